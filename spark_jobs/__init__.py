@@ -1,0 +1,1 @@
+"""Freshet: loads facts into a PostgreSQL warehouse seconds after they happen."""

@@ -1,0 +1,39 @@
+"""Every error that Freshet raises on purpose: what was wrong, what is allowed, what to do."""
+
+from __future__ import annotations
+
+
+class FreshetError(Exception):
+    """Base of all errors whose message is meant for the person who runs Freshet."""
+
+
+class PipelineDefinitionError(FreshetError):
+    """A pipeline's YAML file is wrong. The message names file, key, value and what is allowed."""
+
+
+class SchemaMismatchError(FreshetError):
+    """A table of the warehouse lacks what the pipeline needs of it (table, column, type, key)."""
+
+
+class WarehouseUnavailableError(FreshetError):
+    """The warehouse can't be reached, or went away and did not come back in time."""
+
+
+class WriterFencedError(FreshetError):
+    """A newer driver has taken over the pipeline; this one may not write any more."""
+
+
+class MemoryBudgetError(FreshetError):
+    """The memory given is too small for the algorithm to take a single step."""
+
+
+class JoinStateError(FreshetError):
+    """A join operator was driven out of order (pushed beyond its room, used after its end)."""
+
+
+class PlatformError(FreshetError):
+    """A process of the embedded platform (PostgreSQL, Airflow, Spark driver) could not be run."""
+
+
+class WorkloadError(FreshetError):
+    """The workload generator or the TPC-H seed was asked for something it can't make."""

@@ -1,0 +1,142 @@
+"""What every semi-stream join has in common: its life, its view of the relation R, and what it hands back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Int64Array = NDArray[np.int64]
+
+
+class Page(NamedTuple):
+    """Tuples of R in memory: a page read by its number, or the result of a lookup.
+
+    Attributes:
+        keys: int64, shape (m,), the join key of each tuple; no key stands twice.
+        rows: the m tuples as the relation keeps them; the joins hand it back untouched.
+        size: bytes that the page takes in memory.
+    """
+
+    keys: Int64Array
+    rows: Any
+    size: int
+
+
+class Relation(Protocol):
+    """R as a join sees it: numbered pages in key order, and an index on the join key."""
+
+    @property
+    def page_count(self) -> int:
+        """Pages of R."""
+
+    @property
+    def page_bytes(self) -> int:
+        """Memory that one page needs at most, in bytes (v_P of the papers)."""
+
+    def read_page(self, number: int) -> Page:
+        """Read one page. One seek and one transfer of up to `page_bytes`."""
+
+    def lookup(self, keys: Int64Array, ids: Int64Array) -> Page:
+        """Read all tuples of R with one of these keys, by the index.
+
+        Args:
+            keys: int64, shape (n,), join keys.
+            ids: int64, shape (n,), the stream tuples that ask: a relation whose keys are not
+                integers finds the real key through them.
+        """
+
+
+class Matches(NamedTuple):
+    """Joined tuples: stream tuple ids[i] goes with tuple rows[i] of the page. Both int64, shape (n,)."""
+
+    ids: Int64Array
+    rows: Int64Array
+    page: Page
+
+
+class Step(NamedTuple):
+    """What one step of a join settled.
+
+    Attributes:
+        matches: the joined tuples; may be empty, or None if no page was read.
+        unmatched: int64, shape (u,), stream tuples whose key is not in R.
+    """
+
+    matches: Matches | None
+    unmatched: Int64Array
+
+
+@dataclass
+class Statistics:
+    """Counts of one operator since it was made. Pages, bytes, probes and tuples; never seconds."""
+
+    pages_read: int = 0
+    lookups: int = 0
+    bytes_read: int = 0
+    probes: int = 0
+    pushed: int = 0
+    matched: int = 0
+    unmatched: int = 0
+    shed: int = 0
+    extra: dict[str, int] = field(default_factory=dict)
+
+
+class SemiStreamJoin(ABC):
+    """A join of stream tuples with R, within a memory budget fixed when it is made.
+
+    Its life: `push` while there is `room`, `advance` while anything is `pending`, in any order that
+    the caller likes; `shed` gives up the costliest tuples; `finish` joins all that is left.
+    Stream tuples are an int64 key, the number of the page of R that their key falls on, and an
+    int64 id that the caller chose; the tuple itself stays with the caller.
+    """
+
+    statistics: Statistics
+
+    @property
+    @abstractmethod
+    def room(self) -> int:
+        """How many stream tuples `push` takes now."""
+
+    @property
+    @abstractmethod
+    def pending(self) -> int:
+        """How many stream tuples wait to be joined."""
+
+    @abstractmethod
+    def push(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
+        """Take stream tuples into memory.
+
+        Args:
+            keys: int64, shape (n,), their join keys.
+            pages: int64, shape (n,), the page of R on which each key would be.
+            ids: int64, shape (n,), at least 0 and unique among the pending ones.
+
+        Raises:
+            JoinStateError: n exceeds `room`.
+        """
+
+    @abstractmethod
+    def advance(self) -> Step:
+        """Do one step: read a page of R (or one batch of lookups) and settle all tuples it settles."""
+
+    @abstractmethod
+    def shed(self, count: int) -> Int64Array:
+        """Give up `count` pending tuples, costliest first; their ids, shape (min(count, pending),)."""
+
+    @abstractmethod
+    def memory_used(self) -> int:
+        """Bytes held now: arrays, hash table, queue and disk buffer; never more than the budget."""
+
+    @abstractmethod
+    def check(self) -> None:
+        """Assert every invariant of the data structures; for tests, O(memory)."""
+
+    def finish(self) -> Iterator[Step]:
+        """Join all pending tuples, step by step."""
+        while self.pending:
+            yield self.advance()

@@ -1,0 +1,1 @@
+"""The embedded platform: PostgreSQL, Airflow and the workload as child processes of `freshet up`."""

