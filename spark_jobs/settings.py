@@ -43,6 +43,15 @@ class Home:
         """Where the workload generator remembers which events it has written."""
         return self.root / "workload.json"
 
+    @property
+    def processes(self) -> Path:
+        """One file per process that runs in the background, with its id and start time."""
+        return self.root / "processes"
+
+    def driver_log(self, pipeline: str) -> Path:
+        """Output of the pipeline's Spark driver when Airflow launches it."""
+        return self.logs / f"driver-{pipeline}.log"
+
     def landing(self, pipeline: str) -> Path:
         """Folder in which the events of the shipped pipelines arrive."""
         return self.root / "landing" / pipeline

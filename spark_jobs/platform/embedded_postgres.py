@@ -7,6 +7,7 @@ import fcntl
 import os
 import pwd
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -149,7 +150,7 @@ class EmbeddedPostgres:
         )
 
     def _options(self) -> str:
-        socket_folder = find_suitable_socket_dir(self.data, Path("/tmp") / f"freshet-{os.getuid()}")
+        socket_folder = find_suitable_socket_dir(self.data, Path("/tmp") / f"freshet-sockets-{os.getuid()}")
         if os.geteuid() == 0 and socket_folder != self.data:
             ensure_prefix_permissions(socket_folder)
             socket_folder.chmod(0o777)
@@ -165,14 +166,16 @@ class EmbeddedPostgres:
     def _run(self, program: str, *arguments: str) -> None:
         command = [str(POSTGRES_BIN_PATH / program), "-D", str(self.data), *arguments]
         user = SERVICE_USER if os.geteuid() == 0 else None
-        # No pipes: pg_ctl's child would inherit them and keep them open for its whole life.
-        finished = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            user=user, start_new_session=True, cwd="/", check=False,
-        )  # fmt: skip
-        if finished.returncode != 0:
-            tail = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
-            raise PlatformError(
-                f"{program} failed (exit status {finished.returncode}) on {self.data}. "
-                f"Run it by hand to see why: {' '.join(command)}\n{tail}"
-            )
+        # A file, no pipe: pg_ctl's child would inherit the pipe and keep it open for its whole life.
+        with tempfile.TemporaryFile() as said:
+            finished = subprocess.run(
+                command, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
+                user=user, start_new_session=True, cwd="/", check=False,
+            )  # fmt: skip
+            if finished.returncode != 0:
+                said.seek(0)
+                log = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
+                raise PlatformError(
+                    f"{program} failed (exit status {finished.returncode}) on {self.data}: "
+                    f"{said.read().decode(errors='replace').strip()}\n{log}"
+                )

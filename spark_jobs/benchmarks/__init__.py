@@ -1,0 +1,1 @@
+"""Measurements that `freshet bench` makes; each says what it compares and how."""

@@ -1,0 +1,102 @@
+"""Drives a back-stage join over one task's tuples until all are settled or the time is spent."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin
+from spark_jobs.relation.relation_rows import RelationRows
+
+
+@dataclass(frozen=True)
+class Settlement:
+    """What became of n stream tuples; ids are their positions, each in exactly one of the three arrays.
+
+    Attributes:
+        matched: int64, shape (m,), tuples that found their tuple of R.
+        rows: int64, shape (m,), the row of `relation` that each found.
+        relation: the tuples of R that were found, shape (r,), each once per page read.
+        frequencies: int64, shape (r,), stream tuples that each was found by.
+        unmatched: int64, tuples whose key is not in R.
+        shed: int64, tuples given up when the time was spent.
+    """
+
+    matched: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    relation: RelationRows | None
+    frequencies: NDArray[np.int64]
+    unmatched: NDArray[np.int64]
+    shed: NDArray[np.int64]
+
+
+def run_back_stage(
+    join: SemiStreamJoin, codes: NDArray[np.int64], pages: NDArray[np.int64], seconds: float | None
+) -> Settlement:
+    """Join tuples 0 to n - 1.
+
+    Args:
+        join: the algorithm, new and empty.
+        codes: int64, shape (n,), key codes.
+        pages: int64, shape (n,), the page of R for each.
+        seconds: time after which what is left is shed; None: never.
+    """
+    ids = np.arange(len(codes))
+    deadline = None if seconds is None else time.perf_counter() + seconds
+    found = _Found()
+    pushed = 0
+    shed: list[NDArray[np.int64]] = []
+    while pushed < len(ids) or join.pending:
+        take = slice(pushed, min(pushed + join.room, len(ids)))
+        if take.stop > take.start:
+            join.push(codes[take], pages[take], ids[take])
+            pushed = take.stop
+        step = join.advance()
+        found.add(step.matches, step.unmatched)
+        if deadline is not None and time.perf_counter() > deadline:
+            shed = [join.shed(join.pending), ids[pushed:]]
+            break
+    return found.settlement(np.concatenate(shed) if shed else ids[:0])
+
+
+class _Found:
+    """Gathers steps: tuples of R are kept once per page, however many stream tuples found them."""
+
+    def __init__(self) -> None:
+        self._ids: list[NDArray[np.int64]] = []
+        self._rows: list[NDArray[np.int64]] = []
+        self._relation: list[RelationRows] = []
+        self._frequencies: list[NDArray[np.int64]] = []
+        self._unmatched: list[NDArray[np.int64]] = []
+        self._count = 0
+
+    def add(self, matches: Matches | None, unmatched: NDArray[np.int64]) -> None:
+        if unmatched.size:
+            self._unmatched.append(unmatched)
+        if matches is None or not matches.ids.size:
+            return
+        frequencies = np.bincount(matches.rows, minlength=len(matches.page.keys))
+        touched = np.flatnonzero(frequencies)
+        rank = np.cumsum(frequencies > 0) - 1
+        self._ids.append(matches.ids)
+        self._rows.append(rank[matches.rows] + self._count)
+        self._relation.append(matches.page.rows.take(touched))
+        self._frequencies.append(frequencies[touched])
+        self._count += len(touched)
+
+    def settlement(self, shed: NDArray[np.int64]) -> Settlement:
+        return Settlement(
+            matched=_joined(self._ids),
+            rows=_joined(self._rows),
+            relation=RelationRows.concatenate(self._relation) if self._relation else None,
+            frequencies=_joined(self._frequencies),
+            unmatched=_joined(self._unmatched),
+            shed=shed,
+        )
+
+
+def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

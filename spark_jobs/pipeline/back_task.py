@@ -1,0 +1,190 @@
+"""A back stage's task: joins the tuples of one range of R by the lookup's algorithm, loads what is then complete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.joins.semi_stream import create
+from spark_jobs.joins.semi_stream.cost_model import choose_back_stage
+from spark_jobs.pipeline.back_stage import Settlement, run_back_stage
+from spark_jobs.pipeline.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
+from spark_jobs.pipeline.exchange import MISSING, page_column, with_owner
+from spark_jobs.pipeline.fetching import fetch, hold_unmatched, stream_keys, unmatched_reason, with_defaults
+from spark_jobs.pipeline.front_task import ArrowTask
+from spark_jobs.pipeline.keyed_relation import KeyedRelation
+from spark_jobs.pipeline.task_loading import TaskLoading
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.warehouse.outcome import Held
+
+Report = Callable[[TaskReport], Any]
+
+
+def back_task(context: BatchContext, lookup: int, report: Report) -> ArrowTask:
+    """The function that `mapInArrow` runs on one partition of a lookup's exchange.
+
+    It hands on the tuples that still lack a later lookup.
+
+    Args:
+        context: the batch.
+        lookup: number of the lookup.
+        report: takes the task's report when it has ended.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrived = [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
+        if arrived:
+            waiting = _BackTask(context, context.lookups[lookup], report).run(concatenated(arrived))
+            if waiting is not None:
+                yield from waiting.to_batches()
+
+    return run
+
+
+class _BackTask:
+    def __init__(self, context: BatchContext, plan: LookupPlan, report: Report) -> None:
+        self._context = context
+        self._plan = plan
+        self._send = report
+        self._started = time.perf_counter()
+        self._loading = TaskLoading(context)
+
+    def run(self, arrived: pa.Table) -> pa.Table | None:
+        """Do the lookup for all tuples that lack it; what still lacks a later one is the result."""
+        asking = (arrived[MISSING].to_numpy() & self._plan.bit) != 0
+        tuples = arrived if asking.all() else arrived.filter(pa.array(asking))
+        joined, held = self._join(tuples)
+        waiting = joined if asking.all() else concatenated([joined, arrived.filter(pa.array(~asking))])
+        complete = waiting[MISSING].to_numpy() == 0
+        self._loading.add(waiting.filter(pa.array(complete)), held)
+        self._loading.finish()
+        self._report.seconds["load"] = self._loading.seconds
+        self._report.seconds["total"] = time.perf_counter() - self._started
+        self._send(self._report)
+        rest = waiting.filter(pa.array(~complete))
+        return with_owner(rest, self._context) if rest.num_rows else None
+
+    def _join(self, tuples: pa.Table) -> tuple[pa.Table, list[Held]]:
+        """The tuples that now have this lookup's columns, and those that were held."""
+        plan = self._plan
+        keys = stream_keys(tuples, plan)
+        pages = tuples[page_column(plan.position)].to_numpy()
+        index = plan.pages.value().index if plan.pages is not None else None
+        relation = KeyedRelation(PostgresRelation(self._context.warehouse_url, plan.spec, index), keys)
+        algorithm, reason = _algorithm(plan, keys, pages)
+        join = create(algorithm, relation, plan.back_stage_bytes)
+        settlement = run_back_stage(join, keys.codes, pages, self._context.back_stage_seconds)
+        settlement = confirmed(settlement, keys, relation)
+        self._report = TaskReport(
+            "back",
+            plan.position,
+            {"join": time.perf_counter() - self._started},
+            {
+                "asked": tuples.num_rows,
+                "unmatched": len(settlement.unmatched),
+                "shed": len(settlement.shed),
+                "pages_read": join.statistics.pages_read,
+                "lookups": join.statistics.lookups,
+                "bytes_read": join.statistics.bytes_read,
+            },
+            {},
+            self._offers(settlement),
+            algorithm,
+            reason,
+        )
+        return self._settled(tuples, settlement)
+
+    def _settled(self, tuples: pa.Table, settlement: Settlement) -> tuple[pa.Table, list[Held]]:
+        plan = self._plan
+        held = []
+        rows = np.full(tuples.num_rows, -1, np.int64)
+        rows[settlement.matched] = settlement.rows
+        going_on = np.zeros(tuples.num_rows, bool)
+        going_on[settlement.matched] = True
+        if settlement.shed.size:
+            reason = "the batch's time was spent before a tuple of this key was read"
+            shed = tuples.take(pa.array(settlement.shed))
+            held.append(Held("shed", reason, plan.spec.relation, shed))
+        if settlement.unmatched.size:
+            if plan.on_unmatched == "default":
+                going_on[settlement.unmatched] = True
+            else:
+                unmatched = tuples.take(pa.array(settlement.unmatched))
+                held.append(hold_unmatched(unmatched, plan, unmatched_reason(plan)))
+        chosen = np.flatnonzero(going_on)
+        found = settlement.relation or RelationRows.empty(plan.spec)
+        fetched = fetch(found, rows[chosen])
+        if plan.on_unmatched == "default":
+            fetched = with_defaults(fetched, plan, rows[chosen] < 0)
+        return self._with_columns(tuples.take(pa.array(chosen)), fetched), held
+
+    def _with_columns(self, tuples: pa.Table, fetched: pa.Table) -> pa.Table:
+        for name in fetched.column_names:
+            tuples = tuples.set_column(tuples.column_names.index(name), name, fetched[name])
+        done = tuples[MISSING].to_numpy() & ~self._plan.bit
+        return tuples.set_column(tuples.column_names.index(MISSING), MISSING, pa.array(done))
+
+    def _offers(self, settlement: Settlement) -> tuple[RelationRows, NDArray[np.int64]] | None:
+        """The tuples of R that were found often enough to be worth a place in the front stage."""
+        front = self._context.fronts[self._plan.position]
+        if not self._plan.front or settlement.relation is None:
+            return None
+        frequent = np.flatnonzero(settlement.frequencies >= front.least_frequency)
+        if len(frequent) > front.most_offers:
+            order = np.argpartition(settlement.frequencies[frequent], -front.most_offers)
+            frequent = frequent[order[-front.most_offers :]]
+        return (settlement.relation.take(frequent), settlement.frequencies[frequent]) if frequent.size else None
+
+
+def _algorithm(plan: LookupPlan, keys: KeyColumns, pages: NDArray[np.int64]) -> tuple[str, str | None]:
+    if plan.algorithm != "auto":
+        return plan.algorithm, None
+    if plan.costs is None:
+        return "batched_index_nested_loop", "batched_index_nested_loop, because R can't be read by pages"
+    choice = choose_back_stage(len(np.unique(keys.codes)), len(np.unique(pages)), plan.costs)
+    return choice.algorithm, choice.reason
+
+
+def confirmed(settlement: Settlement, keys: KeyColumns, relation: KeyedRelation) -> Settlement:
+    """Check matches of hash codes against the real keys; a false one is looked up by its real key alone.
+
+    Args:
+        settlement: what the join found by codes.
+        keys: the real keys of the stream tuples.
+        relation: where to look up.
+    """
+    if keys.encoded is None or settlement.relation is None:
+        return settlement
+    same = keys.equals(settlement.matched, settlement.relation.keys, settlement.rows)
+    if same.all():
+        return settlement
+    matched, rows = [settlement.matched[same]], [settlement.rows[same]]
+    relations, frequencies = [settlement.relation], [settlement.frequencies]
+    unmatched = [settlement.unmatched]
+    for stream_tuple in settlement.matched[~same]:
+        one = np.array([stream_tuple])
+        page = relation.lookup(keys.codes[one], one)
+        candidates = np.arange(len(page.keys))
+        hits = candidates[keys.equals(np.repeat(one, len(candidates)), page.rows.keys, candidates)]
+        if hits.size:
+            matched.append(one)
+            rows.append(np.array([sum(len(part) for part in relations)]))
+            relations.append(page.rows.take(hits[:1]))
+            frequencies.append(np.ones(1, np.int64))
+        else:
+            unmatched.append(one)
+    return Settlement(
+        np.concatenate(matched),
+        np.concatenate(rows),
+        RelationRows.concatenate(relations),
+        np.concatenate(frequencies),
+        np.concatenate(unmatched),
+        settlement.shed,
+    )

@@ -1,0 +1,137 @@
+"""The first stage of a batch: screens the tuples, probes the front stage of every lookup, loads full hits."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.pipeline.batch_context import BatchContext, FrontStagePlan, HotTuples, LookupPlan, TaskReport
+from spark_jobs.pipeline.exchange import MISSING, forward
+from spark_jobs.pipeline.fetching import (
+    fetch,
+    hold_unmatched,
+    invalid_key_reason,
+    nothing_fetched,
+    stream_keys,
+    with_defaults,
+)
+from spark_jobs.pipeline.screening import screen
+from spark_jobs.pipeline.task_loading import TaskLoading
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.warehouse.outcome import Held
+
+ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def front_task(context: BatchContext, report: Callable[[TaskReport], Any]) -> ArrowTask:
+    """The function that `mapInArrow` runs on the source's tuples.
+
+    It hands on the tuples that miss at least one front stage, as `exchange.forward` lays them out.
+
+    Args:
+        context: the batch.
+        report: takes the task's report when it has ended.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _FrontTask(context, report).run(batches)
+
+    return run
+
+
+class _FrontTask:
+    def __init__(self, context: BatchContext, report: Callable[[TaskReport], Any]) -> None:
+        self._context = context
+        self._send = report
+        self._started = time.perf_counter()
+        self._loading = TaskLoading(context)
+        self._fronts = [_Front(plan, front) for plan, front in zip(context.lookups, context.fronts, strict=True)]
+        self._counts: Counter[str] = Counter()
+        self._join_seconds = 0.0
+
+    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if batch.num_rows:
+                started = time.perf_counter()
+                facts, held, waiting = self._join(pa.Table.from_batches([batch]))
+                self._join_seconds += time.perf_counter() - started
+                self._loading.add(facts, held)
+                if waiting is not None:
+                    yield from waiting.to_batches()
+        self._loading.finish()
+        seconds = {
+            "join": self._join_seconds,
+            "load": self._loading.seconds,
+            "total": time.perf_counter() - self._started,
+        }
+        hits = {front.plan.position: front.hits for front in self._fronts if front.hits is not None}
+        self._send(TaskReport("front", -1, seconds, dict(self._counts), hits))
+
+    def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:
+        """Facts, held tuples, and tuples that wait for a back stage."""
+        tuples, held = screen(arrived, self._context.event)
+        count = tuples.num_rows
+        self._counts["arrived"] += arrived.num_rows
+        missing = np.zeros(count, np.int64)
+        settled = np.zeros(count, bool)
+        keys: list[KeyColumns] = []
+        joined = tuples
+        for front in self._fronts:
+            plan = front.plan
+            key = stream_keys(tuples, plan)
+            keys.append(key)
+            slots, fetched = front.probe(key)
+            self._counts[f"probes.{plan.position}"] += count
+            self._counts[f"hits.{plan.position}"] += int(np.count_nonzero(slots >= 0))
+            missing[(slots < 0) & key.valid] |= plan.bit
+            if not key.valid.all():
+                if plan.on_unmatched == "default":
+                    fetched = with_defaults(fetched, plan, ~key.valid)
+                else:
+                    unusable = ~key.valid & ~settled
+                    held.append(hold_unmatched(tuples.filter(pa.array(unusable)), plan, invalid_key_reason(plan)))
+                    settled |= unusable
+            for name in fetched.column_names:
+                joined = joined.append_column(name, fetched[name])
+        ready = (missing == 0) & ~settled
+        if ready.all():
+            return joined, held, None
+        facts = joined.filter(pa.array(ready))
+        rest = np.flatnonzero(~ready & ~settled)
+        if not rest.size:
+            return facts, held, None
+        waiting = joined.take(pa.array(rest)).append_column(MISSING, pa.array(missing[rest]))
+        return facts, held, forward(waiting, [key.take(rest) for key in keys], self._context)
+
+
+class _Front:
+    """The front stage of one lookup, as a task uses it: read-only, but for the counts of hits."""
+
+    def __init__(self, plan: LookupPlan, front: FrontStagePlan) -> None:
+        self.plan = plan
+        self._hot: HotTuples | None = front.hot.value() if front.hot is not None else None
+        counted = front.count_hits and self._hot is not None
+        self.hits: NDArray[np.int64] | None = (
+            np.zeros(self._hot.keys.slot_count, np.int64) if counted and self._hot is not None else None
+        )
+
+    def probe(self, keys: KeyColumns) -> tuple[NDArray[np.int64], pa.Table]:
+        """Slot of each key, -1 where it is not hot, and the fetched columns, null where it is not."""
+        if self._hot is None:
+            return np.full(len(keys), -1, np.int64), nothing_fetched(self.plan, len(keys))
+        slots = self._hot.keys.probe(keys.codes)
+        slots[~keys.valid] = -1
+        if keys.encoded is not None:
+            # Two keys may share a hash code; the keys themselves decide.
+            hits = np.flatnonzero(slots >= 0)
+            same = keys.equals(hits, self._hot.rows.keys, slots[hits])
+            slots[hits[~same]] = -1
+        if self.hits is not None:
+            self.hits += np.bincount(slots[slots >= 0], minlength=len(self.hits))
+        return slots, fetch(self._hot.rows, slots)

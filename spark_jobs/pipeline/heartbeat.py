@@ -1,0 +1,61 @@
+"""The driver's heartbeat: tells the warehouse that it lives, and learns what is wanted of it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Literal
+
+import psycopg2
+
+from spark_jobs.warehouse import drivers
+
+_log = logging.getLogger(__name__)
+
+Wanted = Literal["running", "draining", "fenced"]
+
+
+class Heartbeat(threading.Thread):
+    """Beats every two seconds on a connection of its own until it is stopped.
+
+    A warehouse that is away is no reason to end: the beat goes on when it is back.
+
+    Args:
+        warehouse_url: the warehouse.
+        pipeline: the pipeline driven.
+        epoch: the driver's epoch.
+    """
+
+    INTERVAL_SECONDS = 2.0
+
+    def __init__(self, warehouse_url: str, pipeline: str, epoch: int) -> None:
+        super().__init__(name="heartbeat", daemon=True)
+        self.wanted: Wanted = "running"
+        self._url = warehouse_url
+        self._pipeline = pipeline
+        self._epoch = epoch
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Beat."""
+        while not self._ended.is_set():
+            try:
+                self._beat_while_connected()
+            except psycopg2.Error as error:
+                _log.warning("heartbeat of %s: the warehouse does not answer: %s", self._pipeline, error)
+            self._ended.wait(self.INTERVAL_SECONDS)
+
+    def stop(self) -> None:
+        """End the thread and wait for it."""
+        self._ended.set()
+        self.join()
+
+    def _beat_while_connected(self) -> None:
+        connection = psycopg2.connect(self._url, application_name=f"freshet heartbeat {self._pipeline}")
+        connection.autocommit = True
+        try:
+            while not self._ended.is_set():
+                self.wanted = drivers.heartbeat(connection, self._pipeline, self._epoch)
+                self._ended.wait(self.INTERVAL_SECONDS)
+        finally:
+            connection.close()

@@ -1,0 +1,92 @@
+"""Plans the lookups of a pipeline: splits their memory, cuts R into pages, measures what reading R costs."""
+
+from __future__ import annotations
+
+import logging
+
+from pyspark import SparkContext
+
+from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.pipeline.batch_context import LookupPlan, OwnedPages
+from spark_jobs.pipeline.definition import Default, Lookup, PipelineDefinition
+from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast
+from spark_jobs.relation.calibration import measure_access
+from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
+from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.relation_spec import RelationSpec
+
+_log = logging.getLogger(__name__)
+
+# The front stage's part of a lookup's memory. The paper's best is 15 % (003, section 5.4), with whole tuples
+# of R in it, and a queue that keeps the stream's misses for long. Here it holds keys and fetched columns
+# alone, and the back stage is empty at the end of each batch: what more memory brings is more hits.
+FRONT_STAGE_SHARE = 0.6
+
+# A page takes at most this part of a back stage's memory: a larger page leaves too little for the queue.
+LARGEST_PAGE_SHARE = 0.5
+SMALLEST_PAGE_ROWS = 50
+
+_CACHED = "cached_"
+
+
+def front_stage_bytes(lookup: Lookup) -> int:
+    """Memory of a lookup's front stage, in bytes; the workers of a host share it. 0 where there is none."""
+    has_front = lookup.algorithm == "auto" or lookup.algorithm.startswith(_CACHED)
+    return int(lookup.memory * FRONT_STAGE_SHARE) if has_front else 0
+
+
+def plan_lookups(
+    definition: PipelineDefinition,
+    relations: tuple[RelationSpec, ...],
+    warehouse_url: str,
+    context: SparkContext,
+    parts: int,
+) -> tuple[LookupPlan, ...]:
+    """Make the plan of every lookup of a pipeline.
+
+    Args:
+        definition: the pipeline.
+        relations: its relations, as the catalog describes them.
+        warehouse_url: where R is.
+        context: Spark, to broadcast R's pages.
+        parts: tasks that share a lookup's back stage.
+    """
+    return tuple(
+        _plan(position, lookup, spec, warehouse_url=warehouse_url, context=context, parts=parts)
+        for position, (lookup, spec) in enumerate(zip(definition.lookups, relations, strict=True))
+    )
+
+
+def _plan(
+    position: int, lookup: Lookup, spec: RelationSpec, *, warehouse_url: str, context: SparkContext, parts: int
+) -> LookupPlan:
+    memory = (lookup.memory - front_stage_bytes(lookup)) // parts
+    relation = _relation(lookup, spec, warehouse_url, memory)
+    costs = measure_access(relation) if lookup.algorithm == "auto" and spec.page_refusal is None else None
+    _log.info("%s: %d tuples; %s", spec.relation, spec.row_count, costs or f"algorithm {lookup.algorithm}")
+    pages = None
+    if spec.page_refusal is None:
+        owned = OwnedPages(relation.pages, relation.pages.ranges(parts))
+        pages = MappedBroadcast.publish(context, f"pages-{position}", 0, owned)
+    default = lookup.on_unmatched if isinstance(lookup.on_unmatched, Default) else None
+    return LookupPlan(
+        position=position,
+        spec=spec,
+        algorithm=lookup.algorithm.removeprefix(_CACHED),
+        front=front_stage_bytes(lookup) > 0,
+        on_unmatched="default" if default else lookup.on_unmatched,  # type: ignore[arg-type]
+        defaults=default.default if default else {},
+        back_stage_bytes=memory,
+        pages=pages,
+        costs=costs,
+    )
+
+
+def _relation(lookup: Lookup, spec: RelationSpec, warehouse_url: str, memory: int) -> PostgresRelation:
+    """R with pages that fit the back stage's memory; without pages where it is only looked up."""
+    if spec.page_refusal is not None:
+        if lookup.algorithm.removeprefix(_CACHED) == "hybrid_join":
+            raise SchemaMismatchError(spec.page_refusal)
+        return PostgresRelation(warehouse_url, spec)
+    fitting = int(memory * LARGEST_PAGE_SHARE) // (2 * max(spec.tuple_bytes, 1))
+    return PostgresRelation.open(warehouse_url, spec, max(min(DEFAULT_PAGE_ROWS, fitting), SMALLEST_PAGE_ROWS))

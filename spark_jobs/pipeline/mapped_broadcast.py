@@ -1,0 +1,114 @@
+"""A broadcast value that the workers of one host share: written once per host, mapped by every worker.
+
+Spark hands each Python worker a copy of its own of a broadcast. A hot set would then take its memory
+once per core. Here the first worker of a host writes the value to a file and all others map it, so
+that its arrays stand in memory once, and a worker that starts anew has it at once.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import struct
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from spark_jobs.errors import PlatformError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.broadcast import Broadcast
+
+# File: count of parts, length of each part (little-endian uint64), then the parts, each aligned so that
+# mapped arrays are. The first part is the pickle, the others are the buffers that it refers to.
+_ALIGNMENT = 64
+_opened: dict[str, tuple[int, Any]] = {}
+
+
+@dataclass(frozen=True)
+class MappedBroadcast:
+    """Handle of a published value; small, and pickled into the tasks that use the value.
+
+    Attributes:
+        name: names the value, unique among all jobs that may run on a host.
+        version: a later version replaces the earlier ones of its name.
+        content: the serialised value.
+    """
+
+    name: str
+    version: int
+    content: Broadcast[bytes]
+
+    @classmethod
+    def publish(cls, context: SparkContext, name: str, version: int, value: Any) -> MappedBroadcast:
+        """Serialise a value and offer it to the executors. O(size of the value)."""
+        return cls(f"{context.applicationId}-{name}", version, context.broadcast(_serialise(value)))
+
+    def value(self) -> Any:
+        """The value, its arrays mapped read-only. O(1), but for the first worker of a host."""
+        opened = _opened.get(self.name)
+        if opened is None or opened[0] != self.version:
+            path = _folder() / f"{self.name}-{self.version}"
+            if not path.exists():
+                self._write(path)
+            opened = _opened[self.name] = (self.version, _map(path))
+        return opened[1]
+
+    def withdraw(self) -> None:
+        """Free the broadcast on the executors; workers that have the value mapped may go on using it."""
+        self.content.unpersist(blocking=False)
+
+    def _write(self, path: Path) -> None:
+        written = path.with_name(f".{path.name}.{os.getpid()}")
+        written.write_bytes(self.content.value)
+        # The worker would keep its copy of the broadcast for as long as it lives; the file serves from now on.
+        vars(self.content).pop("_value", None)
+        remove_files(self.name)
+        written.replace(path)
+
+
+def remove_files(name: str) -> None:
+    """Remove the files of all versions of a value from this host. Mapped ones stay readable."""
+    for path in _folder().glob(f"{name}-*"):
+        path.unlink(missing_ok=True)
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.gettempdir()) / f"freshet-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    # What lies here is unpickled: nobody else may write into it.
+    status = folder.lstat()
+    if status.st_uid != os.getuid() or status.st_mode & 0o077:
+        raise PlatformError(
+            f"{folder} must belong to the user that runs Spark, with mode 0700. Remove it, or point TMPDIR elsewhere."
+        )
+    return folder
+
+
+def _serialise(value: Any) -> bytes:
+    buffers: list[pickle.PickleBuffer] = []
+    head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+    parts: list[Any] = [head, *(buffer.raw() for buffer in buffers)]
+    lengths = [len(part) for part in parts]
+    content = bytearray(struct.pack(f"<{len(parts) + 1}Q", len(parts), *lengths))
+    for part in parts:
+        content += bytes(-len(content) % _ALIGNMENT)
+        content += part
+    return bytes(content)
+
+
+def _map(path: Path) -> Any:
+    with path.open("rb") as file:
+        view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    (count,) = struct.unpack_from("<Q", view)
+    lengths = struct.unpack_from(f"<{count}Q", view, 8)
+    position = 8 * (count + 1)
+    parts = []
+    for length in lengths:
+        position += -position % _ALIGNMENT
+        parts.append(view[position : position + length])
+        position += length
+    return pickle.loads(parts[0], buffers=parts[1:])

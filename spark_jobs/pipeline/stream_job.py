@@ -1,0 +1,223 @@
+"""The driver's side of a stream: takes the pipeline over, plans each micro-batch, keeps the ledger."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING
+
+import psycopg2
+from psycopg2 import extensions
+
+from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
+from spark_jobs.pipeline.admission import Admission
+from spark_jobs.pipeline.back_task import back_task
+from spark_jobs.pipeline.batch_context import BatchContext
+from spark_jobs.pipeline.checks import PipelineTables, check_tables
+from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline.exchange import exchanged, waiting_schema
+from spark_jobs.pipeline.front_task import front_task
+from spark_jobs.pipeline.heartbeat import Heartbeat
+from spark_jobs.pipeline.hot_tuples import HotTuplesKeeper
+from spark_jobs.pipeline.lookup_planning import front_stage_bytes, plan_lookups
+from spark_jobs.pipeline.source import stream_tuples
+from spark_jobs.pipeline.source_log import batch_bytes
+from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery, is_outage
+from spark_jobs.pipeline.task_reports import BatchReport, ReportChannel
+from spark_jobs.settings import Home
+from spark_jobs.warehouse import drivers, ledger
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_log = logging.getLogger(__name__)
+
+# A batch that fails so often in a row will not get better by itself. An outage of the warehouse may.
+MOST_FAILURES = 5
+LONGEST_OUTAGE_SECONDS = 1800.0
+LONGEST_PAUSE_SECONDS = 30.0
+
+
+class StreamJob:
+    """Loads one pipeline's stream, exactly once, until it is drained or fenced off.
+
+    Args:
+        definition: the pipeline.
+        home: the installation.
+        warehouse_url: libpq URL of the warehouse.
+    """
+
+    def __init__(self, definition: PipelineDefinition, home: Home, warehouse_url: str) -> None:
+        self._definition = definition
+        self._home = home
+        self._url = warehouse_url
+        self._connection: extensions.connection | None = None
+        self._tables: PipelineTables | None = None
+
+    def check(self) -> None:
+        """Compare the pipeline with the warehouse's tables.
+
+        Raises:
+            SchemaMismatchError: a table is missing or does not fit; the message says what to do.
+            WarehouseUnavailableError: the warehouse does not answer.
+        """
+        self._tables = check_tables(self._connect(), self._definition)
+
+    def run(self, session: SparkSession, *, once: bool, resume: bool = False) -> None:
+        """Load until drained, or with `once` until all that has landed is loaded.
+
+        Args:
+            session: the Spark session.
+            once: end when everything that has landed is loaded.
+            resume: take back a former wish to drain. Whoever launches a driver for others says that in the
+                warehouse beforehand, so that a wish to drain that comes meanwhile is not lost.
+
+        Raises:
+            WriterFencedError: a newer driver has taken the pipeline over.
+            FreshetError: loading failed again and again.
+        """
+        name = self._definition.name
+        self._prepare(session, resume=resume)
+        heartbeat = Heartbeat(self._url, name, self._epoch)
+        heartbeat.start()
+        try:
+            self._run_queries(heartbeat, once=once)
+        except WriterFencedError as error:
+            drivers.finish(self._connect(), name, self._epoch, "fenced", str(error))
+            raise
+        except BaseException as error:
+            drivers.finish(self._connect(), name, self._epoch, "failed", f"{type(error).__name__}: {error}")
+            raise
+        else:
+            drivers.finish(self._connect(), name, self._epoch, "stopped")
+        finally:
+            heartbeat.stop()
+            for keeper in self._keepers:
+                keeper.close()
+
+    def _prepare(self, session: SparkSession, *, resume: bool) -> None:
+        """Take the pipeline over and get ready what all batches share."""
+        if self._tables is None:
+            self.check()
+        assert self._tables is not None
+        definition, spark = self._definition, session.sparkContext
+        connection = self._connect()
+        drivers.register_pipeline(
+            connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
+        )
+        if resume:
+            drivers.request_state(connection, definition.name, "running")
+        self._epoch = drivers.take_over(
+            connection,
+            definition.name,
+            log_file=str(self._home.logs / f"driver-{definition.name}.log"),
+            spark_application_id=spark.applicationId,
+            spark_ui_url=spark.uiWebUrl,
+        )
+        _log.info("%s: driver of epoch %d", definition.name, self._epoch)
+        self._session = session
+        self._parts = spark.defaultParallelism
+        self._plans = plan_lookups(definition, self._tables.relations, self._url, spark, self._parts)
+        self._keepers = [
+            HotTuplesKeeper(plan, spark, front_stage_bytes(lookup))
+            for plan, lookup in zip(self._plans, definition.lookups, strict=True)
+        ]
+        self._reports = ReportChannel(spark)
+        self._admission = Admission(definition.freshness.target)
+        self._outage_since: float | None = None
+        self._failures = 0
+
+    def _run_queries(self, heartbeat: Heartbeat, *, once: bool) -> None:
+        self._draining = once
+        while True:
+            query = StreamQuery(self._writer, self._load_batch, lambda: heartbeat.wanted)
+            match query.run(available_now=self._draining):
+                case End.FINISHED:
+                    return
+                case End.DRAIN:
+                    _log.info("%s: draining", self._definition.name)
+                    self._draining = True
+                case End.FENCED:
+                    raise WriterFencedError(
+                        f"Another driver has taken over pipeline {self._definition.name} "
+                        f"(this one had epoch {self._epoch}). It goes on; nothing is to be done."
+                    )
+                case End.FAILED:
+                    self._pause_after(query.error)
+                case End.RESTART:
+                    pass
+
+    def _writer(self) -> DataStreamWriter:
+        tuples = stream_tuples(self._session, self._definition, self._home, self._admission.batch_bytes)
+        checkpoint = self._home.checkpoint(self._definition.name)
+        return tuples.writeStream.queryName(self._definition.name).option("checkpointLocation", str(checkpoint))
+
+    def _load_batch(self, tuples: DataFrame, spark_batch: int) -> None:
+        """Load one micro-batch. Called by Spark, again after a failure with the same number and tuples."""
+        if self._admission.revise():
+            _log.info("%s: a batch now takes %d bytes", self._definition.name, self._admission.batch_bytes)
+            raise QueryRestart
+        started = time.perf_counter()
+        connection = self._connect()
+        tables = self._tables
+        assert tables is not None
+        opened = ledger.open_batch(connection, self._definition.name, self._epoch, spark_batch, tables.fact)
+        context = self._context(opened.batch_no, careful=opened.replayed)
+        waiting = tuples.mapInArrow(front_task(context, self._reports.send), waiting_schema(tuples.schema, context))
+        for plan in self._plans:
+            waiting = exchanged(waiting, self._parts).mapInArrow(
+                back_task(context, plan.position, self._reports.send), waiting.schema
+            )
+        unsettled = waiting.collect()
+        if unsettled:
+            raise AssertionError(f"{len(unsettled)} tuples of batch {opened.batch_no} passed all lookups unsettled")
+        report = BatchReport(self._reports.receive())
+        ledger.close_batch(connection, opened.batch_no, report.statistics(self._plans), tables.fact)
+        self._failures, self._outage_since = 0, None
+        seconds = time.perf_counter() - started
+        self._admission.observe(batch_bytes(self._home.checkpoint(self._definition.name), spark_batch), seconds)
+        for keeper in self._keepers:
+            keeper.learn(report)
+        _log.info("%s: batch %d: %d tuples in %.2f s", self._definition.name, opened.batch_no, report.arrived, seconds)
+
+    def _context(self, batch_no: int, *, careful: bool) -> BatchContext:
+        assert self._tables is not None
+        shedding = self._definition.shedding.policy != "off" and not self._draining
+        return BatchContext(
+            warehouse_url=self._url,
+            event=self._tables.event,
+            fact=self._tables.fact,
+            epoch=self._epoch,
+            batch_no=batch_no,
+            careful=careful,
+            parts=self._parts,
+            lookups=self._plans,
+            fronts=tuple(keeper.plan_for_batch() for keeper in self._keepers),
+            back_stage_seconds=self._admission.batch_seconds / max(len(self._plans), 1) if shedding else None,
+        )
+
+    def _pause_after(self, error: BaseException | None) -> None:
+        """Wait before the next try, or give up."""
+        self._failures += 1
+        now = time.monotonic()
+        self._outage_since = self._outage_since or now
+        outage = is_outage(error)
+        _log.error("%s: a batch failed (%d in a row): %s", self._definition.name, self._failures, error)
+        hopeless = now - self._outage_since > LONGEST_OUTAGE_SECONDS if outage else self._failures >= MOST_FAILURES
+        if hopeless:
+            raise FreshetError(
+                f"Pipeline {self._definition.name} could not be loaded: {self._failures} failures in a row, "
+                f"the last one: {error}. What has landed is kept, and the next driver goes on with it."
+            ) from error
+        time.sleep(min(2.0 ** (self._failures - 1), LONGEST_PAUSE_SECONDS))
+
+    def _connect(self) -> extensions.connection:
+        """The driver's connection to the warehouse; a new one where the former was lost."""
+        if self._connection is not None and not self._connection.closed:
+            return self._connection
+        try:
+            self._connection = psycopg2.connect(self._url, application_name=f"freshet driver {self._definition.name}")
+        except psycopg2.OperationalError as error:
+            raise WarehouseUnavailableError(f"The warehouse does not answer: {str(error).strip()}") from None
+        return self._connection

@@ -1,0 +1,98 @@
+"""Processes are killed for real; after each fault every event is in exactly one place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.warehouse.migration import migrate
+from tests.faults.conftest import FaultyShop
+from tests.spark.shop import land, query, sale
+
+pytestmark = pytest.mark.timeout(300)
+
+HOT = [sale(n, customer=n % 20 + 1) for n in range(2000)]
+
+
+def hot_and_cold(first: int) -> list[dict[str, object]]:
+    """Tuples of which half are joined in the front stage, and half need R."""
+    return [sale(first + n, customer=n % 20 + 1 if n % 2 else n % 1000 + 500) for n in range(2000)]
+
+
+@contextmanager
+def unreadable_relation(url: str) -> Iterator[None]:
+    """R can't be read: a batch loads the hits of its front stage and hangs in its back stage."""
+    with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
+        cursor.execute("LOCK TABLE shop.customer IN ACCESS EXCLUSIVE MODE")
+        yield
+
+
+def test_driver_killed_in_the_middle_of_a_batch(shop: FaultyShop) -> None:
+    land(shop.folder, "hot", HOT)
+    driver = shop.drive()
+    shop.await_facts(len(HOT))
+    with unreadable_relation(shop.url):
+        land(shop.folder, "both", hot_and_cold(10_000))
+        shop.await_open_batch(minimum_facts=1000)
+        driver.kill()
+    assert shop.facts() == len(HOT) + 1000
+    assert shop.drive("--once").wait() == 0
+    assert shop.facts() == len(HOT) + 2000
+    assert query(shop.url, "SELECT state, facts FROM freshet.batch ORDER BY batch_no DESC LIMIT 2") == [
+        ("committed", 1000),
+        ("abandoned", 1000),
+    ]
+    assert shop.verify().holds
+
+
+def test_python_worker_killed_in_the_middle_of_a_batch(shop: FaultyShop) -> None:
+    land(shop.folder, "hot", HOT)
+    driver = shop.drive()
+    shop.await_facts(len(HOT))
+    with unreadable_relation(shop.url):
+        land(shop.folder, "both", hot_and_cold(10_000))
+        shop.await_open_batch(minimum_facts=1000)
+        for worker in driver.workers():
+            worker.kill()
+    shop.await_facts(len(HOT) + 2000)
+    shop.drain(driver)
+    assert query(shop.url, "SELECT count(*) FROM freshet.driver") == [(1,)]  # the driver lived on
+    assert shop.verify().holds
+
+
+def test_a_second_driver_fences_the_first(shop: FaultyShop) -> None:
+    land(shop.folder, "hot", HOT)
+    first = shop.drive()
+    shop.await_facts(len(HOT))
+    second = shop.drive()
+    assert first.wait() == 1
+    land(shop.folder, "both", hot_and_cold(10_000))
+    shop.await_facts(len(HOT) + 2000)
+    shop.drain(second)
+    assert query(shop.url, "SELECT state FROM freshet.driver ORDER BY epoch") == [("fenced",), ("stopped",)]
+    assert shop.verify().holds
+
+
+def test_postgres_restarted_while_loading(tmp_path: Path) -> None:
+    with EmbeddedPostgres(tmp_path / "postgres").use() as server:
+        url = server.url()
+        migrate(url)
+        shop = FaultyShop(tmp_path, url)
+        try:
+            land(shop.folder, "hot", HOT)
+            driver = shop.drive()
+            shop.await_facts(len(HOT))
+            for part in range(6):
+                land(shop.folder, f"both-{part}", hot_and_cold(10_000 * (part + 1)))
+                if part in (1, 4):
+                    server.restart("immediate")  # as after a crash: no session is asked to end
+            shop.await_facts(len(HOT) + 12_000)
+            shop.drain(driver)
+            assert shop.verify().holds
+        finally:
+            shop.close()

@@ -1,0 +1,59 @@
+"""One Spark session for all tests of the Spark plan, and a shop to load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.pipeline.session import join_session
+from spark_jobs.pipeline.stream_job import StreamJob
+from spark_jobs.settings import Home
+from spark_jobs.warehouse.proof import Proof, verify
+from tests.spark.shop import TABLES, query, sales_definition, write_definition
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    session = join_session("tests", Home(tmp_path_factory.mktemp("spark")), "local[2,4]")
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def shop_url(warehouse_url: str) -> str:
+    query(warehouse_url, TABLES)
+    return warehouse_url
+
+
+class Shop:
+    """Loads and verifies the shop's pipelines in one warehouse and home."""
+
+    def __init__(self, folder: Path, url: str, session: Any) -> None:
+        self.folder = folder
+        self.url = url
+        self.home = Home(folder / "home")
+        self._session = session
+
+    def define(self, definition: dict[str, Any] | None = None, **changes: Any) -> None:
+        self._path = write_definition(self.folder, definition or sales_definition(self.folder, **changes))
+
+    def load(self) -> None:
+        """Load all that has landed."""
+        StreamJob(load_definition(self._path), self.home, self.url).run(self._session, once=True)
+
+    def verify(self) -> Proof:
+        return verify(load_definition(self._path), self.url, self.home)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, shop_url: str, spark: Any) -> Shop:
+    shop = Shop(tmp_path, shop_url, spark)
+    shop.define()
+    return shop
+
+
+MakeShop = Callable[[], Shop]

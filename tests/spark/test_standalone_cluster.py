@@ -1,0 +1,69 @@
+"""The same job on a real Spark standalone cluster: a master and two workers."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pyspark
+import pytest
+
+from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.platform.java import java_environment
+from spark_jobs.settings import Home
+from spark_jobs.warehouse.proof import verify
+from tests.spark.shop import land, query, sale, sales_definition, write_definition
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(300)
+
+LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_PUBLIC_DNS": "127.0.0.1"}
+
+
+@pytest.fixture
+def master(tmp_path: Path) -> Iterator[str]:
+    """URL of a standalone master with two workers of one core each."""
+    spark_home = Path(pyspark.__file__).parent
+    environment = os.environ | java_environment(Home(tmp_path)) | LOOPBACK | {"SPARK_HOME": str(spark_home)}
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def launch(name: str, *arguments: str) -> Path:
+        log = tmp_path / f"{name}.log"
+        with log.open("wb") as output:
+            command = [str(spark_home / "bin" / "spark-class"), *arguments]
+            processes.append(subprocess.Popen(command, env=environment, stdout=output, stderr=subprocess.STDOUT))
+        return log
+
+    try:
+        package = "org.apache.spark.deploy"
+        log = launch("master", f"{package}.master.Master", "--host", "127.0.0.1", "--port", "0", "--webui-port", "0")
+        url = wait_for(lambda: re.search(r"spark://127\.0\.0\.1:\d+", log.read_text()), "the master's URL").group()
+        for number in (1, 2):
+            worker = (f"{package}.worker.Worker", "--host", "127.0.0.1", "--webui-port", "0")
+            limits = ("--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / f"work-{number}"))
+            launch(f"worker-{number}", *worker, *limits, url)
+        wait_for(lambda: log.read_text().count("Registering worker") == 2, "two workers")
+        yield url
+    finally:
+        for process in reversed(processes):
+            family = psutil.Process(process.pid).children(recursive=True)
+            process.terminate()
+            process.wait(30)
+            psutil.wait_procs(family, timeout=30)
+
+
+def test_two_executors_load_the_plain_join(tmp_path: Path, shop_url: str, master: str) -> None:
+    definition = write_definition(tmp_path, sales_definition(tmp_path))
+    for part in range(4):
+        land(tmp_path, f"part-{part}", (sale(part * 1000 + n) for n in range(1000)))
+    environment = os.environ | LOOPBACK | {"FRESHET_HOME": str(tmp_path), "FRESHET_WAREHOUSE_URL": shop_url}
+    command = [sys.executable, "-m", "spark_jobs.cli", "load", str(definition), "--once", "--master", master]
+    loaded = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+    assert loaded.returncode == 0, loaded.stderr[-3000:]
+    assert query(shop_url, "SELECT count(*) FROM shop.fact_sales") == [(4000,)]
+    assert verify(load_definition(definition), shop_url, Home(tmp_path)).holds

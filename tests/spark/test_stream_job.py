@@ -1,0 +1,208 @@
+"""The whole way of a tuple, from a landed file to its fact, in a real Spark session and a real warehouse."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.pipeline.definition import ALGORITHMS
+from tests.spark.conftest import Shop
+from tests.spark.shop import land, query, sale, sales_definition
+
+PLAIN_JOIN = """
+    SELECT count(*) FROM shop.fact_sales f JOIN shop.customer c ON c.sk = f.customer_sk AND c.city = f.city
+    WHERE c.id = f.sale_id * 37 %% 2000 + 1
+"""
+
+
+def places(shop: Shop) -> dict[str, int]:
+    """Tuples in each place but the fact table."""
+    return dict(query(shop.url, "SELECT place, count(*) FROM freshet.held_tuple GROUP BY place"))
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_loads_the_plain_join(shop: Shop, algorithm: str) -> None:
+    lookups = sales_definition(shop.folder)["lookups"]
+    lookups[0]["algorithm"] = algorithm
+    shop.define(lookups=lookups)
+    # One lookup a tuple costs a query each: fewer tuples for that one.
+    count = 600 if algorithm.endswith("index_nested_loop") and "batched" not in algorithm else 6000
+    for part in range(3):
+        land(shop.folder, f"part-{part}", (sale(n) for n in range(part * count // 3, (part + 1) * count // 3)))
+    shop.load()
+    assert query(shop.url, "SELECT count(*), count(DISTINCT sale_id) FROM shop.fact_sales") == [(count, count)]
+    assert query(shop.url, PLAIN_JOIN.replace("%%", "%")) == [(count,)]
+    assert shop.verify().holds
+
+
+def test_a_second_load_goes_on_where_the_first_ended(shop: Shop) -> None:
+    land(shop.folder, "first", (sale(n) for n in range(1000)))
+    shop.load()
+    land(shop.folder, "second", (sale(n) for n in range(1000, 1500)))
+    shop.load()
+    assert query(shop.url, "SELECT count(*) FROM shop.fact_sales") == [(1500,)]
+    assert query(shop.url, "SELECT sum(facts), sum(duplicates) FROM freshet.batch") == [(1500, 0)]
+    assert shop.verify().holds
+
+
+def test_a_hot_key_is_joined_in_the_front_stage_once_it_is_known(shop: Shop) -> None:
+    land(shop.folder, "first", (sale(n, customer=7) for n in range(500)))
+    shop.load()
+    for part in range(4):
+        land(shop.folder, f"later-{part}", (sale(1000 + part * 500 + n, customer=n % 3 + 7) for n in range(500)))
+    lookups = "SELECT sum((statistics->>'front_stage_hits')::bigint) FROM freshet.batch"
+    shop.load()
+    assert query(shop.url, "SELECT count(*) FROM shop.fact_sales") == [(2500,)]
+    assert shop.verify().holds
+    assert query(shop.url, lookups) is not None
+
+
+def test_duplicates_are_stored_once_and_counted_apart(shop: Shop) -> None:
+    land(shop.folder, "first", [*(sale(n) for n in range(100)), *(sale(n) for n in range(50))])
+    shop.load()
+    land(shop.folder, "second", (sale(n) for n in range(80, 130)))
+    shop.load()
+    assert query(shop.url, "SELECT sum(facts), sum(duplicates) FROM freshet.batch") == [(130, 70)]
+    assert shop.verify().holds
+
+
+def test_unmatched_tuples_are_held_with_their_payload(shop: Shop) -> None:
+    land(shop.folder, "some", [sale(1), sale(2, customer=999_999), sale(3, customer=None)])
+    shop.load()
+    assert places(shop) == {"unmatched": 2}
+    rows = query(shop.url, "SELECT event_id, relation, payload FROM freshet.unmatched ORDER BY event_id")
+    assert [row[:2] for row in rows] == [("[2]", "shop.customer"), ("[3]", "shop.customer")]
+    assert '"customer":999999' in rows[0][2].replace(" ", "")
+    assert shop.verify().holds
+
+
+def test_a_duplicate_of_a_held_tuple_does_not_become_a_fact(shop: Shop) -> None:
+    land(shop.folder, "first", [sale(1, customer=999_999)])
+    shop.load()
+    land(shop.folder, "second", [sale(1), sale(2)])
+    shop.load()
+    assert query(shop.url, "SELECT sale_id FROM shop.fact_sales") == [(2,)]
+    assert places(shop) == {"unmatched": 1}
+    assert query(shop.url, "SELECT sum(duplicates) FROM freshet.batch") == [(1,)]
+    assert shop.verify().holds
+
+
+@pytest.mark.parametrize(
+    ("rule", "customers", "held"),
+    [
+        ("reject", [15], {"rejected": 2}),
+        ({"default": {"customer_sk": -1, "city": None}}, [-1, -1, 15], {}),
+    ],
+)
+def test_the_rule_for_unmatched_tuples(shop: Shop, rule: object, customers: list[int], held: dict[str, int]) -> None:
+    lookups = sales_definition(shop.folder)["lookups"]
+    lookups[0]["on_unmatched"] = rule
+    shop.define(lookups=lookups)
+    land(shop.folder, "some", [sale(1, customer=2), sale(2, customer=999_999), sale(3, customer=None)])
+    shop.load()
+    assert query(shop.url, "SELECT customer_sk FROM shop.fact_sales ORDER BY 1") == [(sk,) for sk in customers]
+    assert places(shop) == held
+    assert shop.verify().holds
+
+
+def test_bad_input_is_rejected_with_reason_and_payload_and_the_rest_is_loaded(shop: Shop) -> None:
+    bad = {
+        b"{not json": "malformed",
+        b'{"sale_id": "seven", "customer": 1}': "malformed",
+        b'{"sale_id": 1000, "customer": 99999999999999999999}': "malformed",
+        b'{"sale_id": 1001, "customer": 1, "amount": 1e30}': "malformed",
+        b'{"sale_id": 1002, "customer": 1, "amount": 9999999999.99}': "amount",  # decimal(12,2) into numeric(10,2)
+        b'{"sale_id": null, "customer": 1}': "sale_id",
+        b'{"sale_id": 1003, "customer": 1, "sold_at": "soon"}': "malformed",
+        b'{"sale_id": 1004, "customer": 1, "amount": "1.5", "extra": "\xff\xfe"}': "malformed",
+    }
+    land(shop.folder, "mixed", [sale(1), *bad, sale(2)])
+    shop.load()
+    assert query(shop.url, "SELECT sale_id FROM shop.fact_sales ORDER BY 1") == [(1,), (2,)]
+    assert places(shop) == {"rejected": len(bad)}
+    reasons = [reason for (reason,) in query(shop.url, "SELECT reason FROM freshet.rejected")]
+    for expected in bad.values():
+        assert any(expected in reason for reason in reasons), (expected, reasons)
+    assert query(shop.url, "SELECT count(*) FROM freshet.rejected WHERE payload = ''") == [(0,)]
+    assert shop.verify().holds
+
+
+def test_a_composite_key_with_text_works(shop: Shop) -> None:
+    query(
+        shop.url,
+        "CREATE TABLE shop.fact_items (shop_id text, item_id integer, article_sk bigint NOT NULL, "
+        "sold_at timestamptz, PRIMARY KEY (shop_id, item_id))",
+    )
+    definition = {
+        "name": "items",
+        "source": {
+            "format": "json",
+            "path": str(shop.folder / "landing"),
+            "schema": "shop_id string, item_id int, article string, size int, sold_at timestamp",
+            "event_id": ["shop_id", "item_id"],
+            "event_time": "sold_at",
+        },
+        "lookups": [
+            {
+                "relation": "shop.article",
+                "on": {"article": "code", "size": "size"},
+                "fetch": {"article_sk": "sk"},
+                "memory": "4MB",
+            }
+        ],
+        "fact": {
+            "table": "shop.fact_items",
+            "columns": {"shop_id": "shop_id", "item_id": "item_id", "article_sk": "article_sk", "sold_at": "sold_at"},
+        },
+        "freshness": {"target": "5s"},
+    }
+    shop.define(definition)
+    events = [
+        {
+            "shop_id": f"Ä'{n % 7}",
+            "item_id": n,
+            "article": f"article-{n % 110}",
+            "size": n % 10,
+            "sold_at": "2026-03-01T10:00:00Z",
+        }
+        for n in range(3000)
+    ]
+    for part in range(2):
+        land(shop.folder, f"part-{part}", events[part * 1500 : (part + 1) * 1500])
+    shop.load()
+    unmatched = sum(1 for n in range(3000) if n % 110 >= 100)
+    assert query(shop.url, "SELECT count(*) FROM shop.fact_items") == [(3000 - unmatched,)]
+    assert places(shop) == {"unmatched": unmatched}
+    assert shop.verify().holds
+
+
+def test_lost_checkpoint_loads_nothing_twice(shop: Shop) -> None:
+    land(shop.folder, "some", [*(sale(n) for n in range(500)), sale(500, customer=999_999), b"{"])
+    shop.load()
+    checkpoint = shop.home.checkpoint("sales")
+    checkpoint.rename(checkpoint.with_name("lost"))
+    shop.load()
+    assert query(shop.url, "SELECT count(*) FROM shop.fact_sales") == [(500,)]
+    assert places(shop) == {"unmatched": 1, "rejected": 1}
+    assert shop.verify().holds
+
+
+def test_a_batch_whose_commit_spark_did_not_log_is_not_loaded_twice(shop: Shop) -> None:
+    land(shop.folder, "some", [*(sale(n) for n in range(500)), sale(500, customer=999_999), b"{"])
+    shop.load()
+    # What a driver leaves that is killed between the warehouse's commit and Spark's.
+    commits = shop.home.checkpoint("sales") / "commits"
+    last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
+    last.unlink()
+    (commits / f".{last.name}.crc").unlink(missing_ok=True)
+    shop.load()
+    assert query(shop.url, "SELECT sum(facts), sum(unmatched), sum(rejected) FROM freshet.batch") == [(500, 1, 1)]
+    assert query(shop.url, "SELECT count(*) FROM freshet.batch WHERE duplicates > 0") == [(1,)]
+    assert shop.verify().holds
+
+
+def test_a_fact_table_that_does_not_fit_is_told_before_the_stream_starts(shop: Shop) -> None:
+    query(shop.url, "ALTER TABLE shop.fact_sales DROP COLUMN city")
+    with pytest.raises(SchemaMismatchError, match="city"):
+        shop.load()
+    assert query(shop.url, "SELECT count(*) FROM freshet.driver") == [(0,)]
