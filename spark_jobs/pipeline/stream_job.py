@@ -200,6 +200,8 @@ class StreamJob:
     def _pause_after(self, error: BaseException | None) -> None:
         """Wait before the next try, or give up."""
         self._failures += 1
+        if self._connection is not None:
+            self._connection.close()  # it may be lost without psycopg2 knowing
         now = time.monotonic()
         self._outage_since = self._outage_since or now
         outage = is_outage(error)

@@ -110,4 +110,6 @@ def is_outage(error: BaseException | None) -> bool:
     """Whether an error means that the warehouse is away, rather than that something is wrong."""
     if isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError | WarehouseUnavailableError):
         return True
+    if isinstance(error, psycopg2.DatabaseError) and error.pgcode is None:
+        return True  # what psycopg2 makes of a server that went away in the middle of a query
     return WarehouseUnavailableError.__name__ in str(error)

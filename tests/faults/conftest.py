@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import psycopg2
@@ -36,13 +37,14 @@ class FaultyShop:
 
     def drain(self, driver: DriverProcess) -> None:
         """Let a driver load all that has landed, and end."""
-        with psycopg2.connect(self.url) as connection:
+        with closing(psycopg2.connect(self.url)) as connection:
             request_state(connection, "sales", "draining")
         assert driver.wait() == 0, driver.log.read_text()[-3000:]
 
     def await_facts(self, count: int) -> None:
-        """Wait until so many facts are loaded."""
-        wait_for(lambda: self.facts() >= count, f"{count} facts", 120)
+        """Wait until the ledger holds so many facts in closed batches."""
+        closed = "SELECT sum(facts) FROM freshet.batch WHERE state <> 'started'"
+        wait_for(lambda: (query(self.url, closed)[0][0] or 0) >= count, f"{count} facts", 120)
 
     def facts(self) -> int:
         """Rows of the fact table."""

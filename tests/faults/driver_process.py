@@ -45,9 +45,13 @@ class DriverProcess:
 
     def workers(self) -> list[psutil.Process]:
         """The Python workers that run tasks: children of Spark's worker daemon."""
-        family = psutil.Process(self.process.pid).children(recursive=True)
-        daemons = [process for process in family if "pyspark.daemon" in " ".join(process.cmdline())]
-        return [worker for daemon in daemons for worker in daemon.children()]
+        living = [
+            process
+            for process in psutil.Process(self.process.pid).children(recursive=True)
+            if process.status() != psutil.STATUS_ZOMBIE
+        ]
+        daemons = {process.pid for process in living if "pyspark.daemon" in " ".join(process.cmdline())}
+        return [process for process in living if process.ppid() in daemons]
 
     def wait(self, timeout_seconds: float = 120) -> int:
         """Exit status, once it has ended."""

@@ -33,6 +33,7 @@ LABELS = {
     "spark_rereading": "c  Spark join, R read per batch",
     "copy": "d  limit: COPY of joined rows",
 }
+SIZES = (200_000, 2_000_000, 10_000_000)
 FRESHNESS_SECONDS = 60.0
 _BYTES_PER_RUN = 3 << 30
 

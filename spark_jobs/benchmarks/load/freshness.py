@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,5 +84,5 @@ def _feed(
         hidden = landing / f".tick-{tick}"
         pq.write_table(events.set_column(events.column_names.index("at"), "at", at), hidden)
         hidden.rename(landing / f"tick-{tick}.parquet")
-    with psycopg2.connect(warehouse_url) as connection:
+    with closing(psycopg2.connect(warehouse_url)) as connection:
         request_state(connection, PIPELINE, "draining")

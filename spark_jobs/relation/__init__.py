@@ -1,0 +1,12 @@
+"""The relation R: master data in PostgreSQL, read by page, by key, and decoded into Arrow.
+
+| file | what it holds |
+|---|---|
+| relation_spec, catalog, relation_size | what a lookup needs of R, checked against PostgreSQL's catalog |
+| keys, key_kinds, key_values, key_encoding, key_literals, uuid_text | join keys of stream tuples and of R's tuples |
+| page_index, byte_search, page_ranges | the first key of every page of R; pages dealt out to the parts of an exchange |
+| postgres_relation, relation_rows, queries | reading pages and keys |
+| copy_decoding, arrow_buffers | PostgreSQL's binary COPY format into Arrow |
+| reading_connection | a connection that survives a restart of the server |
+| calibration | what one page and one looked-up key cost on this machine |
+"""

@@ -1,0 +1,63 @@
+"""Arrow columns as the numpy arrays that lie under them, without copying."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.joins.structures.jit import read_only
+
+
+def single_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """A column as one array. O(1) where it has one chunk."""
+    if isinstance(column, pa.ChunkedArray):
+        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+    return column
+
+
+def validity(array: pa.Array) -> NDArray[np.bool_]:
+    """Bool, shape (n,): where the array is not null."""
+    if array.null_count == 0:
+        return np.ones(len(array), np.bool_)
+    return array.is_valid().to_numpy(zero_copy_only=False)
+
+
+def binary_parts(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
+    """The parts of a string or binary array.
+
+    Returns:
+        Offsets, int32 (n + 1,), and bytes, uint8: value i is bytes[offsets[i]:offsets[i + 1]]. To be read only.
+    """
+    _, offsets, data = array.buffers()
+    if len(array) == 0:
+        return read_only(np.zeros(1, np.int32)), read_only(np.empty(0, np.uint8))
+    return (
+        read_only(np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4)),
+        read_only(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)),
+    )
+
+
+def binary_array(
+    offsets: NDArray[np.int32],
+    data: NDArray[np.uint8],
+    valid: NDArray[np.bool_] | None = None,
+    kind: pa.DataType | None = None,
+) -> pa.Array:
+    """The string or binary (default) array over these offsets, shape (n + 1,), and bytes; null where not `valid`."""
+    buffers = [_bitmap(valid), pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind or pa.binary(), len(offsets) - 1, buffers)
+
+
+def fixed_width_array(kind: pa.DataType, values: NDArray, valid: NDArray[np.bool_] | None) -> pa.Array:
+    """An array over values, shape (n,) or (n, bytes of one), laid out as the type is; null where not `valid`."""
+    return pa.Array.from_buffers(kind, len(values), [_bitmap(valid), pa.py_buffer(values)])
+
+
+def boolean_array(values: NDArray, valid: NDArray[np.bool_] | None) -> pa.Array:
+    """A boolean array, shape (n,); null where not `valid`."""
+    return pa.Array.from_buffers(pa.bool_(), len(values), [_bitmap(valid), _bitmap(values)])
+
+
+def _bitmap(values: NDArray | None) -> pa.Buffer | None:
+    return None if values is None else pa.py_buffer(np.packbits(values, bitorder="little"))

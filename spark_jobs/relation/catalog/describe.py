@@ -1,0 +1,113 @@
+"""Describes a relation for a lookup, and says all that is wrong with it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Protocol
+
+import pyarrow as pa
+from psycopg2 import extensions
+
+from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.relation.catalog.column_checks import ColumnChecks, suggestion
+from spark_jobs.relation.catalog.columns import read_columns
+from spark_jobs.relation.catalog.index_choice import choose_indexes
+from spark_jobs.relation.catalog.indexes import read_indexes
+from spark_jobs.relation.copy_decoding.decode import decode_copy
+from spark_jobs.relation.queries import sample_query
+from spark_jobs.relation.reading_connection import copy_out
+from spark_jobs.relation.relation_rows import RelationRows, rows_of
+from spark_jobs.relation.relation_size import row_count
+from spark_jobs.relation.relation_spec import RelationSpec
+
+_SAMPLED_TUPLES = 1_000
+_WITHOUT_INDEXES = {"v": "a view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
+
+_TABLE = """
+    SELECT c.oid, c.relkind
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = %s AND c.relname = %s
+"""
+_TABLE_NAMES = """
+    SELECT n.nspname || '.' || c.relname
+    FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE c.relkind IN ('r', 'p', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+    ORDER BY 1
+"""
+
+
+class Lookup(Protocol):
+    """What a pipeline says about one lookup."""
+
+    @property
+    def relation(self) -> str:
+        """R: schema.table, as the catalog has the names."""
+
+    @property
+    def on(self) -> Mapping[str, str]:
+        """Stream column: column of R that it equals."""
+
+    @property
+    def fetch(self) -> Mapping[str, str]:
+        """Output name: column of R."""
+
+
+def describe_relation(
+    connection: extensions.connection, lookup: Lookup, stream_types: Mapping[str, pa.DataType]
+) -> RelationSpec:
+    """Check a lookup against the catalog, and find out how its relation is read.
+
+    Args:
+        connection: where R is.
+        lookup: the lookup.
+        stream_types: Arrow type of each column of the stream.
+
+    Raises:
+        SchemaMismatchError: the relation, a column or a unique index on the key is missing, or types don't fit. The
+            message lists all of that, with what to do.
+    """
+    schema, _, table = lookup.relation.partition(".")
+    table_id = _find_table(connection, schema, table)
+    columns = read_columns(connection, table_id)
+    checks = ColumnChecks(columns, stream_types)
+    spec = RelationSpec(
+        schema,
+        table,
+        key=tuple(checks.key_columns(lookup.on)),
+        fetched=tuple(checks.fetched_columns(lookup.fetch)),
+    )
+    problems = checks.problems
+    if not problems:
+        spec, problems = choose_indexes(spec, columns, read_indexes(connection, table_id))
+    if problems:
+        listed = "\n".join(f"- {problem}" for problem in problems)
+        raise SchemaMismatchError(f"The lookup of {lookup.relation} does not fit the relation:\n{listed}")
+    rows = row_count(connection, schema, table)
+    return replace(spec, row_count=rows, tuple_bytes=_tuple_bytes(connection, spec))
+
+
+def _find_table(connection: extensions.connection, schema: str, table: str) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(_TABLE, (schema, table))
+        found = cursor.fetchone()
+        if found is None:
+            cursor.execute(_TABLE_NAMES)
+            names = [name for (name,) in cursor.fetchall()]
+            hint = suggestion(f"{schema}.{table}", names) or f"The relations are: {', '.join(names) or 'none'}."
+            raise SchemaMismatchError(f"There is no relation {schema}.{table} in the warehouse. {hint}")
+    table_id, kind = found
+    if kind in _WITHOUT_INDEXES:
+        raise SchemaMismatchError(
+            f"{schema}.{table} is {_WITHOUT_INDEXES[kind]}, which can't have a unique index. "
+            "Look up the table under it, or a materialized view with a unique index on the key."
+        )
+    return table_id
+
+
+def _tuple_bytes(connection: extensions.connection, spec: RelationSpec) -> int:
+    """Memory of a tuple: the average of some, or of one without any text where R is empty."""
+    rows = rows_of(decode_copy(copy_out(connection, sample_query(spec, _SAMPLED_TUPLES)), spec.read_types), spec)
+    if not len(rows):
+        rows = RelationRows.null(spec)
+    return -(-rows.nbytes // len(rows))

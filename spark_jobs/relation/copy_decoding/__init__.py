@@ -1,0 +1,9 @@
+"""PostgreSQL's binary COPY format into Arrow columns. No I/O: bytes in, arrays out.
+
+| file | what it holds |
+|---|---|
+| column_types | the column types that can be read, and the Arrow type of each |
+| decode | `decode_copy`: the way in |
+| field_positions | where the fields of the tuples lie |
+| fixed_width, text, numeric | from the bytes of a column's fields to its Arrow array |
+"""

@@ -1,0 +1,129 @@
+"""Join keys of n tuples, of the stream or of R: as int64 codes to join by, and as what the codes stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spark_jobs.joins.structures.hashing import hash_bytes
+from spark_jobs.relation.arrow_buffers import binary_array, binary_parts
+from spark_jobs.relation.key_encoding import decode_keys, encode_keys
+from spark_jobs.relation.key_kinds import KeyKind
+from spark_jobs.relation.key_values import KeyValues, key_values
+from spark_jobs.relation.uuid_text import UUID_BYTES
+
+
+@dataclass(frozen=True, eq=False)
+class KeyColumns:
+    """The join keys of n tuples. Equal keys have equal codes; pickles by its arrays.
+
+    Attributes:
+        kinds: kind of each key column.
+        codes: int64, shape (n,): the value of a key that is one integer or date (days since 1970), else a hash code
+            of `encoded`: two different keys may then share a code, and `equals` decides.
+        encoded: binary, shape (n,): the key as bytes that compare as the key does; None where the codes say it all.
+        valid: bool, shape (n,): False where no tuple of R can have the key, because a column of it is null, text
+            that PostgreSQL can't hold, or no UUID. Codes of such keys mean nothing.
+    """
+
+    kinds: tuple[KeyKind, ...]
+    codes: NDArray[np.int64]
+    encoded: pa.BinaryArray | None
+    valid: NDArray[np.bool_]
+
+    @classmethod
+    def encode(cls, columns: Sequence[pa.Array | pa.ChunkedArray], kinds: Sequence[KeyKind]) -> KeyColumns:
+        """Encode key columns of the stream or of R. O(bytes); copies nothing of a key that is one text or bigint.
+
+        Args:
+            columns: the columns of the key, each of shape (n,), of types that the kinds accept.
+            kinds: kind of each of R's key columns.
+        """
+        converted = [key_values(column, kind) for column, kind in zip(columns, kinds, strict=True)]
+        valid = np.logical_and.reduce([part for _, part in converted])
+        return cls._of_values([values for values, _ in converted], tuple(kinds), valid)
+
+    @classmethod
+    def _of_values(cls, values: list[KeyValues], kinds: tuple[KeyKind, ...], valid: NDArray[np.bool_]) -> KeyColumns:
+        if len(kinds) > 1:
+            encoded = encode_keys(values, kinds)
+        elif kinds[0].is_number:
+            return cls(kinds, values[0], None, valid)
+        elif kinds[0] is KeyKind.UUID:
+            encoded = binary_array(np.arange(len(valid) + 1, dtype=np.int32) * UUID_BYTES, values[0])
+        else:
+            encoded = values[0]
+        return cls(kinds, hash_bytes(*binary_parts(encoded)), encoded, valid)
+
+    @classmethod
+    def concatenate(cls, parts: Sequence[KeyColumns]) -> KeyColumns:
+        """The keys of all parts, one after the other; at least one part, all of the same kinds."""
+        first = parts[0]
+        if len(parts) == 1:
+            return first
+        encoded = None if first.encoded is None else pa.concat_arrays([part.encoded for part in parts])
+        codes = np.concatenate([part.codes for part in parts])
+        return cls(first.kinds, codes, encoded, np.concatenate([part.valid for part in parts]))
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of the arrays, in bytes."""
+        return self.codes.nbytes + self.valid.nbytes + (0 if self.encoded is None else self.encoded.nbytes)
+
+    def take(self, indices: NDArray[np.int64]) -> KeyColumns:
+        """The keys at these positions, int64 (k,)."""
+        encoded = None if self.encoded is None else self.encoded.take(pa.array(indices))
+        return KeyColumns(self.kinds, self.codes[indices], encoded, self.valid[indices])
+
+    def equals(
+        self, own_indices: NDArray[np.int64], other: KeyColumns, other_indices: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Where two keys are the same key.
+
+        Args:
+            own_indices: int64, shape (k,), positions here.
+            other: keys of the same kinds.
+            other_indices: int64, shape (k,), positions there.
+
+        Returns:
+            bool, shape (k,).
+        """
+        same = self.codes[own_indices] == other.codes[other_indices]
+        if self.encoded is None or other.encoded is None or not len(same):
+            return same
+        own = self.encoded.take(pa.array(own_indices))
+        return same & pc.equal(own, other.encoded.take(pa.array(other_indices))).to_numpy(zero_copy_only=False)
+
+    def distinct(self) -> KeyColumns:
+        """The valid keys, each once, in any order. O(n log n)."""
+        keys = self if self.valid.all() else self.take(np.flatnonzero(self.valid))
+        order = np.argsort(keys.codes)
+        repeated = np.flatnonzero(keys.codes[order[1:]] == keys.codes[order[:-1]])
+        # Keys of the same code follow each other, in any order where they are different keys: then one may stay twice.
+        same = keys.equals(order[repeated + 1], keys, order[repeated])
+        return keys.take(np.delete(order, repeated[same] + 1))
+
+    def in_order(self) -> KeyColumns:
+        """The keys in ascending order. O(n log n)."""
+        if self.encoded is None:
+            return self.take(np.argsort(self.codes))
+        return self.take(pc.sort_indices(self.encoded).to_numpy().astype(np.int64))
+
+    def values(self) -> list[KeyValues]:
+        """The key columns, one array each. O(bytes)."""
+        if self.encoded is None:
+            return [self.codes]
+        if len(self.kinds) > 1:
+            return decode_keys(self.encoded, self.kinds)
+        if self.kinds[0] is KeyKind.UUID:
+            offsets, data = binary_parts(self.encoded)
+            return [data[offsets[0] : offsets[-1]].reshape(len(self), UUID_BYTES)]
+        return [self.encoded]

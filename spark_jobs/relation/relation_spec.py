@@ -1,0 +1,96 @@
+"""What a lookup needs of a relation: its key, the columns it fetches, and the indexes that it is read by."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_jobs.relation.copy_decoding.column_types import ColumnType
+from spark_jobs.relation.key_kinds import KeyKind
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """One column of the join key.
+
+    Attributes:
+        stream: column of the stream.
+        name: column of R that it equals.
+        kind: how the two compare.
+        type: how R's column is read.
+        lookup_collation: collation, (schema, name), that a lookup names so that it can use its index; None: the
+            column's own.
+        page_collation: the same for reading pages.
+        nullable: whether R may hold nulls, which no key equals.
+    """
+
+    stream: str
+    name: str
+    kind: KeyKind
+    type: ColumnType
+    lookup_collation: tuple[str, str] | None = None
+    page_collation: tuple[str, str] | None = None
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class FetchedColumn:
+    """One column of R that stream tuples get: under the name `output`, from R's column `name`."""
+
+    output: str
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True)
+class RelationSpec:
+    """A relation as one lookup uses it. Made by `catalog.describe_relation`. Pickles.
+
+    Attributes:
+        schema: its schema.
+        table: its name in the schema.
+        key: columns of the join key, in the order of the index that pages are read by.
+        fetched: columns that are fetched.
+        row_count: tuples of R, as far as the catalog knows.
+        tuple_bytes: memory of one tuple's key, code and fetched columns on average, in bytes.
+        page_refusal: why pages of R can't be read, and what to do; None where they can.
+    """
+
+    schema: str
+    table: str
+    key: tuple[KeyColumn, ...]
+    fetched: tuple[FetchedColumn, ...]
+    row_count: int = 0
+    tuple_bytes: int = 0
+    page_refusal: str | None = None
+
+    @property
+    def relation(self) -> str:
+        """The name to show: schema.table."""
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def stream_columns(self) -> tuple[str, ...]:
+        """Columns of the stream that make the key, in the key's order."""
+        return tuple(column.stream for column in self.key)
+
+    @property
+    def key_kinds(self) -> tuple[KeyKind, ...]:
+        """Kind of each key column."""
+        return tuple(column.kind for column in self.key)
+
+    @property
+    def key_types(self) -> tuple[pa.DataType, ...]:
+        """Arrow type of each key column of R, as it is read."""
+        return tuple(column.type.arrow for column in self.key)
+
+    @property
+    def fetched_schema(self) -> pa.Schema:
+        """Output names and Arrow types of the fetched columns."""
+        return pa.schema([(column.output, column.type.arrow) for column in self.fetched])
+
+    @property
+    def read_types(self) -> tuple[ColumnType, ...]:
+        """Types of what every read of R returns: the key columns, then the fetched ones."""
+        return (*(column.type for column in self.key), *(column.type for column in self.fetched))
