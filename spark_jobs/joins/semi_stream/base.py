@@ -10,7 +10,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.errors import JoinStateError
+
 Int64Array = NDArray[np.int64]
+
+NO_TUPLES: Int64Array = np.empty(0, np.int64)
 
 
 class Page(NamedTuple):
@@ -63,7 +67,7 @@ class Step(NamedTuple):
     """What one step of a join settled.
 
     Attributes:
-        matches: the joined tuples; may be empty, or None if no page was read.
+        matches: the joined tuples; may be empty, or None if nothing was read.
         unmatched: int64, shape (u,), stream tuples whose key is not in R.
     """
 
@@ -73,7 +77,20 @@ class Step(NamedTuple):
 
 @dataclass
 class Statistics:
-    """Counts of one operator since it was made. Pages, bytes, probes and tuples; never seconds."""
+    """Counts of one operator since it was made. Pages, bytes, probes and tuples; never seconds.
+
+    Attributes:
+        pages_read: pages of R read by number; each is one seek.
+        lookups: accesses to R by its index, each for one key or a batch of keys.
+        bytes_read: bytes of R that came into memory.
+        probes: tuples of R looked up among stream tuples in memory, keys looked up in R, and keys
+            looked up in a front stage.
+        pushed: stream tuples taken; at any time pushed = matched + unmatched + shed + pending.
+        matched: stream tuples joined.
+        unmatched: stream tuples whose key is not in R.
+        shed: stream tuples given up.
+        extra: counts that only one algorithm has, by name.
+    """
 
     pages_read: int = 0
     lookups: int = 0
@@ -93,9 +110,13 @@ class SemiStreamJoin(ABC):
     the caller likes; `shed` gives up the costliest tuples; `finish` joins all that is left.
     Stream tuples are an int64 key, the number of the page of R that their key falls on, and an
     int64 id that the caller chose; the tuple itself stays with the caller.
+
+    An algorithm implements `room`, `pending`, `memory_used`, `check` and the three underscored
+    methods; arguments reach those validated, and the tuples' counts are kept here.
     """
 
-    statistics: Statistics
+    def __init__(self) -> None:
+        self.statistics = Statistics()
 
     @property
     @abstractmethod
@@ -107,7 +128,6 @@ class SemiStreamJoin(ABC):
     def pending(self) -> int:
         """How many stream tuples wait to be joined."""
 
-    @abstractmethod
     def push(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
         """Take stream tuples into memory.
 
@@ -117,16 +137,43 @@ class SemiStreamJoin(ABC):
             ids: int64, shape (n,), at least 0 and unique among the pending ones.
 
         Raises:
-            JoinStateError: n exceeds `room`.
+            JoinStateError: n exceeds `room`, or the arrays differ in length.
         """
+        count = len(keys)
+        if count > self.room:
+            raise JoinStateError(
+                f"{count} stream tuples pushed, but there is room for {self.room}: push a part, then advance"
+            )
+        if not count == len(pages) == len(ids):
+            raise JoinStateError(f"{count} keys pushed with {len(pages)} pages and {len(ids)} ids: one each is needed")
+        if count:
+            self._take_in(
+                np.ascontiguousarray(keys, np.int64),
+                np.ascontiguousarray(pages, np.int64),
+                np.ascontiguousarray(ids, np.int64),
+            )
+            self.statistics.pushed += count
 
-    @abstractmethod
     def advance(self) -> Step:
         """Do one step: read a page of R (or one batch of lookups) and settle all tuples it settles."""
+        if not self.pending:
+            return Step(None, NO_TUPLES)
+        step = self._step()
+        if step.matches is not None:
+            self.statistics.matched += len(step.matches.ids)
+        self.statistics.unmatched += len(step.unmatched)
+        return step
 
-    @abstractmethod
     def shed(self, count: int) -> Int64Array:
         """Give up `count` pending tuples, costliest first; their ids, shape (min(count, pending),)."""
+        ids = self._give_up(max(0, min(count, self.pending)))
+        self.statistics.shed += len(ids)
+        return ids
+
+    def finish(self) -> Iterator[Step]:
+        """Join all pending tuples, step by step."""
+        while self.pending:
+            yield self.advance()
 
     @abstractmethod
     def memory_used(self) -> int:
@@ -136,7 +183,14 @@ class SemiStreamJoin(ABC):
     def check(self) -> None:
         """Assert every invariant of the data structures; for tests, O(memory)."""
 
-    def finish(self) -> Iterator[Step]:
-        """Join all pending tuples, step by step."""
-        while self.pending:
-            yield self.advance()
+    @abstractmethod
+    def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
+        """Take at least one stream tuple, at most `room`."""
+
+    @abstractmethod
+    def _step(self) -> Step:
+        """Settle at least one of the pending tuples, of which there is at least one."""
+
+    @abstractmethod
+    def _give_up(self, count: int) -> Int64Array:
+        """Forget `count` pending tuples, costliest first; their ids."""

@@ -1,0 +1,124 @@
+"""Index nested loop join with one lookup for a batch of distinct keys: what a modern database makes of INLJ."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_jobs.errors import MemoryBudgetError
+from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
+from spark_jobs.joins.structures.key_table import KeyTable
+
+# Beyond this a larger batch saves nothing, but lets the caller wait longer between two decisions.
+_MOST_KEYS = 8192
+# Stream tuples considered for a batch, per key that the batch may have: repeated keys ride along.
+_TUPLES_PER_KEY = 4
+# Working arrays of a step per considered tuple: key, id, slot, row.
+_WORKING_BYTES = 4 * 8
+
+
+class BatchedIndexNestedLoop(SemiStreamJoin):
+    """INLJ (000 §3) with batched lookups: the oldest stream tuples, up to a number of distinct keys, in one access.
+
+    How many keys a batch may have follows from the memory for their tuples of R. How large these are
+    shows only when some have been read: the first batch is small, as if each tuple filled a page.
+
+    Args:
+        relation: R.
+        memory_bytes: half of it holds what a lookup brings, the rest the keys of a batch and the queue.
+
+    Raises:
+        MemoryBudgetError: the budget does not hold a page and one stream tuple.
+    """
+
+    def __init__(self, relation: Relation, memory_bytes: int) -> None:
+        super().__init__()
+        self._relation = relation
+        self._lookup_bytes = max(relation.page_bytes, memory_bytes // 2)
+        left = memory_bytes - self._lookup_bytes
+        self._most_keys = max(1, min(_MOST_KEYS, left // (2 * _batch_bytes(1))))
+        self.capacity = (left - _batch_bytes(self._most_keys)) // ArrivalQueue.bytes_for(1)
+        if self.capacity < 1:
+            needed = relation.page_bytes + _batch_bytes(1) + ArrivalQueue.bytes_for(1)
+            raise MemoryBudgetError(
+                f"batched_index_nested_loop was given {memory_bytes:,} bytes, but what a lookup brings "
+                f"(up to a page of {relation.page_bytes:,} bytes) and one stream tuple need {needed:,}: "
+                "give it more memory"
+            )
+        self._waiting = ArrivalQueue(self.capacity)
+        self._batch = KeyTable(self._most_keys)
+        self._widest_tuple: float | None = None
+        self._found: Page | None = None
+
+    @property
+    def room(self) -> int:
+        """How many stream tuples `push` takes now."""
+        return self.capacity - len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """How many stream tuples wait for their lookup."""
+        return len(self._waiting)
+
+    @property
+    def batch_keys(self) -> int:
+        """How many distinct keys the next lookup may have."""
+        widest = self._relation.page_bytes if self._widest_tuple is None else self._widest_tuple
+        return max(1, min(self._most_keys, int(self._lookup_bytes / widest)))
+
+    def memory_used(self) -> int:
+        """Bytes of the queue, of the batch's key table, and of what the last lookup brought."""
+        found = self._found.size if self._found else 0
+        return self._waiting.memory_used() + self._batch.memory_used() + found
+
+    def check(self) -> None:
+        """Assert the invariants of queue and key table. O(keys of a batch)."""
+        self._waiting.check()
+        self._batch.check()
+
+    def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
+        self._waiting.append(keys, ids)
+
+    def _step(self) -> Step:
+        keys, ids = self._waiting.oldest(_TUPLES_PER_KEY * self.batch_keys)
+        self._batch.clear()
+        slots = self._batch.insert(keys, self.batch_keys)
+        ids = ids[: len(slots)]
+        distinct = self._batch.keys[: self._batch.size]
+        askers = np.empty(len(distinct), np.int64)
+        askers[slots] = ids
+        found = self._look_up(distinct.copy(), askers)
+        self._waiting.drop_oldest(len(ids))
+
+        rows = self._rows_of_slots(found)[slots]
+        matched = rows >= 0
+        return Step(Matches(ids[matched], rows[matched], found), ids[~matched])
+
+    def _rows_of_slots(self, found: Page) -> Int64Array:
+        """For each key of the batch the row where the lookup found it, -1 where it did not."""
+        rows = np.full(self._batch.size, -1, np.int64)
+        slots = self._batch.probe(found.keys)
+        asked = np.flatnonzero(slots >= 0)
+        rows[slots[asked]] = asked
+        return rows
+
+    def _look_up(self, keys: Int64Array, askers: Int64Array) -> Page:
+        self._found = None
+        found = self._found = self._relation.lookup(keys, askers)
+        self.statistics.lookups += 1
+        self.statistics.probes += len(keys)
+        self.statistics.bytes_read += found.size
+        if len(found.keys):
+            self._widest_tuple = max(1.0, self._widest_tuple or 0.0, found.size / len(found.keys))
+        return found
+
+    def _give_up(self, count: int) -> Int64Array:
+        """Shed the oldest, as all algorithms do whose tuples cost about the same."""
+        _, ids = self._waiting.oldest(count)
+        self._waiting.drop_oldest(count)
+        return ids
+
+
+def _batch_bytes(keys: int) -> int:
+    """Memory of a batch of distinct keys: its table, and the working arrays of the tuples considered for it."""
+    return KeyTable.bytes_for(keys) + _TUPLES_PER_KEY * keys * _WORKING_BYTES

@@ -1,0 +1,244 @@
+"""The front stage: a tuple-level cache of the most frequent tuples of R, before any semi-stream join."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_jobs.errors import JoinStateError, MemoryBudgetError
+from spark_jobs.joins.semi_stream.admission_threshold import AdmissionThreshold
+from spark_jobs.joins.semi_stream.hot_set import HotSet
+from spark_jobs.joins.structures.frequency_recorder import FrequencyRecorder
+from spark_jobs.joins.structures.key_table import MOST_SLOTS, KeyTable
+
+__all__ = ["FrontStage", "HotSet", "Publication"]
+
+Int64Array = NDArray[np.int64]
+
+# Tuples that may be accepted before the next publication of a full cache, as a part of it.
+_STAGED_SHARE = 8
+# Stream tuples after which a frequency counts half, per tuple in the cache: at Zipf exponent 1 the rarest
+# tuple in the cache has then been seen about three times, enough to tell it from those outside.
+_HALF_LIFE_PER_SLOT = 30
+# A tuple evicted within so many versions of its coming has come in vain.
+_SHORT_STAY = 5
+
+
+class Publication(NamedTuple):
+    """A new version of the cache.
+
+    Attributes:
+        hot_set: its keys.
+        sources: int64, shape (slot_count,), where the tuple of each slot comes from: below the former
+            slot count the former slot, from there on the accepted tuples in the order of their
+            acceptance. So the tuples are `concatenate([former, *accepted]).take(sources)`.
+    """
+
+    hot_set: HotSet
+    sources: Int64Array
+
+
+class FrontStage:
+    """The cache H_R with frequency recorder and adaptive threshold (003 §3.1, §3.2.1), apart from its tuples.
+
+        stream ---> hot set ---> hits: joined at once              observe_hits --.
+                       |                                                          v
+                       `---> misses ---> back stage ---> offer ---> [ recorder, threshold ] ---> publish
+
+    The caller probes stream tuples against `hot_set`, reports the hits, and offers what the back stage
+    found. It keeps the tuples of R that belong to the slots, and those of accepted offers, until
+    `publish` says which of them make the next version.
+
+    Where it departs from the paper: there, a tuple's frequency is the number of its matches in one
+    page load, which a long queue of stream tuples makes telling; so its index nested loop join needs
+    a temporary buffer of keys. Here a sketch remembers the frequencies of all tuples outside the cache,
+    which serves every back stage, and an offer takes the place of the least frequent tuple only if
+    it is the more frequent of the two.
+
+    Args:
+        memory_bytes: for all of it, the caller's tuples included.
+        tuple_bytes: memory of one tuple of R at the caller.
+
+    Raises:
+        MemoryBudgetError: the budget does not hold one tuple.
+    """
+
+    def __init__(self, memory_bytes: int, tuple_bytes: int) -> None:
+        self.capacity = _capacity(memory_bytes, tuple_bytes)
+        if self.capacity < 1:
+            raise MemoryBudgetError(
+                f"the front stage was given {memory_bytes:,} bytes, but one tuple of {tuple_bytes:,} bytes needs "
+                f"{_bytes_for(1, tuple_bytes):,}: give it more memory, or do without a front stage"
+            )
+        self._tuple_bytes = tuple_bytes
+        self.hot_set = HotSet(0, np.empty(0, np.int64))
+        self._threshold = AdmissionThreshold()
+        self._recorder = FrequencyRecorder(self.capacity, _HALF_LIFE_PER_SLOT * self.capacity)
+        self._clear_staging()
+        self._came_with: NDArray[np.int32] = np.zeros(self.capacity, np.int32)  # the version, for each slot
+
+    @property
+    def threshold(self) -> float:
+        """The frequency from which on an offer is accepted; moves by itself."""
+        return self._threshold.value
+
+    @property
+    def staged(self) -> int:
+        """Tuples accepted since the last publication."""
+        return self._staged.size
+
+    @property
+    def staging_room(self) -> int:
+        """How many more can be accepted before the next publication: the empty slots, or an eighth of the cache."""
+        return self._staged.capacity - self._staged.size
+
+    def observe_hits(self, slot_counts: Int64Array) -> None:
+        """Record how many stream tuples found theirs in each slot of `hot_set`. O(slot_count).
+
+        Args:
+            slot_counts: int64, shape (slot_count,).
+
+        Raises:
+            JoinStateError: the counts belong to another version.
+        """
+        if len(slot_counts) != self.hot_set.slot_count:
+            raise JoinStateError(
+                f"hits of {len(slot_counts)} slots reported, but version {self.hot_set.version} of the hot set has "
+                f"{self.hot_set.slot_count}: report hits before the next version is published"
+            )
+        hit = np.flatnonzero(slot_counts)
+        self._recorder.record_slots(hit, slot_counts[hit])
+
+    def observe_slots(self, slots: Int64Array) -> None:
+        """Record one hit for each stream tuple that was found, int64, shape (n,), their slots. O(n)."""
+        self._recorder.record_slots(slots, np.ones(len(slots), np.int64))
+
+    def offer(self, keys: Int64Array, frequencies: Int64Array) -> Int64Array:
+        """Offer tuples of R that the back stage found, with the number of stream tuples that found each.
+
+        Args:
+            keys: int64, shape (n,), their join keys.
+            frequencies: int64, shape (n,), at least 1.
+
+        Returns:
+            int64, shape (a,): positions of those accepted; the caller keeps these tuples, in this order,
+            until the next publication. O(n log n).
+        """
+        keys = np.ascontiguousarray(keys, np.int64)
+        frequencies = np.ascontiguousarray(frequencies, np.int64)
+        slots = self.hot_set.probe(keys)
+        cached = np.flatnonzero(slots >= 0)
+        if cached.size:
+            self._recorder.record_slots(slots[cached], frequencies[cached])
+        others = np.flatnonzero(slots < 0)
+        counted = frequencies[others]
+        estimates = np.maximum(self._recorder.record_others(keys[others], counted), counted)
+        frequent = np.flatnonzero(estimates >= self._threshold.value)
+        best_first = frequent[np.argsort(-estimates[frequent], kind="stable")]
+        fresh = self._stage(keys[others[best_first]], estimates[best_first])
+        return others[best_first[fresh]]
+
+    def publish(self) -> Publication | None:
+        """Take the most frequent accepted tuples into the cache, in empty slots or for the least frequent ones.
+
+        Returns:
+            The new version, or None if the cache stays as it is. In both cases the caller can let go of
+            the accepted tuples that are not in it. O(capacity).
+        """
+        staged = self._staged.keys[: self._staged.size]
+        frequencies = self._staged_frequencies[: self._staged.size]
+        best_first = np.argsort(-frequencies, kind="stable")
+        old_count = self.hot_set.slot_count
+        newcomers = best_first[: self.capacity - old_count]
+        slots, replacing = self._least_frequent_replaced(best_first[len(newcomers) :], frequencies)
+
+        keys = np.concatenate([self.hot_set.keys, staged[newcomers]])
+        sources = np.arange(len(keys))
+        sources[old_count:] = old_count + newcomers
+        self._recorder.replace(np.arange(old_count, len(keys)), staged[:0], frequencies[newcomers])
+        self._recorder.replace(slots, keys[slots], frequencies[replacing])
+        keys[slots] = staged[replacing]
+        sources[slots] = old_count + replacing
+
+        version = self.hot_set.version + 1
+        in_vain = np.count_nonzero(version - self._came_with[slots] <= _SHORT_STAY)
+        self._came_with[slots] = version
+        self._came_with[old_count : len(keys)] = version
+        self._threshold.adapt(full=len(keys) == self.capacity, in_vain=in_vain / self.capacity)
+        self._recorder.age()
+        changed = len(newcomers) + len(slots) > 0
+        if changed:
+            self.hot_set = HotSet(version, keys)
+        self._clear_staging()
+        return Publication(self.hot_set, sources) if changed else None
+
+    def memory_used(self) -> int:
+        """Bytes of hot set, recorder and accepted keys, and of the caller's tuples that belong to them."""
+        tuples = (self.hot_set.slot_count + self.staged) * self._tuple_bytes
+        slots = self.hot_set.memory_used() + self._recorder.memory_used() + self._came_with.nbytes
+        return slots + self._staged.memory_used() + self._staged_frequencies.nbytes + tuples
+
+    def check(self) -> None:
+        """Assert the invariants of the data structures, and that no accepted tuple is in the cache. O(capacity)."""
+        assert self.hot_set.slot_count <= self.capacity
+        self.hot_set.check()
+        self._recorder.check()
+        self._staged.check()
+        assert (self.hot_set.probe(self._staged.keys[: self.staged]) < 0).all()
+
+    def _clear_staging(self) -> None:
+        room = max(self.capacity - self.hot_set.slot_count, _staged_capacity(self.capacity))
+        self._staged = KeyTable(room)
+        self._staged_frequencies: Int64Array = np.zeros(room, np.int64)
+
+    def _stage(self, keys: Int64Array, frequencies: Int64Array) -> Int64Array:
+        """Accept keys while there is room; the positions of those that were not accepted before."""
+        before = self._staged.size
+        slots = self._staged.insert(keys)
+        np.maximum.at(self._staged_frequencies, slots, frequencies[: len(slots)])
+        highest_so_far = np.maximum.accumulate(np.concatenate([[before - 1], slots]))
+        return np.flatnonzero(slots > highest_so_far[:-1])
+
+    def _least_frequent_replaced(
+        self, challengers: Int64Array, frequencies: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Pair the best challenger with the least frequent slot, and so on, while the challenger is more frequent."""
+        challengers = challengers[: self.hot_set.slot_count]
+        if not challengers.size:
+            return challengers, challengers
+        of_slots = self._recorder.of_slots[: self.hot_set.slot_count]
+        least = np.argpartition(of_slots, len(challengers) - 1)[: len(challengers)]
+        least = least[np.argsort(of_slots[least], kind="stable")]
+        wins = int(np.count_nonzero(frequencies[challengers] > of_slots[least]))
+        return least[:wins], challengers[:wins]
+
+
+def _staged_capacity(capacity: int) -> int:
+    return -(-capacity // _STAGED_SHARE)
+
+
+def _bytes_for(capacity: int, tuple_bytes: int) -> int:
+    """Memory of a front stage at its largest: empty, half full or full, with all accepted that can be.
+
+    While a new version is made, the keys of the old one stand beside it.
+    """
+    staged = _staged_capacity(capacity)
+    half = -(-capacity // 2)
+    filling = HotSet.bytes_for(half) + KeyTable.bytes_for(capacity) + capacity * (8 + tuple_bytes)
+    full = HotSet.bytes_for(capacity) + KeyTable.bytes_for(staged) + staged * 8 + (capacity + staged) * tuple_bytes
+    slots = FrequencyRecorder.bytes_for(capacity) + capacity * (8 + 4)
+    return slots + max(filling, full)
+
+
+def _capacity(memory_bytes: int, tuple_bytes: int) -> int:
+    """The most slots that fit; 0 if none does."""
+    fits, too_many = 0, MOST_SLOTS
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        if _bytes_for(middle, tuple_bytes) <= memory_bytes:
+            fits = middle
+        else:
+            too_many = middle
+    return fits

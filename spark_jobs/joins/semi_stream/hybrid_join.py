@@ -1,0 +1,107 @@
+"""HYBRIDJOIN: one page of R, read for one stream tuple, is joined with all that wait for it."""
+
+from __future__ import annotations
+
+from spark_jobs.errors import MemoryBudgetError
+from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.lookup_position import LookupPosition, OldestTuple
+from spark_jobs.joins.structures.page_probe import PageProbe
+from spark_jobs.joins.structures.stream_tuples import MOST_TUPLES, StreamTuples
+
+# The index of a page's keys may take this part of the page's size: enough for tuples of 32 bytes on.
+_INDEX_SHARE = 4
+
+
+class HybridJoin(SemiStreamJoin):
+    """HYBRIDJOIN (000 §4): queue with random deletion, hash multimap, page by index.
+
+        stream ---> [ hash multimap + queue ] ---> joined
+                          |            ^
+                 page of the oldest    | all keys of the page
+                          v            |
+                          R ---> [ disk buffer ]
+
+    Symbols of the paper: M = memory_bytes, v_P = relation.page_bytes, H_t (h_S in 003) = capacity,
+    D_t = keys on a page, w = tuples that one page settles.
+
+    Where it departs from the pseudo-code (Fig. 5): the caller gives each stream tuple the page its key
+    falls on, as the index would, and the multimap keeps the tuples of a page together. So they all
+    leave when their page has been read: the matched as in lines 5 to 7, and the others are known to
+    have no match at once, where 003 (Algorithm 1, line 8) asks the index for each of them.
+
+    Args:
+        relation: R.
+        memory_bytes: M, split into one page, the index of its keys, and the tuples' memory.
+        position: whose page is read next.
+
+    Raises:
+        MemoryBudgetError: the budget does not hold a page and one stream tuple.
+    """
+
+    def __init__(self, relation: Relation, memory_bytes: int, position: LookupPosition | None = None) -> None:
+        super().__init__()
+        self._relation = relation
+        self._position = position or OldestTuple()
+        index_bytes = relation.page_bytes // _INDEX_SHARE
+        page_memory = relation.page_bytes + PageProbe.bytes_for(index_bytes)
+        capacity = _capacity(memory_bytes - page_memory)
+        if capacity < 1:
+            needed = page_memory + StreamTuples.bytes_for(1)
+            raise MemoryBudgetError(
+                f"hybrid_join was given {memory_bytes:,} bytes, but a page of R ({relation.page_bytes:,} bytes) "
+                f"and one stream tuple need {needed:,}: give it more memory, or make the pages smaller"
+            )
+        self.capacity = capacity
+        self._waiting = StreamTuples(capacity)
+        self._probe = PageProbe(index_bytes)
+        self._disk_buffer: Page | None = None
+
+    @property
+    def room(self) -> int:
+        """How many stream tuples `push` takes now."""
+        return self.capacity - len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """How many stream tuples wait for their page."""
+        return len(self._waiting)
+
+    def memory_used(self) -> int:
+        """Bytes of the stream tuples' arrays, of the page in the disk buffer and of the index of its keys."""
+        page = self._disk_buffer.size if self._disk_buffer else 0
+        return self._waiting.memory_used() + self._probe.memory_used() + page
+
+    def check(self) -> None:
+        """Assert the invariants of multimap and queue. O(capacity)."""
+        self._waiting.check()
+
+    def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
+        self._waiting.append(keys, pages, ids)
+
+    def _step(self) -> Step:
+        number = self._waiting.page_of(self._position.choose(self._waiting))
+        self._disk_buffer = None  # The new page takes the old one's memory.
+        page = self._disk_buffer = self._relation.read_page(number)
+        statistics = self.statistics
+        statistics.pages_read += 1
+        statistics.bytes_read += page.size
+        statistics.probes += len(page.keys)
+        keys, waiting = self._waiting.take_page(number)
+        ids, rows, unmatched = self._probe.join(keys, waiting, page.keys)
+        return Step(Matches(ids, rows, page), unmatched)
+
+    def _give_up(self, count: int) -> Int64Array:
+        """Shed the oldest: they have survived the most page reads, so few others share theirs (003 §4.2)."""
+        return self._waiting.take_oldest(count)
+
+
+def _capacity(bytes_left: int) -> int:
+    """The most stream tuples that fit; 0 if none does. Their memory grows with the count, so bisect."""
+    fits, too_many = 0, MOST_TUPLES + 1
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        if StreamTuples.bytes_for(middle) <= bytes_left:
+            fits = middle
+        else:
+            too_many = middle
+    return fits

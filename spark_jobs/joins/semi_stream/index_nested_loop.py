@@ -1,0 +1,76 @@
+"""Index nested loop join: one lookup in R for every stream tuple. The baseline of both papers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spark_jobs.errors import MemoryBudgetError
+from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
+
+
+class IndexNestedLoop(SemiStreamJoin):
+    """INLJ (000 §3): takes the oldest stream tuple, looks its key up, joins it.
+
+    Every tuple costs one access to R, however many others have the same key.
+
+    Args:
+        relation: R.
+        memory_bytes: split into what one lookup brings, up to a page, and the queue.
+
+    Raises:
+        MemoryBudgetError: the budget does not hold a page and one stream tuple.
+    """
+
+    def __init__(self, relation: Relation, memory_bytes: int) -> None:
+        super().__init__()
+        self._relation = relation
+        self.capacity = (memory_bytes - relation.page_bytes) // ArrivalQueue.bytes_for(1)
+        if self.capacity < 1:
+            needed = relation.page_bytes + ArrivalQueue.bytes_for(1)
+            raise MemoryBudgetError(
+                f"index_nested_loop was given {memory_bytes:,} bytes, but what a lookup brings (up to a page of "
+                f"{relation.page_bytes:,} bytes) and one stream tuple need {needed:,}: give it more memory"
+            )
+        self._waiting = ArrivalQueue(self.capacity)
+        self._found: Page | None = None
+
+    @property
+    def room(self) -> int:
+        """How many stream tuples `push` takes now."""
+        return self.capacity - len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """How many stream tuples wait for their lookup."""
+        return len(self._waiting)
+
+    def memory_used(self) -> int:
+        """Bytes of the queue and of what the last lookup brought."""
+        return self._waiting.memory_used() + (self._found.size if self._found else 0)
+
+    def check(self) -> None:
+        """Assert the invariants of the queue. O(1)."""
+        self._waiting.check()
+
+    def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
+        self._waiting.append(keys, ids)
+
+    def _step(self) -> Step:
+        key, id_ = self._waiting.oldest(1)
+        self._found = None
+        found = self._found = self._relation.lookup(key, id_)
+        self._waiting.drop_oldest(1)
+        self.statistics.lookups += 1
+        self.statistics.probes += 1
+        self.statistics.bytes_read += found.size
+        rows = np.flatnonzero(found.keys == key)
+        if not rows.size:
+            return Step(Matches(NO_TUPLES, NO_TUPLES, found), id_)
+        return Step(Matches(id_, rows[:1], found), NO_TUPLES)
+
+    def _give_up(self, count: int) -> Int64Array:
+        """All tuples cost the same; the oldest go."""
+        _, ids = self._waiting.oldest(count)
+        self._waiting.drop_oldest(count)
+        return ids

@@ -1,0 +1,1 @@
+"""Arrays and compiled kernels of the joins: hash codes, key table, waiting tuples, page probe, frequencies."""

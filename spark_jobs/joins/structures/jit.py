@@ -1,0 +1,51 @@
+"""Compiles the kernels: the only place that knows the compiler and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Scalar = TypeVar("Scalar", bound=np.generic)
+
+_OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "boundscheck": False, "error_model": "numpy"}
+
+
+def kernel(function: Function) -> Function:
+    """Compile a function over arrays to machine code at its first call.
+
+    The code is cached on disk beside the source, or in the user's cache folder where that can't be
+    written, so that a new worker process loads it instead of compiling. Kernels release the global
+    interpreter lock, don't check bounds, and divide as numpy does: the public function around a
+    kernel has validated its arguments.
+
+    The cache notices a change of the kernel's own file only. So a kernel calls no kernel of another
+    file, except those of `hashing`, whose results may never change.
+    """
+    return cast(Function, numba.njit(**_OPTIONS)(function))
+
+
+def kernel_part(function: Function) -> Function:
+    """Compile a function into the kernels that call it: for what they do to every single tuple.
+
+    Left to itself the compiler makes a call of it, which costs more than what most parts do: an array
+    is handed over as seven numbers.
+    """
+    return cast(Function, numba.njit(forceinline=True, **_OPTIONS)(function))
+
+
+def read_only(values: NDArray[Scalar]) -> NDArray[Scalar]:
+    """The same array, marked as one that is only read: what kernels take as input.
+
+    Arrays mapped from a file or lent by Arrow can't be written, others can; the compiler would make
+    a version of a kernel for each mixture of the two. O(1).
+    """
+    if not values.flags.writeable:
+        return values
+    view = values.view()
+    view.setflags(write=False)
+    return view

@@ -1,0 +1,50 @@
+"""A front stage before a back stage saves reads of R."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from spark_jobs.joins.semi_stream import create
+from tests.joins.memory_relation import MemoryRelation
+
+
+def skewed(count: int) -> np.ndarray:
+    """Keys of 2,000, Zipf distributed with exponent 1, ranks shuffled."""
+    rng = np.random.default_rng(1)
+    cumulative = np.cumsum(1 / np.arange(1, 2001))
+    return rng.permutation(2000)[np.searchsorted(cumulative / cumulative[-1], rng.random(count))]
+
+
+def join_all(algorithm: str, keys: np.ndarray, memory: int) -> tuple[int, dict[str, int]]:
+    """Accesses to R, and the algorithm's own counts."""
+    relation = MemoryRelation(range(2000), page_rows=10)
+    join = create(algorithm, relation, memory)
+    done = 0
+    while done < len(keys) or join.pending:
+        part = keys[done : done + join.room]
+        join.push(part, relation.pages_of(part), np.arange(done, done + len(part)))
+        done += len(part)
+        join.advance()
+    assert join.statistics.matched == len(keys)
+    return join.statistics.pages_read + join.statistics.lookups, join.statistics.extra
+
+
+@pytest.mark.parametrize("back_stage", ["index_nested_loop", "hybrid_join"])
+def test_frequent_tuples_are_joined_without_reading_r(back_stage: str) -> None:
+    keys = skewed(20_000)
+    alone, _ = join_all(back_stage, keys, 60_000)
+    cached, extra = join_all(f"cached_{back_stage}", keys, 60_000)
+    assert extra["front_stage_hits"] > 0.3 * len(keys)
+    assert cached < 0.75 * alone
+
+
+def test_back_stage_counts_are_the_joins_counts() -> None:
+    relation = MemoryRelation(range(100), page_rows=10)
+    join = create("cached_hybrid_join", relation, 60_000)
+    keys = np.array([5, 6, 15])
+    join.push(keys, relation.pages_of(keys), np.arange(3))
+    list(join.finish())
+    counts = join.statistics
+    assert (counts.pages_read, counts.bytes_read) == (2, 20 * 40)
+    assert counts.probes == 3 + 20, "three probes of the front stage, two pages of ten tuples"

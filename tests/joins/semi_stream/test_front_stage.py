@@ -1,0 +1,229 @@
+"""The front stage keeps the tuples that are popular now, within its memory."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from spark_jobs.errors import JoinStateError, MemoryBudgetError
+from spark_jobs.joins.semi_stream.admission_threshold import AdmissionThreshold
+from spark_jobs.joins.semi_stream.front_stage import FrontStage, HotSet
+
+TUPLE_BYTES = 100
+
+
+def front_stage(capacity: int) -> FrontStage:
+    """A front stage for that many tuples."""
+    too_little, enough = 0, 1000 + 2 * capacity * TUPLE_BYTES
+    while enough - too_little > 1:
+        middle = (too_little + enough) // 2
+        try:
+            is_enough = FrontStage(middle, TUPLE_BYTES).capacity >= capacity
+        except MemoryBudgetError:
+            is_enough = False
+        too_little, enough = (too_little, middle) if is_enough else (middle, enough)
+    front = FrontStage(enough, TUPLE_BYTES)
+    assert front.capacity == capacity
+    return front
+
+
+class Cache:
+    """A front stage with the keys of R as their own tuples, driven batch by batch."""
+
+    def __init__(self, capacity: int) -> None:
+        self.front = front_stage(capacity)
+        self.tuples = np.empty(0, np.int64)
+
+    def batch(self, keys: np.ndarray) -> float:
+        """Probe, count, offer all misses, publish; the part of the tuples that were hits."""
+        slots = self.front.hot_set.probe(keys)
+        hit = slots >= 0
+        assert np.array_equal(self.tuples[slots[hit]], keys[hit])
+        self.front.observe_hits(np.bincount(slots[hit], minlength=self.front.hot_set.slot_count))
+        missed, frequencies = np.unique(keys[~hit], return_counts=True)
+        accepted = missed[self.front.offer(missed, frequencies)]
+        publication = self.front.publish()
+        if publication is not None:
+            self.tuples = np.concatenate([self.tuples, accepted])[publication.sources]
+        assert np.array_equal(self.tuples, self.front.hot_set.keys)
+        self.front.check()
+        return float(hit.mean())
+
+
+def zipf(count: int, seed: int) -> tuple[np.ndarray, Callable[[int], np.ndarray]]:
+    """Probabilities by rank for exponent 1, and a generator of keys whose ranks are shuffled."""
+    rng = np.random.default_rng(seed)
+    cumulative = np.cumsum(1 / np.arange(1, count + 1))
+    cumulative /= cumulative[-1]
+    keys = rng.permutation(count)
+    return cumulative, lambda size: keys[np.searchsorted(cumulative, rng.random(size))]
+
+
+@pytest.mark.parametrize(
+    ("capacity", "batch", "batches"), [(1000, 10_000, 60), (1000, 1000, 300), (5000, 100_000, 25), (50, 100_000, 15)]
+)
+def test_it_hits_nearly_as_often_as_one_that_knows_the_true_frequencies(
+    capacity: int, batch: int, batches: int
+) -> None:
+    probabilities, draw = zipf(100_000, seed=1)
+    cache = Cache(capacity)
+    ratios = [cache.batch(draw(batch)) for _ in range(batches)]
+    assert np.mean(ratios[-10_000 // batch - 10 :]) >= 0.97 * probabilities[capacity - 1]
+
+
+def test_it_adapts_in_a_few_batches_when_all_popularity_changes() -> None:
+    probabilities, draw = zipf(100_000, seed=1)
+    _, draw_changed = zipf(100_000, seed=2)
+    cache = Cache(1000)
+    for _ in range(30):
+        cache.batch(draw(10_000))
+    ratios = [cache.batch(draw_changed(10_000)) for _ in range(10)]
+    best = probabilities[999]
+    assert ratios[0] < 0.3 * best
+    assert ratios[1] > 0.6 * best
+    assert ratios[5] > 0.85 * best
+    assert ratios[9] > 0.9 * best
+
+
+def test_slots_of_tuples_that_stay_do_not_change() -> None:
+    cache = Cache(4)
+    for _ in range(4):
+        cache.batch(np.repeat([10, 11, 12, 13], [9, 8, 7, 1]))
+    before = cache.front.hot_set.keys.tolist()
+    assert sorted(before) == [10, 11, 12, 13]
+    cache.batch(np.repeat([10, 11, 12, 22], [9, 8, 7, 50]))
+    assert cache.front.hot_set.keys.tolist() == [22 if key == 13 else key for key in before]
+
+
+def test_a_newcomer_replaces_the_least_frequent_only_if_it_is_more_frequent() -> None:
+    front = front_stage(1)
+    front.offer(np.array([7]), np.array([5]))
+    assert front.publish() is not None
+    assert front.offer(np.array([8]), np.array([4])).tolist() == [0]
+    assert front.publish() is None
+    assert front.hot_set.keys.tolist() == [7]
+    front.offer(np.array([8]), np.array([4]))
+    publication = front.publish()
+    assert publication is not None, "8 has been seen eight times by now, 7 five times"
+    assert publication.hot_set.keys.tolist() == [8]
+    assert publication.sources.tolist() == [1]
+
+
+def test_frequencies_far_beyond_the_sketchs_counters_are_compared_as_they_are() -> None:
+    front = front_stage(1)
+    front.offer(np.array([7]), np.array([10]))
+    front.publish()
+    front.observe_hits(np.array([5_000]))
+    front.offer(np.array([8]), np.array([4_000]))
+    assert front.publish() is None
+    front.observe_hits(np.array([5_000]))
+    front.offer(np.array([9]), np.array([6_000]))
+    publication = front.publish()
+    assert publication is not None
+    assert publication.hot_set.keys.tolist() == [9]
+
+
+def test_the_best_offers_are_accepted_when_there_is_not_room_for_all() -> None:
+    front = front_stage(80)
+    assert front.staging_room == 80
+    assert front.offer(np.arange(100), np.arange(1, 101)).tolist() == list(range(99, 19, -1))
+    assert front.staging_room == 0
+    assert front.offer(np.array([500]), np.array([10**6])).size == 0
+    front.publish()
+    assert front.staging_room == 10, "an eighth of the full cache"
+    assert front.offer(np.arange(200, 300), np.arange(101, 201)).tolist() == list(range(99, 89, -1))
+
+
+def test_a_tuple_is_accepted_once_however_often_it_is_offered() -> None:
+    front = front_stage(80)
+    offered = np.array([5, 6, 5])
+    assert sorted(offered[front.offer(offered, np.array([1, 1, 1]))].tolist()) == [5, 6]
+    assert front.offer(np.array([6, 7]), np.array([9, 9])).tolist() == [1]
+    publication = front.publish()
+    assert publication is not None
+    assert sorted(publication.hot_set.keys.tolist()) == [5, 6, 7]
+    assert front.offer(np.array([7]), np.array([3])).size == 0, "7 is in the cache already"
+    front.check()
+
+
+def test_hits_are_counted_by_slot_or_one_by_one() -> None:
+    counted, single = front_stage(8), front_stage(8)
+    for front in (counted, single):
+        front.offer(np.array([1]), np.array([1]))
+        front.publish()
+        front.offer(np.array([2]), np.array([1]))
+        front.publish()
+    counted.observe_hits(np.array([2, 1]))
+    single.observe_slots(np.array([0, 1, 0]))
+    assert pickle.dumps(counted._recorder) == pickle.dumps(single._recorder)
+
+
+def test_hits_of_another_version_are_refused() -> None:
+    front = front_stage(8)
+    with pytest.raises(JoinStateError, match="hits of 3 slots reported, but version 0 of the hot set has 0"):
+        front.observe_hits(np.array([1, 2, 3]))
+
+
+@pytest.mark.parametrize("memory", [500, 5_000, 123_456])
+def test_memory_stays_within_the_budget(memory: int) -> None:
+    front = FrontStage(memory, TUPLE_BYTES)
+    rng = np.random.default_rng(1)
+    for _ in range(30):
+        front.offer(rng.integers(0, 10_000, 500), np.ones(500, np.int64))
+        assert front.memory_used() <= memory
+        front.publish()
+        assert front.memory_used() <= memory
+    assert front.hot_set.slot_count == front.capacity
+    assert FrontStage(2 * memory, TUPLE_BYTES).capacity > front.capacity
+
+
+def test_too_little_memory_is_refused_with_the_amount_that_would_do() -> None:
+    with pytest.raises(MemoryBudgetError, match="one tuple of 100 bytes needs") as error:
+        FrontStage(100, TUPLE_BYTES)
+    needed = int(str(error.value).split("needs ")[1].split(":")[0])
+    assert FrontStage(needed, TUPLE_BYTES).capacity == 1
+
+
+def test_a_hot_set_travels_to_workers_and_finds_the_same_there() -> None:
+    hot = HotSet(3, np.array([5, -1, 2**63 - 1]))
+    copy = pickle.loads(pickle.dumps(hot))
+    assert copy.version == 3
+    assert copy.probe(np.array([-1, 6, 2**63 - 1])).tolist() == [1, -1, 2]
+    assert copy.keys.tolist() == hot.keys.tolist()
+
+
+def test_a_hot_set_mapped_from_read_only_memory_can_be_probed() -> None:
+    buffers: list[pickle.PickleBuffer] = []
+    pickled = pickle.dumps(HotSet(1, np.arange(100)), protocol=5, buffer_callback=buffers.append)
+    mapped = pickle.loads(pickled, buffers=[bytes(buffer) for buffer in buffers])
+    codes = np.array([99, 100])
+    codes.setflags(write=False)
+    assert mapped.probe(codes).tolist() == [99, -1]
+
+
+def test_invalid_codes_miss() -> None:
+    hot = HotSet(1, np.array([0]))
+    assert hot.probe(np.array([0, 0, 1]), np.array([True, False, True])).tolist() == [0, -1, -1]
+
+
+def test_an_empty_hot_set_misses() -> None:
+    assert HotSet(0, np.empty(0, np.int64)).probe(np.array([0, 1])).tolist() == [-1, -1]
+
+
+def test_the_threshold_falls_while_the_cache_is_not_full_and_rises_when_tuples_come_in_vain() -> None:
+    threshold = AdmissionThreshold()
+    threshold.adapt(full=False, in_vain=0.0)
+    assert threshold.value == 1
+    for _ in range(10):
+        threshold.adapt(full=True, in_vain=0.1)
+    risen = threshold.value
+    assert risen > 5
+    threshold.adapt(full=True, in_vain=0.01)
+    assert threshold.value == risen
+    threshold.adapt(full=True, in_vain=0.0)
+    assert 1 < threshold.value < risen
+    threshold.adapt(full=False, in_vain=0.0)
+    assert threshold.value < risen / 2

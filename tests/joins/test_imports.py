@@ -1,0 +1,65 @@
+"""The room of the joins points at nothing: no engine, no database, no network, no clock."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import spark_jobs.joins
+
+ROOM = Path(spark_jobs.joins.__file__).parent
+LIBRARIES = {"numpy", "numba", "pyarrow"}
+STANDARD = {"__future__", "abc", "collections", "dataclasses", "importlib", "typing"}
+
+IMPORT_ALL = """
+import importlib, json, pkgutil, sys
+import spark_jobs.joins
+for module in pkgutil.walk_packages(spark_jobs.joins.__path__, "spark_jobs.joins."):
+    importlib.import_module(module.name)
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def imported_modules(path: Path) -> set[str]:
+    names = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            names.add(str(node.module))
+    return names
+
+
+@pytest.mark.parametrize("path", sorted(ROOM.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOM)))
+def test_a_module_imports_arrays_and_its_own_room_only(path: Path) -> None:
+    for name in imported_modules(path):
+        if name.startswith("spark_jobs"):
+            assert name == "spark_jobs.errors" or name.startswith("spark_jobs.joins")
+        else:
+            assert name.split(".")[0] in LIBRARIES | STANDARD
+
+
+def test_one_place_knows_the_compiler() -> None:
+    knowing = [path.name for path in ROOM.rglob("*.py") if "numba" in imported_modules(path)]
+    assert knowing == ["jit.py"]
+
+
+def test_importing_the_room_loads_no_engine_and_no_other_room() -> None:
+    output = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, check=True).stdout
+    modules = json.loads(output)
+    ours = {name for name in modules if name.startswith("spark_jobs.")}
+    assert all(name == "spark_jobs.errors" or name.startswith("spark_jobs.joins") for name in ours)
+    assert {name.split(".")[0] for name in modules}.isdisjoint({"pyspark", "airflow", "psycopg2", "sqlalchemy"})
+
+
+def test_the_catalogue_loads_neither_compiler_nor_algorithms() -> None:
+    program = "import json, sys, spark_jobs.joins.semi_stream, spark_jobs.joins.semi_stream.cost_model\n"
+    program += "print(json.dumps(sorted(sys.modules)))"
+    output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert {"numba", "numpy"}.isdisjoint(json.loads(output))
