@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 ERROR_STATUS = 2
 LAW_BROKEN_STATUS = 1
+DEFAULT_SCALE = 0.1
+DEFAULT_RATE = 200.0
 
 console = Console()
 error_console = Console(stderr=True)
@@ -41,6 +43,7 @@ class _Commands(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
+    rich_markup_mode="markdown",
     help="Loads facts into a PostgreSQL warehouse seconds after they happen.\n\n"
     "Begin with `freshet up`: it brings up everything and streams TPC-H orders. State lives in FRESHET_HOME "
     "(default: .freshet in the current folder). FRESHET_WAREHOUSE_URL names a PostgreSQL server to load into "
@@ -63,6 +66,12 @@ def _duration(value: str | timedelta) -> timedelta:
 
 
 Pipeline = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, or path of its YAML file.")]
+Duration = Annotated[
+    timedelta | None,
+    typer.Option("--for", parser=_duration, metavar="DURATION", help="End after this time, such as 120s or 1h30m."),
+]
+Rate = Annotated[float, typer.Option(help="Mean number of orders per second.")]
+Scale = Annotated[float, typer.Option(help="TPC-H scale factor; 1 is 150,000 customers and 1.5 million orders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -70,6 +79,24 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a tabl
 def _help_without_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+@app.command()
+def up(
+    *,
+    duration: Duration = None,
+    scale: Scale = DEFAULT_SCALE,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of Airflow's UI, on this machine only.")] = 8080,
+    rate: Rate = DEFAULT_RATE,
+) -> None:
+    """Bring up everything and stream TPC-H orders into the warehouse, under Airflow, until Ctrl-C.
+
+    Then it drains the streams, stops all that it started, and proves what was loaded: exit status 0 only if the
+    proof holds. The next `freshet up` goes on where this one ended.
+    """
+    from spark_jobs.platform.up import run_up
+
+    raise typer.Exit(run_up(duration, scale, port, console=console, rate=rate))
 
 
 @app.command()
@@ -145,11 +172,7 @@ def migrate() -> None:
 
 
 @app.command()
-def seed(
-    scale: Annotated[
-        float, typer.Option(help="TPC-H scale factor; 1 is 150,000 customers and 1.5 million orders.")
-    ] = 0.1,
-) -> None:
+def seed(*, scale: Scale = DEFAULT_SCALE) -> None:
     """Generate TPC-H data and load its master data: customers, parts, suppliers."""
     from spark_jobs.platform.progress_bars import progress_bars
     from spark_jobs.platform.warehouse_server import warehouse
@@ -168,7 +191,7 @@ def seed(
 @app.command()
 def generate(
     *,
-    rate: Annotated[float, typer.Option(help="Mean number of orders per second.")] = 200.0,
+    rate: Rate = DEFAULT_RATE,
     bursty: Annotated[
         bool, typer.Option("--bursty/--steady", help="Arrivals in self-similar bursts, or evenly.")
     ] = True,
@@ -176,10 +199,7 @@ def generate(
         float, typer.Option(help="Skew of customers, parts and suppliers: Zipf exponent; 0 keeps TPC-H's own keys.")
     ] = 1.0,
     seed_: Annotated[int, typer.Option("--seed", help="Equal seeds give equal events, but for their times.")] = 1,
-    duration: Annotated[
-        timedelta | None,
-        typer.Option("--for", parser=_duration, metavar="DURATION", help="End after this time, such as 120s or 1h30m."),
-    ] = None,
+    duration: Duration = None,
     orders: Annotated[int | None, typer.Option(help="End after this number of orders.")] = None,
     bad_share: Annotated[
         float,

@@ -61,7 +61,7 @@ class EmbeddedPostgres:
         info = self._running()
         if info is None:
             raise PlatformError(f"No PostgreSQL server runs on {self.data}. Start one with `freshet up`.")
-        return f"postgresql://{SUPERUSER}@/{database}?host={info.socket_dir}"
+        return f"postgresql://{SUPERUSER}@/{database}?host={info.socket_dir}&port={info.port}"
 
     @contextlib.contextmanager
     def use(self) -> Iterator[EmbeddedPostgres]:

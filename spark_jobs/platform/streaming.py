@@ -1,0 +1,168 @@
+"""Runs the streams of an installation under Airflow until it is time to end, then drains them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import timedelta
+
+from rich.console import Console
+from rich.markup import escape
+
+from spark_jobs.errors import FreshetError, PlatformError
+from spark_jobs.platform import workload_process
+from spark_jobs.platform.airflow_process import EmbeddedAirflow
+from spark_jobs.platform.detached_driver import find_driver
+from spark_jobs.platform.live_status import LiveStatus
+from spark_jobs.platform.log_tail import log_tail
+from spark_jobs.platform.stream_runs import StreamRuns
+from spark_jobs.platform.workload_process import WorkloadProcess
+from spark_jobs.settings import Home
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.drivers import DriverRecord
+from spark_jobs.workload.stop_signal import StopSignal
+
+REFRESH_SECONDS = 1.0
+DRIVER_TIMEOUT_SECONDS = 180.0
+WATCHER_TIMEOUT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class StreamingEnd:
+    """How the streams ended.
+
+    Attributes:
+        problem: what went wrong, if anything did.
+        cut_short: whether the drain was interrupted, so that events may have landed that are not loaded.
+    """
+
+    problem: FreshetError | None
+    cut_short: bool
+
+
+class Streaming:
+    """Starts a watching run for each pipeline, lets the workload run, and drains.
+
+    Args:
+        home: the installation.
+        pipelines: names of the pipelines.
+        airflow: running.
+        warehouse_url: libpq URL of the warehouse.
+        workload: started once all drivers run, if it has a pipeline to write for.
+        console: shows the live table.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        pipelines: Collection[str],
+        airflow: EmbeddedAirflow,
+        warehouse_url: str,
+        workload: WorkloadProcess,
+        console: Console,
+    ) -> None:
+        self._home = home
+        self._pipelines = pipelines
+        self._airflow = airflow
+        self._url = warehouse_url
+        self._workload = workload
+        self._console = console
+
+    def run(self, duration: timedelta | None) -> StreamingEnd:
+        """Stream until SIGINT, SIGTERM, a failure, or until the workload has run for the duration; then drain."""
+        problem: FreshetError | None = None
+        address = f"[link={self._airflow.url}]{self._airflow.url}[/link]"
+        footer = f"Airflow: {address}   Logs: {escape(str(self._home.logs))}"
+        with self._airflow.api() as api, LiveStatus(self._console, self._url, footer) as live, StopSignal() as stop:
+            runs = StreamRuns(api, self._pipelines)
+            try:
+                runs.wait_until_known()
+                runs.start()
+                if self._wait_for_drivers(runs, live, stop):
+                    self._run_workload(runs, live, stop, duration)
+            except FreshetError as error:
+                problem = error
+            with StopSignal() as hurry:
+                try:
+                    self._workload.stop()
+                    drained = self._drain(runs, live, hurry)
+                except FreshetError as error:
+                    problem = problem or error
+                    drained = self._drain_without_airflow(live, hurry)
+        return StreamingEnd(problem, cut_short=not drained)
+
+    def _wait_for_drivers(self, runs: StreamRuns, live: LiveStatus, stop: StopSignal) -> bool:
+        """Wait until every pipeline has a driver that is watched; returns whether that came before the signal to stop.
+
+        A drain that came before the watching run had begun would be followed by its start.
+        """
+        deadline = time.monotonic() + DRIVER_TIMEOUT_SECONDS
+        while missing := self._pipelines_without_driver() or runs.not_watching():
+            live.update("The Spark drivers are starting.")
+            for pipeline in runs.failed():
+                raise PlatformError(f"{_failure(pipeline)} {self._driver_log(pipeline)}")
+            if time.monotonic() > deadline:
+                late = f"The driver of {missing[0]} did not start within {DRIVER_TIMEOUT_SECONDS:.0f} s."
+                raise PlatformError(f"{late} {self._driver_log(missing[0])}")
+            if stop.wait(REFRESH_SECONDS):
+                return False
+        return True
+
+    def _run_workload(self, runs: StreamRuns, live: LiveStatus, stop: StopSignal, duration: timedelta | None) -> None:
+        if workload_process.PIPELINES & set(self._pipelines):
+            self._workload.start()
+        ends_at = time.monotonic() + duration.total_seconds() if duration else float("inf")
+        while (left := ends_at - time.monotonic()) > 0 and not stop.wait(min(left, REFRESH_SECONDS)):
+            # Whoever operates the platform may mend the cause, and clear the run in Airflow's UI.
+            live.update(" ".join(map(_failure, runs.failed())))
+            self._airflow.check()
+            self._workload.check()
+
+    def _drain(self, runs: StreamRuns, live: LiveStatus, hurry: StopSignal) -> bool:
+        """Drain all streams through Airflow; returns whether that was finished."""
+        runs.start_drain()
+        while runs.draining():
+            self._airflow.check()
+            live.update("Draining: what has landed is being loaded. Ctrl-C again cuts it short.")
+            if hurry.wait(REFRESH_SECONDS):
+                runs.abandon_unfinished()
+                return False
+        failed = runs.failed_drains()
+        if failed:
+            raise PlatformError(f"The drain of {', '.join(failed)} failed; Airflow's logs of its task say why.")
+        # The runs that watched the drivers see the end within a second or two.
+        deadline = time.monotonic() + WATCHER_TIMEOUT_SECONDS
+        while runs.unfinished() and time.monotonic() < deadline and not hurry.wait(REFRESH_SECONDS):
+            live.update("The DAG runs are ending.")
+        runs.abandon_unfinished()
+        return True
+
+    def _drain_without_airflow(self, live: LiveStatus, hurry: StopSignal) -> bool:
+        with contextlib.closing(connect(self._url)) as connection:
+            for pipeline in self._pipelines:
+                if find_driver(connection, pipeline, self._home) is not None:
+                    drivers.request_state(connection, pipeline, "draining")
+            while any(find_driver(connection, pipeline, self._home) for pipeline in self._pipelines):
+                live.update("Draining without Airflow. Ctrl-C again cuts it short.")
+                if hurry.wait(REFRESH_SECONDS):
+                    return False
+        return True
+
+    def _pipelines_without_driver(self) -> list[str]:
+        with contextlib.closing(connect(self._url)) as connection:
+            return [
+                pipeline
+                for pipeline in self._pipelines
+                if not isinstance(find_driver(connection, pipeline, self._home), DriverRecord)
+            ]
+
+    def _driver_log(self, pipeline: str) -> str:
+        log = self._home.driver_log(pipeline)
+        return f"The end of {log}:\n{log_tail(log)}"
+
+
+def _failure(pipeline: str) -> str:
+    return f"The run of stream_load__{pipeline} failed; Airflow's log of its task says why."

@@ -1,0 +1,1 @@
+"""Workloads: TPC-H master data and orders, Zipf popularity, bursty self-similar arrivals, bad input."""

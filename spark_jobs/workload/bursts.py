@@ -1,0 +1,69 @@
+"""Arrivals of a stream: steady, or bursty and self-similar as STREAMGENERATOR of the HYBRIDJOIN paper makes them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Iterator
+
+import numpy as np
+
+DEFAULT_STEP_SECONDS = 0.1
+DEFAULT_OBJECTS = 8  # the slowest of them stays on or off for up to 2^8 steps: 26 s
+
+Arrivals = Iterator[tuple[float, int]]
+"""(start of a step in seconds from the stream's start, number of stream tuples that arrive in the step)."""
+
+
+def bursty_arrivals(
+    rate: float, *, seed: int, step: float = DEFAULT_STEP_SECONDS, objects: int = DEFAULT_OBJECTS
+) -> Arrivals:
+    """Endless bursty arrivals: the sum of on/off objects whose bandwidths and time scales are powers of two.
+
+    Object i = 1..N sends 2^i tuples a step while it is on, and stays on or off for a random time of up to 2^i
+    steps. So there are bursts on every time scale from two steps to 2^N, which makes the counts self-similar:
+    averaged over longer and longer spans they stay bursty, up to the largest object's time scale. The rate
+    swings between 0 and twice the mean.
+
+    Paper's names (seeds/000, Fig. 7): `oneStep` is `step`, N is `objects`, `timeInChosenUnit` the time at which
+    an object switches next, `totalCurrentBandwidth` the bandwidth of all objects that are on.
+    Departures: each object has an on/off state of its own (Fig. 7 has one for all) and begins in a random one,
+    so that the mean is right from the first step; every object that is due switches, not one per step; the
+    time of stay is added to the time of the switch (Fig. 7, line 19, multiplies both); the bandwidth is scaled
+    to the mean rate; no clock is read.
+
+    Args:
+        rate: mean number of tuples per second.
+        seed: equal seeds give equal arrivals.
+        step: length of a step in seconds.
+        objects: number of on/off objects.
+    """
+    random = np.random.default_rng(seed)
+    is_on = {i: bool(random.random() < 0.5) for i in range(1, objects + 1)}
+    switches = [(float(random.random() * 2**i), i) for i in is_on]
+    heapq.heapify(switches)
+    current_bandwidth = sum(2**i for i, on in is_on.items() if on)
+    tuples_per_bandwidth = rate * step / (sum(2**i for i in is_on) / 2)
+
+    expected = 0.0
+    arrived = 0
+    number = 0
+    while True:
+        while switches[0][0] <= number:
+            switch_time, i = switches[0]
+            heapq.heapreplace(switches, (switch_time + float(random.random() * 2**i), i))
+            is_on[i] = not is_on[i]
+            current_bandwidth += 2**i if is_on[i] else -(2**i)
+        expected += current_bandwidth * tuples_per_bandwidth
+        count = math.floor(expected) - arrived
+        yield number * step, count
+        arrived += count
+        number += 1
+
+
+def steady_arrivals(rate: float, *, step: float = DEFAULT_STEP_SECONDS) -> Arrivals:
+    """Endless arrivals at a constant rate (tuples per second)."""
+    number = 0
+    while True:
+        yield number * step, math.floor((number + 1) * step * rate) - math.floor(number * step * rate)
+        number += 1
