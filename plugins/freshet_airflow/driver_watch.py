@@ -1,0 +1,102 @@
+"""Decides from one look at a driver after another whether it still drives its pipeline. No I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from spark_jobs.platform.detached_driver import DriverLaunch
+from spark_jobs.warehouse.drivers import DriverRecord
+
+
+class Ending(StrEnum):
+    """How a watched driver ended."""
+
+    STOPPED = "stopped"  # it was drained
+    FAILED = "failed"  # it ended with an error, or its process is gone
+    SILENT = "silent"  # its process may live, but it has sent no heartbeat for too long
+    NOT_STARTED = "not started"  # it ended, or took too long, before it took the pipeline over
+
+
+@dataclass(frozen=True)
+class Sighting:
+    """What one look found.
+
+    Attributes:
+        newest: the pipeline's newest driver.
+        watched_state: state of the driver that is watched, which need not be the newest.
+        launch_running: whether the launched process lives.
+    """
+
+    newest: DriverRecord | None
+    watched_state: str | None
+    launch_running: bool
+
+
+class DriverWatch:
+    """Watches one driver, or the one that a launch will bring.
+
+    Args:
+        epoch: the watched driver's epoch; None until the launched one has taken over.
+        launch: the launch that is under way, if any.
+        max_silence: a driver without a heartbeat for so long counts as hanging.
+        start_timeout: a launched driver has to take over within this time.
+    """
+
+    def __init__(
+        self, epoch: int | None, launch: DriverLaunch | None, max_silence: timedelta, start_timeout: timedelta
+    ) -> None:
+        self.epoch = epoch
+        self._launch = launch
+        self._max_silence = max_silence.total_seconds()
+        self._start_timeout = start_timeout.total_seconds()
+        self._began_at: float | None = None
+        self._heartbeat: datetime | None = None
+        self._heard_at = 0.0
+
+    def look(self, sighting: Sighting, at: float) -> Ending | None:
+        """Judge by a new look.
+
+        Args:
+            sighting: what was found.
+            at: time of the look in seconds, on a clock that never goes back.
+
+        Returns:
+            how the driver ended; None while it drives, or starts.
+        """
+        newest = sighting.newest
+        if self.epoch is None:
+            return self._look_at_launch(sighting, at)
+        if newest is None:
+            return Ending.FAILED  # the table was emptied by hand
+        if newest.epoch > self.epoch:
+            if sighting.watched_state == "stopped":
+                return Ending.STOPPED  # drained, and started again by somebody else, who watches the new one
+            self.epoch = newest.epoch
+            self._heartbeat = None
+        return self._look_at_driver(newest, at)
+
+    def forget_silence(self) -> None:
+        """Count the silence anew: the warehouse was away, and no heartbeat could be written or read."""
+        self._heartbeat = None
+
+    def _look_at_launch(self, sighting: Sighting, at: float) -> Ending | None:
+        after_epoch = self._launch.after_epoch if self._launch else 0
+        if sighting.newest is not None and sighting.newest.epoch > after_epoch:
+            self.epoch = sighting.newest.epoch
+            return self._look_at_driver(sighting.newest, at)
+        if self._began_at is None:
+            self._began_at = at
+        too_long = at - self._began_at > self._start_timeout
+        return Ending.NOT_STARTED if too_long or not sighting.launch_running else None
+
+    def _look_at_driver(self, driver: DriverRecord, at: float) -> Ending | None:
+        if driver.state == "stopped":
+            return Ending.STOPPED
+        if not driver.is_alive(timedelta.max):
+            return Ending.FAILED
+        # A heartbeat's age compares two clocks and is large after an outage; that it does not change tells the truth.
+        if driver.heartbeat_at != self._heartbeat:
+            self._heartbeat, self._heard_at = driver.heartbeat_at, at
+        return Ending.SILENT if at - self._heard_at > self._max_silence else None

@@ -1,0 +1,170 @@
+"""The operator that keeps a stream's Spark driver running."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from dataclasses import asdict
+from typing import Any, NoReturn
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+from psycopg2 import extensions
+
+from freshet_airflow import driver_command, warehouse_connection
+from freshet_airflow.driver_states import desired_state
+from freshet_airflow.driver_watch import Ending
+from freshet_airflow.restart_policy import RestartPolicy
+from freshet_airflow.stream_job_trigger import StreamJobTrigger
+from spark_jobs.errors import PipelineDefinitionError, PlatformError
+from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.platform.detached_driver import (
+    DriverLaunch,
+    attach_or_launch,
+    end_driver,
+    find_driver,
+)
+from spark_jobs.platform.log_tail import log_tail
+from spark_jobs.settings import home
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.drivers import DriverRecord
+
+
+class StreamJobOperator(BaseOperator):
+    """Keeps the driver of a pipeline running: finds the living one or launches one, watches it, restarts it.
+
+    The driver is a process of its own and lives on when this task is killed, cleared or marked, and when Airflow
+    stops. The task waits deferred, and takes no worker meanwhile. It succeeds when the driver was drained, and fails
+    when the driver was restarted more often than the policy allows, or ended before it took its pipeline over.
+
+    Args:
+        pipeline: name of the pipeline.
+        warehouse_conn_id: Airflow connection of the warehouse; where it is not defined, FRESHET_WAREHOUSE_URL counts.
+        spark_conn_id: Airflow connection of type spark.
+        application: Python file that spark-submit runs.
+        restart_policy: when to give up.
+        watch: further arguments of `StreamJobTrigger`.
+    """
+
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        warehouse_conn_id: str = warehouse_connection.DEFAULT_CONNECTION_ID,
+        spark_conn_id: str = driver_command.DEFAULT_CONNECTION_ID,
+        application: str = driver_command.STREAM_LOAD,
+        restart_policy: RestartPolicy | None = None,
+        watch: dict[str, Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.pipeline = pipeline
+        self.warehouse_conn_id = warehouse_conn_id
+        self.spark_conn_id = spark_conn_id
+        self.application = application
+        self.restart_policy = restart_policy or RestartPolicy()
+        self.watch = watch or {}
+
+    def execute(self, context: Context) -> None:
+        """Find or launch the driver and wait for its end."""
+        try:
+            definition = load_definition(self.pipeline)
+        except PipelineDefinitionError as error:
+            raise AirflowFailException(str(error)) from error
+        with closing(self.connect()) as connection:
+            drivers.register_pipeline(
+                connection,
+                definition.name,
+                definition.freshness.target,
+                definition.model_dump_json(by_alias=True),
+            )
+            found = find_driver(connection, self.pipeline, home())
+            if found and desired_state(connection, self.pipeline) == "draining":
+                self.log.info("The driver is draining. When it has stopped, another one will be launched.")
+                self.wait_for(found, launch_again=True)
+            drivers.request_state(connection, self.pipeline, "running")
+            found = self.attach_or_launch(connection)
+        self.wait_for(found)
+
+    def resume(self, context: Context, event: dict[str, Any]) -> None:
+        """Go on after the watched driver has ended."""
+        ending, restarts = Ending(event["ending"]), list(event["restarts"])
+        if ending is Ending.STOPPED and event["carried"].get("launch_again"):
+            self.execute(context)
+        elif ending is Ending.STOPPED:
+            self.log.info("The driver of epoch %s was drained and has stopped.", event["epoch"])
+        elif ending is Ending.NOT_STARTED and not restarts:
+            # It never ran: what refused it, a missing table for example, will refuse it again.
+            end_driver(home(), self.pipeline, DriverLaunch(**event["launch"]))
+            self._fail("ended before it took its pipeline over", None)
+        else:
+            self._restart(ending, event, restarts)
+
+    def connect(self) -> extensions.connection:
+        """Connect to the warehouse, in autocommit mode."""
+        url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
+        return warehouse_connection.session(url, f"freshet {self.task_id} {self.pipeline}")
+
+    def attach_or_launch(
+        self, connection: extensions.connection, silent_epoch: int | None = None
+    ) -> DriverRecord | DriverLaunch:
+        """The living driver, or the launch under way, or a new launch."""
+        url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
+        try:
+            return attach_or_launch(
+                connection,
+                self.pipeline,
+                home(),
+                lambda: driver_command.driver_command(self.pipeline, self.spark_conn_id, home(), url, self.application),
+                silent_epoch=silent_epoch,
+            )
+        except PlatformError as error:
+            raise AirflowFailException(str(error)) from error
+
+    def wait_for(
+        self, found: DriverRecord | DriverLaunch, restarts: list[float] | None = None, **carried: Any
+    ) -> NoReturn:
+        """Defer until the driver has ended; `resume` goes on then."""
+        if isinstance(found, DriverLaunch):
+            epoch, launch = None, found.to_json()
+            log_file = home().driver_log(self.pipeline)
+            self.log.info("Waiting for the driver launched as process %d. Its log: %s", found.process_id, log_file)
+        else:
+            epoch, launch = found.epoch, None
+            self.log.info("Watching the driver of epoch %d, process %d on %s.", epoch, found.process_id, found.host)
+            self.log.info("Its log: %s; Spark's UI: %s", found.log_file, found.spark_ui_url)
+        self.defer(
+            trigger=StreamJobTrigger(
+                pipeline=self.pipeline,
+                warehouse_conn_id=self.warehouse_conn_id,
+                epoch=epoch,
+                launch=launch,
+                restarts=restarts or [],
+                policy=asdict(self.restart_policy),
+                carried=carried,
+                **self.watch,
+            ),
+            method_name="resume",
+        )
+
+    def _restart(self, ending: Ending, event: dict[str, Any], restarts: list[float]) -> NoReturn:
+        now = time.time()
+        error = event["error"] or "it left no error behind"
+        self.log.warning("The driver of epoch %s has ended (%s): %s", event["epoch"], ending.value, error)
+        if not self.restart_policy.allows(restarts, now):
+            minutes = self.restart_policy.window_seconds / 60
+            self._fail(f"was restarted {self.restart_policy.most} times within {minutes:.0f} minutes", error)
+        if ending is Ending.NOT_STARTED:
+            end_driver(home(), self.pipeline, DriverLaunch(**event["launch"]))
+        silent_epoch = event["epoch"] if ending is Ending.SILENT else None
+        with closing(self.connect()) as connection:
+            found = self.attach_or_launch(connection, silent_epoch)
+        self.wait_for(found, [*self.restart_policy.recent(restarts, now), now], **event["carried"])
+
+    def _fail(self, what: str, error: str | None) -> NoReturn:
+        log_file = home().driver_log(self.pipeline)
+        last = f" Its last error: {error}." if error else ""
+        raise AirflowFailException(
+            f"The driver of {self.pipeline} {what}.{last} "
+            f"When the cause is mended, clear this task. The end of its log {log_file}:\n{log_tail(log_file)}"
+        )

@@ -1,0 +1,147 @@
+"""The trigger that watches a stream's driver from Airflow's triggerer, for as long as the stream runs."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg2
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+from psycopg2 import extensions
+
+from freshet_airflow.driver_states import state_of_epoch
+from freshet_airflow.driver_watch import DriverWatch, Ending, Sighting
+from freshet_airflow.restart_policy import RestartPolicy
+from freshet_airflow.warehouse_connection import session, warehouse_url_in_trigger
+from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.platform.detached_driver import DriverLaunch
+from spark_jobs.warehouse import drivers
+
+_UNREACHABLE = (psycopg2.OperationalError, psycopg2.InterfaceError, WarehouseUnavailableError)
+
+
+class StreamJobTrigger(BaseTrigger):
+    """Watches a driver in the driver table, and fires once, when it has ended.
+
+    The look at the table runs in a thread: the triggerer's event loop goes on. A warehouse that is away is waited for.
+    A driver that died is reported after the pause that the restart policy asks for, if nobody has started one by then.
+    The event is a dictionary: `ending` (a value of `Ending`), `epoch` and `error` of the driver, and as they were
+    given `launch`, `restarts` and `carried`.
+
+    Args:
+        pipeline: name of the pipeline.
+        warehouse_conn_id: Airflow connection of the warehouse.
+        epoch: epoch of the driver to watch; None: of the one that was launched.
+        launch: the launch that is under way, as `DriverLaunch.to_json` gives it.
+        restarts: when drivers were restarted before, in seconds since 1970.
+        policy: the restart policy's fields.
+        carried: for the operator, from one deferral to the next.
+        poll_seconds: time between two looks.
+        max_silence_seconds: a driver without a heartbeat for so long counts as hanging.
+        start_timeout_seconds: a launched driver has to take its pipeline over within this time.
+    """
+
+    def __init__(
+        self,
+        *,
+        pipeline: str,
+        warehouse_conn_id: str,
+        epoch: int | None,
+        launch: dict[str, Any] | None,
+        restarts: list[float],
+        policy: dict[str, Any],
+        carried: dict[str, Any],
+        poll_seconds: float = 1.0,
+        max_silence_seconds: float = drivers.MAX_SILENCE.total_seconds(),
+        start_timeout_seconds: float = 300.0,
+    ) -> None:
+        super().__init__()
+        self.pipeline = pipeline
+        self.warehouse_conn_id = warehouse_conn_id
+        self.epoch = epoch
+        self.launch = launch
+        self.restarts = restarts
+        self.policy = policy
+        self.carried = carried
+        self.poll_seconds = poll_seconds
+        self.max_silence_seconds = max_silence_seconds
+        self.start_timeout_seconds = start_timeout_seconds
+        self._connection: extensions.connection | None = None
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Path of this class and its arguments."""
+        names = (
+            *("pipeline", "warehouse_conn_id", "epoch", "launch", "restarts", "policy", "carried"),
+            *("poll_seconds", "max_silence_seconds", "start_timeout_seconds"),
+        )
+        return f"{type(self).__module__}.{type(self).__qualname__}", {name: getattr(self, name) for name in names}
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Look again and again until the driver has ended."""
+        launch = DriverLaunch(**self.launch) if self.launch else None
+        policy = RestartPolicy(**self.policy)
+        watch = DriverWatch(
+            self.epoch,
+            launch,
+            timedelta(seconds=self.max_silence_seconds),
+            timedelta(seconds=self.start_timeout_seconds),
+        )
+        paused = False
+        while True:
+            sighting = await self._sighting(watch, launch)
+            ending = watch.look(sighting, time.monotonic())
+            if ending in (Ending.STOPPED, Ending.NOT_STARTED) or (ending and paused):
+                yield self._event(ending, watch.epoch, sighting)
+                return
+            # Whoever watches the same pipeline may restart a driver during the pause: then this goes on watching.
+            await asyncio.sleep(policy.pause_seconds(self.restarts, time.time()) if ending else self.poll_seconds)
+            paused = ending is not None
+
+    async def cleanup(self) -> None:
+        """Leave the warehouse. The driver is left alone, whatever ends this trigger."""
+        self._disconnect()
+
+    async def _sighting(self, watch: DriverWatch, launch: DriverLaunch | None) -> Sighting:
+        reported = False
+        while True:
+            try:
+                if self._connection is None:
+                    url = await warehouse_url_in_trigger(self.warehouse_conn_id)
+                    self._connection = await asyncio.to_thread(
+                        session, url, f"freshet watch {self.pipeline}", timedelta(0)
+                    )
+                return await asyncio.to_thread(_look, self._connection, self.pipeline, watch.epoch, launch)
+            except _UNREACHABLE as error:
+                if not reported:
+                    self.log.warning("The warehouse does not answer; waiting for it. %s", str(error).strip())
+                reported = True
+                self._disconnect()
+                watch.forget_silence()
+                await asyncio.sleep(self.poll_seconds)
+
+    def _event(self, ending: Ending, epoch: int | None, sighting: Sighting) -> TriggerEvent:
+        error = sighting.newest.error if sighting.newest else None
+        return TriggerEvent(
+            {
+                "ending": ending.value,
+                "epoch": epoch,
+                "error": error,
+                "launch": self.launch,
+                "restarts": self.restarts,
+                "carried": self.carried,
+            }
+        )
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _look(connection: extensions.connection, pipeline: str, epoch: int | None, launch: DriverLaunch | None) -> Sighting:
+    newest = drivers.newest_driver(connection, pipeline)
+    watched_state = state_of_epoch(connection, pipeline, epoch) if epoch is not None else None
+    return Sighting(newest, watched_state, launch is None or launch.is_running())

@@ -1,0 +1,85 @@
+"""The DAG files: what DAGs they make, and what a faulty pipeline does to them."""
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+
+from spark_jobs.settings import PROJECT_ROOT
+
+DAGS = PROJECT_ROOT / "dags"
+SHIPPED = {"orders", "order_lines"}
+
+
+@pytest.fixture
+def pipelines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "pipelines"
+    shutil.copytree(DAGS / "pipelines", folder)
+    monkeypatch.setenv("FRESHET_PIPELINES", str(folder))
+    return folder
+
+
+def load() -> DagBag:
+    return DagBag(DAGS)
+
+
+def test_each_pipeline_has_a_stream_dag() -> None:
+    bag = load()
+    assert not bag.import_errors
+    assert set(bag.dag_ids) == {f"stream_load__{pipeline}" for pipeline in SHIPPED}
+
+
+def test_the_form_offers_start_drain_and_restart() -> None:
+    dag = load().dags["stream_load__orders"]
+    action = dag.params.get_param("action")
+    assert action.value == "start"
+    assert action.schema["enum"] == ["start", "drain", "restart"]
+    assert set(action.schema["values_display"]) == set(action.schema["enum"])
+    assert action.description
+
+
+def test_a_drain_can_run_beside_the_watching_run() -> None:
+    dag = load().dags["stream_load__orders"]
+    assert dag.max_active_runs > 1
+    assert dag.schedule is None
+    assert {"freshet", "stream", "orders"} == set(dag.tags)
+    assert [task.task_id for task in dag.topological_sort()] == ["drain", "run"]
+    assert "**orders**" in dag.doc_md
+
+
+def test_a_pipeline_is_added_by_a_file(pipelines: Path) -> None:
+    text = (pipelines / "orders.yaml").read_text()
+    (pipelines / "returns.yaml").write_text(re.sub(r"^name: orders$", "name: returns", text, flags=re.MULTILINE))
+    bag = load()
+    assert not bag.import_errors
+    assert "stream_load__returns" in bag.dags
+
+
+def test_a_faulty_definition_is_an_import_error_and_all_streams_keep_their_dags(pipelines: Path) -> None:
+    (pipelines / "returns.yaml").write_text("name: returns\nsource: {format: xml}\n")
+    (pipelines / "gifts.yaml").write_text("name: [\n")
+    bag = load()
+    (file, error), *others = bag.import_errors.items()
+    assert Path(file).name == "pipeline_definitions.py"
+    assert not others
+    assert "returns.yaml" in error
+    assert "source.format" in error
+    assert "gifts.yaml" in error
+    assert {f"stream_load__{pipeline}" for pipeline in SHIPPED} < set(bag.dag_ids)
+    # A stream whose definition was spoilt while it ran can still be drained.
+    assert "stream_load__returns" in bag.dags
+
+
+def test_a_file_that_cannot_be_a_pipeline_does_not_break_the_dags(pipelines: Path) -> None:
+    (pipelines / "my orders!.yaml").write_text("name: x\n")
+    assert {f"stream_load__{pipeline}" for pipeline in SHIPPED} == set(load().dag_ids)
+
+
+@pytest.mark.parametrize("syntax", ["regexp", "glob"])
+def test_the_plugins_folder_holds_nothing_that_airflow_executes_by_mistake(syntax: str) -> None:
+    from airflow._shared.module_loading import find_path_from_directory
+
+    found = find_path_from_directory(str(PROJECT_ROOT / "plugins"), ".airflowignore", syntax)
+    assert {Path(file).name for file in found if file.endswith(".py")} <= {"freshet_plugin.py"}

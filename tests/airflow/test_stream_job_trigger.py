@@ -1,0 +1,155 @@
+"""The trigger against real driver tables, drivers and outages."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from typing import Any
+
+import psycopg2
+import pytest
+from airflow._shared.module_loading import import_string
+from freshet_airflow.stream_job_trigger import StreamJobTrigger
+from psycopg2 import extensions
+
+from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.settings import Home
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.migration import migrate
+from tests.airflow.conftest import STAND_IN
+from tests.waiting import wait_for
+
+
+@pytest.fixture
+def stand_in(home: Home, connection: extensions.connection) -> Iterator[subprocess.Popen[bytes]]:
+    """A living driver of the pipeline orders."""
+    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    with subprocess.Popen([sys.executable, str(STAND_IN), "orders"]) as process:
+        wait_for(lambda: drivers.newest_driver(connection, "orders"), "the driver to take over")
+        yield process
+        process.kill()
+
+
+def trigger(**changes: Any) -> StreamJobTrigger:
+    arguments = {
+        "pipeline": "orders", "warehouse_conn_id": "freshet_warehouse", "epoch": 1, "launch": None, "restarts": [],
+        "policy": {"most": 5, "window_seconds": 600.0}, "carried": {"launch_again": True}, "poll_seconds": 0.02,
+    }  # fmt: skip
+    # What goes to the triggerer is the serialized form.
+    path, given = StreamJobTrigger(**arguments | changes).serialize()
+    return import_string(path)(**given)
+
+
+async def first_event(watching: StreamJobTrigger) -> dict[str, Any]:
+    event = await asyncio.wait_for(anext(aiter(watching.run())), timeout=60)
+    await watching.cleanup()
+    return event.payload
+
+
+async def looked(watching: StreamJobTrigger) -> None:
+    """Return when the trigger has connected."""
+    while watching._connection is None:
+        await asyncio.sleep(0.01)
+
+
+def test_it_fires_when_the_driver_was_drained(
+    stand_in: subprocess.Popen[bytes], connection: extensions.connection
+) -> None:
+    async def drain_while_watched() -> dict[str, Any]:
+        watching = trigger()
+        task = asyncio.create_task(first_event(watching))
+        await looked(watching)
+        assert not task.done()
+        await asyncio.to_thread(drivers.request_state, connection, "orders", "draining")
+        return await task
+
+    event = asyncio.run(drain_while_watched())
+    assert event == {
+        "ending": "stopped", "epoch": 1, "error": None, "launch": None, "restarts": [],
+        "carried": {"launch_again": True},
+    }  # fmt: skip
+
+
+def test_it_fires_when_the_drivers_process_is_gone(stand_in: subprocess.Popen[bytes]) -> None:
+    async def kill_while_watched() -> dict[str, Any]:
+        watching = trigger()
+        task = asyncio.create_task(first_event(watching))
+        await looked(watching)
+        os.kill(stand_in.pid, signal.SIGKILL)
+        return await task
+
+    assert asyncio.run(kill_while_watched())["ending"] == "failed"
+
+
+def test_it_tells_the_error_that_the_driver_left(home: Home, connection: extensions.connection) -> None:
+    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    epoch = drivers.take_over(connection, "orders", log_file=None)
+    drivers.finish(connection, "orders", epoch, "failed", "a disk is full")
+    event = asyncio.run(first_event(trigger()))
+    assert (event["ending"], event["error"]) == ("failed", "a disk is full")
+
+
+def test_it_goes_on_watching_when_somebody_restarts_the_driver_during_the_pause(
+    home: Home, connection: extensions.connection
+) -> None:
+    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    drivers.finish(connection, "orders", drivers.take_over(connection, "orders", log_file=None), "failed")
+
+    async def restart_during_the_pause() -> dict[str, Any]:
+        task = asyncio.create_task(first_event(trigger(restarts=[time.time()] * 2)))
+        epoch = await asyncio.to_thread(drivers.take_over, connection, "orders", log_file=None)
+        await asyncio.to_thread(drivers.finish, connection, "orders", epoch, "stopped")
+        return await task
+
+    event = asyncio.run(restart_during_the_pause())
+    assert (event["ending"], event["epoch"]) == ("stopped", 2)
+
+
+def test_it_survives_an_outage_of_the_warehouse_without_blocking_the_event_loop(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with EmbeddedPostgres(tmp_path_factory.mktemp("outage") / "postgres").use() as server:
+        migrate(server.url())
+        monkeypatch.setenv("FRESHET_WAREHOUSE_URL", server.url())
+        with closing(psycopg2.connect(server.url())) as connection:
+            drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+            epoch = drivers.take_over(connection, "orders", log_file=None)
+
+        async def restart_the_server_while_watched() -> dict[str, Any]:
+            watching = trigger()
+            task = asyncio.create_task(first_event(watching))
+            await looked(watching)
+            before = watching._connection
+            await asyncio.to_thread(server.restart)
+            while watching._connection in (None, before):
+                await asyncio.sleep(0.01)
+            assert not task.done()
+            with closing(psycopg2.connect(server.url())) as connection:
+                drivers.finish(connection, "orders", epoch, "stopped")
+            return await task
+
+        assert asyncio.run(restart_the_server_while_watched())["ending"] == "stopped"
+
+
+def test_ending_the_trigger_leaves_the_driver_alone(
+    stand_in: subprocess.Popen[bytes], connection: extensions.connection
+) -> None:
+    async def cancel_while_watched() -> None:
+        watching = trigger()
+        task = asyncio.create_task(first_event(watching))
+        await looked(watching)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await watching.on_kill()
+        await watching.cleanup()
+
+    asyncio.run(cancel_while_watched())
+    assert stand_in.poll() is None
+    driver = drivers.newest_driver(connection, "orders")
+    assert driver is not None
+    assert driver.is_alive()

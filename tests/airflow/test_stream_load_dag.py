@@ -1,0 +1,202 @@
+"""Whole runs of the stream DAG, with drivers that spark-submit starts."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+from freshet_airflow.restart_policy import RestartPolicy
+from psycopg2 import extensions
+
+from spark_jobs.platform.detached_driver import find_driver
+from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.drivers import DriverRecord
+from tests.airflow.conftest import STAND_IN
+from tests.waiting import wait_for
+
+pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(180)]
+
+
+@pytest.fixture
+def dag(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DAG:
+    """The DAG stream_load__orders as shipped, its driver replaced by one without Spark."""
+    folder = tmp_path / "pipelines"
+    shutil.copytree(PROJECT_ROOT / "dags" / "pipelines", folder)
+    monkeypatch.setenv("FRESHET_PIPELINES", str(folder))
+    dag = DagBag(PROJECT_ROOT / "dags").dags["stream_load__orders"]
+    for task in dag.tasks:
+        task.application = str(STAND_IN)
+        task.watch = {"poll_seconds": 0.05, "max_silence_seconds": 5.0}
+        task.retries = 0
+    return dag
+
+
+def run(dag: DAG, action: str) -> dict[str, str]:
+    """Run the DAG to its end; state by task, and of the run itself under `dag`."""
+    finished = dag.test(run_conf={"action": action})
+    return {"dag": finished.state, **{task.task_id: task.state for task in finished.get_task_instances()}}
+
+
+class Operator(threading.Thread):
+    """Does something to the stream while the DAG runs in the test's own thread."""
+
+    def __init__(self, url: str, act: Callable[[extensions.connection], None]) -> None:
+        super().__init__(daemon=True)
+        self._url = url
+        self._act = act
+        self._error: BaseException | None = None
+        self.start()
+
+    def run(self) -> None:
+        try:
+            with closing(psycopg2.connect(self._url)) as connection:
+                connection.autocommit = True
+                self._act(connection)
+        except BaseException as error:
+            self._error = error
+
+    def finish(self) -> None:
+        self.join()
+        if self._error is not None:
+            raise self._error
+
+
+def alive(connection: extensions.connection, epoch: int) -> DriverRecord:
+    def look() -> DriverRecord | None:
+        newest = drivers.newest_driver(connection, "orders")
+        return newest if newest and newest.epoch == epoch and newest.is_alive() else None
+
+    return wait_for(look, f"the driver of epoch {epoch}")
+
+
+def watched(connection: extensions.connection) -> bool:
+    """Whether a trigger watches the stream."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT FROM pg_stat_activity WHERE application_name = 'freshet watch orders'")
+        return cursor.rowcount > 0
+
+
+def drain(epoch: int) -> Callable[[extensions.connection], None]:
+    def act(connection: extensions.connection) -> None:
+        alive(connection, epoch)
+        wait_for(lambda: watched(connection), "the stream to be watched")
+        drivers.request_state(connection, "orders", "draining")
+
+    return act
+
+
+def states(connection: extensions.connection) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT state FROM freshet.driver ORDER BY epoch")
+        return [state for (state,) in cursor.fetchall()]
+
+
+@pytest.fixture
+def living_driver(
+    dag: DAG, home: Home, connection: extensions.connection, warehouse_url: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A driver that runs already."""
+    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    with subprocess.Popen([sys.executable, str(STAND_IN), "orders"]) as process:
+        alive(connection, 1)
+        yield process
+        process.kill()
+
+
+def test_a_dead_driver_is_restarted_and_the_run_succeeds_when_the_stream_was_drained(
+    dag: DAG, home: Home, warehouse_url: str, connection: extensions.connection
+) -> None:
+    def kill_then_drain(connection: extensions.connection) -> None:
+        os.kill(alive(connection, 1).process_id, signal.SIGKILL)
+        drain(2)(connection)
+
+    operator = Operator(warehouse_url, kill_then_drain)
+    assert run(dag, "start") == {"dag": "success", "drain": "skipped", "run": "success"}
+    operator.finish()
+    assert states(connection) == ["fenced", "stopped"]
+    assert find_driver(connection, "orders", home) is None
+    # spark-submit started it: its command line is in the log, and nothing secret is.
+    log = home.driver_log("orders").read_text()
+    assert "driver of epoch 2" in log
+    assert warehouse_url not in log
+
+
+def test_a_living_driver_is_adopted(
+    living_driver: subprocess.Popen[bytes], dag: DAG, warehouse_url: str, connection: extensions.connection
+) -> None:
+    operator = Operator(warehouse_url, drain(1))
+    assert run(dag, "start")["dag"] == "success"
+    operator.finish()
+    assert states(connection) == ["stopped"]
+    assert living_driver.wait(10) == 0
+
+
+def test_drain_waits_until_the_driver_has_stopped(
+    living_driver: subprocess.Popen[bytes], dag: DAG, connection: extensions.connection
+) -> None:
+    assert run(dag, "drain") == {"dag": "success", "drain": "success", "run": "skipped"}
+    assert states(connection) == ["stopped"]
+
+
+def test_drain_without_a_driver_has_nothing_to_wait_for(dag: DAG, connection: extensions.connection) -> None:
+    assert run(dag, "drain")["dag"] == "success"
+    assert states(connection) == []
+
+
+def test_restart_drains_the_living_driver_and_launches_another(
+    living_driver: subprocess.Popen[bytes], dag: DAG, warehouse_url: str, connection: extensions.connection
+) -> None:
+    operator = Operator(warehouse_url, drain(2))
+    assert run(dag, "restart") == {"dag": "success", "drain": "success", "run": "success"}
+    operator.finish()
+    assert states(connection) == ["stopped", "stopped"]
+
+
+def test_a_driver_that_fails_again_and_again_fails_the_run_with_its_error(
+    dag: DAG, home: Home, monkeypatch: pytest.MonkeyPatch, connection: extensions.connection, capfd: Any
+) -> None:
+    monkeypatch.setenv("STAND_IN", "fail")
+    dag.get_task("run").restart_policy = RestartPolicy(most=1, window_seconds=600.0)
+    assert run(dag, "start") == {"dag": "failed", "drain": "skipped", "run": "failed"}
+    assert states(connection) == ["failed", "failed"]
+    told = "".join(capfd.readouterr())
+    assert "was restarted 1 times within 10 minutes. Its last error: a disk is full." in told
+    assert str(home.driver_log("orders")) in told
+
+
+def test_a_driver_that_is_refused_fails_the_run_at_once_with_the_end_of_its_log(
+    dag: DAG, monkeypatch: pytest.MonkeyPatch, connection: extensions.connection, capfd: Any
+) -> None:
+    monkeypatch.setenv("STAND_IN", "refuse")
+    assert run(dag, "start")["run"] == "failed"
+    assert states(connection) == []
+    assert "the fact table is missing" in "".join(capfd.readouterr())
+
+
+def test_a_faulty_definition_is_refused_before_anything_is_launched(
+    dag: DAG, tmp_path: Path, connection: extensions.connection, capfd: Any
+) -> None:
+    (tmp_path / "pipelines" / "orders.yaml").write_text("name: orders\nsource: {format: xml}\n")
+    assert run(dag, "start")["run"] == "failed"
+    assert states(connection) == []
+    assert "source.format" in "".join(capfd.readouterr())
+
+
+def test_a_stream_whose_definition_was_spoilt_can_be_drained(
+    living_driver: subprocess.Popen[bytes], dag: DAG, tmp_path: Path, connection: extensions.connection
+) -> None:
+    (tmp_path / "pipelines" / "orders.yaml").write_text("name: orders\nsource: {format: xml}\n")
+    assert run(dag, "drain")["dag"] == "success"
+    assert states(connection) == ["stopped"]

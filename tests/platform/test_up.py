@@ -1,0 +1,54 @@
+"""What stops `freshet up` before it starts anything. The whole of it is run by tests/acceptance."""
+
+import socket
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from spark_jobs.errors import PipelineDefinitionError, PlatformError, WorkloadError
+from spark_jobs.platform.up import run_up
+from spark_jobs.workload.file_lock import exclusive_lock
+
+
+@pytest.fixture(autouse=True)
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("FRESHET_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def up(port: int, scale: float = 0.01) -> int:
+    return run_up(None, scale, port, console=Console(quiet=True), rate=1.0)
+
+
+def test_only_one_runs_in_a_home(installation: Path) -> None:
+    with (
+        exclusive_lock(installation / "up.lock", wait=False),
+        pytest.raises(PlatformError, match=r"runs already in .* choose another FRESHET_HOME"),
+    ):
+        up(port=0)
+
+
+def test_a_port_in_use_is_told_before_anything_is_started(installation: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(PlatformError, match=r"Port \d+ can't be had: .* Choose another with --port"):
+            up(port=other.getsockname()[1])
+    assert not (installation / "postgres").exists()
+
+
+def test_a_faulty_pipeline_is_told_before_anything_is_started(
+    installation: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESHET_PIPELINES", str(tmp_path))
+    (tmp_path / "orders.yaml").write_text("name: orders\n")
+    with pytest.raises(PipelineDefinitionError, match=r"orders\.yaml"):
+        up(port=0)
+    assert not installation.exists()
+
+
+def test_a_scale_that_cannot_be_is_told_before_anything_is_started(installation: Path) -> None:
+    with pytest.raises(WorkloadError, match="scale"):
+        up(port=0, scale=-1.0)
+    assert not installation.exists()
