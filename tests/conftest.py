@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg2
 import pytest
@@ -15,9 +17,16 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """One PostgreSQL server for the whole session; tests make databases of their own in it."""
-    with EmbeddedPostgres(tmp_path_factory.mktemp("server") / "postgres").use() as server:
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """One PostgreSQL server for the whole session; tests make databases of their own in it.
+
+    Not in pytest's own temporary folder: each session that starts closes that to other users, and where the tests
+    run as root the server is another user.
+    """
+    with (
+        tempfile.TemporaryDirectory(prefix="freshet-tests-") as folder,
+        EmbeddedPostgres(Path(folder) / "postgres").use() as server,
+    ):
         yield server
 
 

@@ -132,15 +132,14 @@ class _BackTask:
         return tuples.set_column(tuples.column_names.index(MISSING), MISSING, pa.array(done))
 
     def _offers(self, settlement: Settlement) -> tuple[RelationRows, NDArray[np.int64]] | None:
-        """The tuples of R that were found often enough to be worth a place in the front stage."""
+        """The tuples of R that were found, for the front stage to choose from: the most frequent, if they are many."""
         front = self._context.fronts[self._plan.position]
         if not self._plan.front or settlement.relation is None:
             return None
-        frequent = np.flatnonzero(settlement.frequencies >= front.least_frequency)
-        if len(frequent) > front.most_offers:
-            order = np.argpartition(settlement.frequencies[frequent], -front.most_offers)
-            frequent = frequent[order[-front.most_offers :]]
-        return (settlement.relation.take(frequent), settlement.frequencies[frequent]) if frequent.size else None
+        if len(settlement.frequencies) <= front.most_offers:
+            return settlement.relation, settlement.frequencies
+        frequent = np.argpartition(settlement.frequencies, -front.most_offers)[-front.most_offers :]
+        return settlement.relation.take(frequent), settlement.frequencies[frequent]
 
 
 def _algorithm(plan: LookupPlan, keys: KeyColumns, pages: NDArray[np.int64]) -> tuple[str, str | None]:

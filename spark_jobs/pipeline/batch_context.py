@@ -73,13 +73,11 @@ class FrontStagePlan:
 
     Attributes:
         hot: the newest version of the hot tuples; None before there is one.
-        least_frequency: tuples of R matched at least so often in a task are offered to the front stage.
-        most_offers: how many a task offers at most.
+        most_offers: how many tuples of R a task offers to the front stage at most, the most frequent ones.
         count_hits: whether tasks count the hits of every hot tuple; done in some batches only.
     """
 
     hot: MappedBroadcast | None
-    least_frequency: int
     most_offers: int
     count_hits: bool
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,8 @@ if TYPE_CHECKING:
     from spark_jobs.pipeline.definition import Fact, Lookup, Source
 
 # Columns that the plan itself adds to a stream tuple, or that Spark does.
-RESERVED_COLUMNS = ("_arrived_at", "_raw", "_metadata")
+_RESERVED_COLUMNS = re.compile(r"_arrived_at|_raw|_missing|_owner|_page_\d+|_metadata", re.IGNORECASE)
+_RESERVED = "has a name that the plan needs itself (_arrived_at, _raw, _missing, _owner, _page_<n>, _metadata)"
 
 EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
 JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
@@ -26,10 +28,10 @@ def inconsistencies(source: Source | None, lookups: Sequence[Lookup | None], fac
     if source is not None:
         yield from _event_id_problems(source)
         yield from _event_time_problems(source)
-        yield from _option_problems(source)
+        yield from _format_problems(source)
         for name in source.columns:
-            if name.lower() in RESERVED_COLUMNS:
-                yield Problem("source.schema", f"column {name!r} {_RESERVED}")
+            if _RESERVED_COLUMNS.fullmatch(name):
+                yield Problem("source.schema", f"column {name!r} {_RESERVED}; choose another.")
     for position, lookup in enumerate(lookups):
         if lookup is not None:
             fetched = _outputs_of(lookups[:position])
@@ -39,9 +41,6 @@ def inconsistencies(source: Source | None, lookups: Sequence[Lookup | None], fac
             yield from _default_problems(position, lookup)
     if fact is not None and source is not None and None not in lookups:
         yield from _fact_problems(fact, source, _outputs_of(lookups))
-
-
-_RESERVED = f"has a name that the plan needs itself ({', '.join(RESERVED_COLUMNS)}); choose another."
 
 
 def _outputs_of(lookups: Sequence[Lookup | None]) -> dict[str, str]:
@@ -81,9 +80,13 @@ def _event_time_problems(source: Source) -> Iterator[Problem]:
         yield Problem("source.event_time", f"column {name!r} is of type {kind}. Allowed: timestamp; {why}.")
 
 
-def _option_problems(source: Source) -> Iterator[Problem]:
+def _format_problems(source: Source) -> Iterator[Problem]:
     allowed = READER_OPTIONS[source.format]
     choice = f"Allowed for {source.format}: {', '.join(allowed)}." if allowed else f"{source.format} takes none."
+    if source.format == "csv":
+        for name, kind in source.columns.items():
+            if kind.name == "binary":
+                yield Problem("source.schema", f"column {name!r} is of type binary, which csv has not; use string.")
     for option, value in source.options.items():
         key = path_of("source", "options", option)
         if option not in allowed:
@@ -112,12 +115,12 @@ def _output_problems(
 ) -> Iterator[Problem]:
     for output in lookup.fetch:
         key = path_of("lookups", position, "fetch", output)
-        if source is not None and output in source.columns:
+        if source is not None and output.lower() in {column.lower() for column in source.columns}:
             yield Problem(key, "is the name of a source column already; choose another output name.")
         elif output in fetched:
             yield Problem(key, f"is fetched by {fetched[output]} already; choose another output name.")
-        elif output.lower() in RESERVED_COLUMNS:
-            yield Problem(key, _RESERVED)
+        elif _RESERVED_COLUMNS.fullmatch(output):
+            yield Problem(key, f"{_RESERVED}; choose another.")
 
 
 def _default_problems(position: int, lookup: Lookup) -> Iterator[Problem]:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.pipeline.arrivals import Arrivals, ArrivalsReader
 from spark_jobs.pipeline.batch_context import BatchContext, FrontStagePlan, HotTuples, LookupPlan, TaskReport
 from spark_jobs.pipeline.exchange import MISSING, forward
 from spark_jobs.pipeline.fetching import (
@@ -29,18 +30,19 @@ from spark_jobs.warehouse.outcome import Held
 ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def front_task(context: BatchContext, report: Callable[[TaskReport], Any]) -> ArrowTask:
+def front_task(context: BatchContext, read: ArrivalsReader, report: Callable[[TaskReport], Any]) -> ArrowTask:
     """The function that `mapInArrow` runs on the source's tuples.
 
     It hands on the tuples that miss at least one front stage, as `exchange.forward` lays them out.
 
     Args:
         context: the batch.
+        read: makes stream tuples of what Spark hands to the task.
         report: takes the task's report when it has ended.
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _FrontTask(context, report).run(batches)
+        return _FrontTask(context, report).run(read(batches))
 
     return run
 
@@ -55,15 +57,14 @@ class _FrontTask:
         self._counts: Counter[str] = Counter()
         self._join_seconds = 0.0
 
-    def run(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            if batch.num_rows:
-                started = time.perf_counter()
-                facts, held, waiting = self._join(pa.Table.from_batches([batch]))
-                self._join_seconds += time.perf_counter() - started
-                self._loading.add(facts, held)
-                if waiting is not None:
-                    yield from waiting.to_batches()
+    def run(self, arrivals: Iterator[Arrivals]) -> Iterator[pa.RecordBatch]:
+        for arrived, rejected in arrivals:
+            started = time.perf_counter()
+            facts, held, waiting = self._join(arrived)
+            self._join_seconds += time.perf_counter() - started
+            self._loading.add(facts, rejected + held)
+            if waiting is not None:
+                yield from waiting.to_batches()
         self._loading.finish()
         seconds = {
             "join": self._join_seconds,

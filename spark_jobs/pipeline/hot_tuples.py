@@ -44,10 +44,9 @@ class HotTuplesKeeper:
     def plan_for_batch(self) -> FrontStagePlan:
         """What the next batch uses and reports."""
         if self._stage is None:
-            return FrontStagePlan(None, 0, 0, count_hits=False)
+            return FrontStagePlan(None, most_offers=0, count_hits=False)
         return FrontStagePlan(
             hot=self._published,
-            least_frequency=max(1, int(self._stage.threshold)),
             most_offers=self._stage.capacity,
             count_hits=self._batches % _COUNTED_BATCHES == 0,
         )
@@ -71,23 +70,16 @@ class HotTuplesKeeper:
             self._published.withdraw()
 
     def _take(self, offers: list[tuple[RelationRows, np.ndarray]]) -> bool:
-        """Offer tuples to the cache, the most frequent first; whether that changed it."""
+        """Offer tuples to the cache; whether that changed it."""
         assert self._stage is not None
         rows = RelationRows.concatenate([part for part, _ in offers])
-        frequencies = np.concatenate([part for _, part in offers])
-        order = np.argsort(-frequencies, kind="stable")
-        changed = False
-        # The stage accepts only so many before it has to publish: an empty cache is filled in several rounds.
-        for start in range(0, len(order), self._stage.staging_room):
-            chosen = order[start : start + self._stage.staging_room]
-            accepted = chosen[self._stage.offer(rows.keys.codes[chosen], frequencies[chosen])]
-            publication = self._stage.publish()
-            if publication is None:
-                break
-            candidates = RelationRows.concatenate([self._rows, rows.take(accepted)])
-            self._rows = candidates.take(publication.sources)
-            changed = True
-        return changed
+        accepted = self._stage.offer(rows.keys.codes, np.concatenate([part for _, part in offers]))
+        publication = self._stage.publish()
+        if publication is None:
+            return False
+        candidates = RelationRows.concatenate([self._rows, rows.take(accepted)])
+        self._rows = candidates.take(publication.sources)
+        return True
 
     def _publish(self) -> None:
         assert self._stage is not None

@@ -7,10 +7,12 @@ import time
 from typing import TYPE_CHECKING
 
 import psycopg2
+import pyarrow as pa
 from psycopg2 import extensions
 
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
+from spark_jobs.pipeline.arrivals import ArrivalsReader, read_by_spark
 from spark_jobs.pipeline.back_task import back_task
 from spark_jobs.pipeline.batch_context import BatchContext
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
@@ -20,8 +22,9 @@ from spark_jobs.pipeline.front_task import front_task
 from spark_jobs.pipeline.heartbeat import Heartbeat
 from spark_jobs.pipeline.hot_tuples import HotTuplesKeeper
 from spark_jobs.pipeline.lookup_planning import front_stage_bytes, plan_lookups
+from spark_jobs.pipeline.parquet_files import balanced_groups, parquet_reader
 from spark_jobs.pipeline.source import stream_tuples
-from spark_jobs.pipeline.source_log import batch_bytes
+from spark_jobs.pipeline.source_log import batch_bytes, batch_files
 from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery, is_outage
 from spark_jobs.pipeline.task_reports import BatchReport, ReportChannel
 from spark_jobs.settings import Home
@@ -30,6 +33,7 @@ from spark_jobs.warehouse import drivers, ledger
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
+    from pyspark.sql.types import StructType
 
 _log = logging.getLogger(__name__)
 
@@ -78,11 +82,11 @@ class StreamJob:
             FreshetError: loading failed again and again.
         """
         name = self._definition.name
-        self._prepare(session, resume=resume)
+        self._prepare(session, once=once, resume=resume)
         heartbeat = Heartbeat(self._url, name, self._epoch)
         heartbeat.start()
         try:
-            self._run_queries(heartbeat, once=once)
+            self._run_queries(heartbeat)
         except WriterFencedError as error:
             drivers.finish(self._connect(), name, self._epoch, "fenced", str(error))
             raise
@@ -96,8 +100,8 @@ class StreamJob:
             for keeper in self._keepers:
                 keeper.close()
 
-    def _prepare(self, session: SparkSession, *, resume: bool) -> None:
-        """Take the pipeline over and get ready what all batches share."""
+    def _prepare(self, session: SparkSession, *, once: bool, resume: bool) -> None:
+        """Get ready what all batches share, then take the pipeline over: a former driver goes on until then."""
         if self._tables is None:
             self.check()
         assert self._tables is not None
@@ -106,16 +110,6 @@ class StreamJob:
         drivers.register_pipeline(
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )
-        if resume:
-            drivers.request_state(connection, definition.name, "running")
-        self._epoch = drivers.take_over(
-            connection,
-            definition.name,
-            log_file=str(self._home.logs / f"driver-{definition.name}.log"),
-            spark_application_id=spark.applicationId,
-            spark_ui_url=spark.uiWebUrl,
-        )
-        _log.info("%s: driver of epoch %d", definition.name, self._epoch)
         self._session = session
         self._parts = spark.defaultParallelism
         self._plans = plan_lookups(definition, self._tables.relations, self._url, spark, self._parts)
@@ -127,9 +121,24 @@ class StreamJob:
         self._admission = Admission(definition.freshness.target)
         self._outage_since: float | None = None
         self._failures = 0
-
-    def _run_queries(self, heartbeat: Heartbeat, *, once: bool) -> None:
+        self._batches = 0
         self._draining = once
+        self._epoch = 0  # of nobody: the warm-up loads nothing
+        started = time.perf_counter()
+        self._warm_up()
+        _log.info("%s: ready to take over after %.1f s of warming up", definition.name, time.perf_counter() - started)
+        if resume:
+            drivers.request_state(connection, definition.name, "running")
+        self._epoch = drivers.take_over(
+            connection,
+            definition.name,
+            log_file=str(self._home.logs / f"driver-{definition.name}.log"),
+            spark_application_id=spark.applicationId,
+            spark_ui_url=spark.uiWebUrl,
+        )
+        _log.info("%s: driver of epoch %d", definition.name, self._epoch)
+
+    def _run_queries(self, heartbeat: Heartbeat) -> None:
         while True:
             query = StreamQuery(self._writer, self._load_batch, lambda: heartbeat.wanted)
             match query.run(available_now=self._draining):
@@ -164,26 +173,50 @@ class StreamJob:
         assert tables is not None
         opened = ledger.open_batch(connection, self._definition.name, self._epoch, spark_batch, tables.fact)
         context = self._context(opened.batch_no, careful=opened.replayed)
-        waiting = tuples.mapInArrow(front_task(context, self._reports.send), waiting_schema(tuples.schema, context))
-        for plan in self._plans:
-            waiting = exchanged(waiting, self._parts).mapInArrow(
-                back_task(context, plan.position, self._reports.send), waiting.schema
-            )
-        unsettled = waiting.collect()
-        if unsettled:
-            raise AssertionError(f"{len(unsettled)} tuples of batch {opened.batch_no} passed all lookups unsettled")
+        read, given = self._arrivals(tuples, spark_batch)
+        self._settle(given, read, tuples.schema, context)
         report = BatchReport(self._reports.receive())
         ledger.close_batch(connection, opened.batch_no, report.statistics(self._plans), tables.fact)
         self._failures, self._outage_since = 0, None
+        self._batches += 1
         seconds = time.perf_counter() - started
         self._admission.observe(batch_bytes(self._home.checkpoint(self._definition.name), spark_batch), seconds)
         for keeper in self._keepers:
             keeper.learn(report)
         _log.info("%s: batch %d: %d tuples in %.2f s", self._definition.name, opened.batch_no, report.arrived, seconds)
 
+    def _settle(self, given: DataFrame, read: ArrivalsReader, schema: StructType, context: BatchContext) -> None:
+        """Send tuples through the front stage and all back stages; each task loads what it settles."""
+        waiting = given.mapInArrow(front_task(context, read, self._reports.send), waiting_schema(schema, context))
+        for plan in self._plans:
+            waiting = exchanged(waiting, self._parts).mapInArrow(
+                back_task(context, plan.position, self._reports.send), waiting.schema
+            )
+        unsettled = waiting.collect()
+        if unsettled:
+            raise AssertionError(f"{len(unsettled)} tuples of batch {context.batch_no} passed all lookups unsettled")
+
+    def _warm_up(self) -> None:
+        """Send nothing all the way: starts the Python workers, and has Java load its classes, before tuples wait."""
+        schema = stream_tuples(self._session, self._definition, self._home, self._admission.batch_bytes).schema
+        tasks = self._session.range(0, self._parts, 1, self._parts)
+        self._settle(tasks, lambda batches: iter(()), schema, self._context(0, careful=False))
+        self._reports.receive()
+
+    def _arrivals(self, tuples: DataFrame, spark_batch: int) -> tuple[ArrivalsReader, DataFrame]:
+        """Who reads the batch's tuples, and the DataFrame that is handed to the tasks for it."""
+        source = self._definition.source
+        if source.format != "parquet":
+            return read_by_spark, tuples
+        files = list(batch_files(self._home.checkpoint(self._definition.name), spark_batch))
+        groups = balanced_groups(files, self._parts)
+        schema = pa.schema([(name, kind.arrow()) for name, kind in source.columns.items()])
+        return parquet_reader(groups, schema), self._session.range(0, len(groups), 1, max(len(groups), 1))
+
     def _context(self, batch_no: int, *, careful: bool) -> BatchContext:
         assert self._tables is not None
-        shedding = self._definition.shedding.policy != "off" and not self._draining
+        # The first batch is slow for reasons of its own (code is loaded, nothing is hot yet): that is no overload.
+        shedding = self._definition.shedding.policy != "off" and not self._draining and self._batches > 0
         return BatchContext(
             warehouse_url=self._url,
             event=self._tables.event,

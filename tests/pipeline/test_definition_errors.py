@@ -87,9 +87,11 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("event_time: ordered_at", "event_time: at", "source.event_time: 'at' is not a column"),
         ("event_time: ordered_at", "event_time: o_price", "source.event_time: column 'o_price' is of type double"),
         ("o_price double", "_raw string", "source.schema: column '_raw' has a name that the plan needs itself"),
+        ("o_price double", "_PAGE_1 string", "source.schema: column '_PAGE_1' has a name that the plan needs itself"),
         ("{o_custkey: c_custkey}", "{o_custky: c}", "lookups[0].on.o_custky: 'o_custky' is not a column"),
         ("{o_custkey: c_custkey}", "{o_price: c}", "lookups[0].on.o_price: column 'o_price' is of type double"),
         ("fetch: {customer_sk:", "fetch: {o_price:", "lookups[0].fetch.o_price: is the name of a source column"),
+        ("fetch: {customer_sk:", "fetch: {O_Price:", "lookups[0].fetch.O_Price: is the name of a source column"),
         ("fetch: {customer_sk:", "fetch: {_RAW:", "lookups[0].fetch._RAW: has a name that the plan needs itself"),
         ("    on_unmatched: hold\n", SECOND_LOOKUP, "lookups[1].on.customer_sk: is fetched by lookups[0], but the key"),
         ("    on_unmatched: hold\n", SECOND_LOOKUP, "lookups[1].fetch.customer_sk: is fetched by lookups[0] already"),
@@ -121,6 +123,11 @@ def test_a_mistake_is_named_with_its_key_and_what_is_allowed(tmp_path: Path, goo
 def test_options_of_the_reader_are_checked(tmp_path: Path, options: str, message: str) -> None:
     text = GOOD.replace("format: json", f"format: csv\n  options: {options}")
     assert message in refusal(tmp_path, text)
+
+
+def test_csv_has_no_binary(tmp_path: Path) -> None:
+    text = GOOD.replace("format: json", "format: csv").replace("o_price double", "photo binary")
+    assert "source.schema: column 'photo' is of type binary, which csv has not; use string." in refusal(tmp_path, text)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.errors import SchemaMismatchError
@@ -206,3 +211,46 @@ def test_a_fact_table_that_does_not_fit_is_told_before_the_stream_starts(shop: S
     with pytest.raises(SchemaMismatchError, match="city"):
         shop.load()
     assert query(shop.url, "SELECT count(*) FROM freshet.driver") == [(0,)]
+
+
+def test_parquet_files_that_do_not_fit_are_rejected_whole_and_named(shop: Shop) -> None:
+    source = sales_definition(shop.folder)["source"] | {"format": "parquet"}
+    shop.define(source=source)
+    moment = pa.scalar(datetime(2026, 3, 1, tzinfo=UTC))
+    sales = pa.table({"SALE_ID": range(300), "customer": [n % 50 + 1 for n in range(300)]})
+    sales = sales.append_column("sold_at", pa.repeat(moment, 300))  # no amount: null, and case does not matter
+    pq.write_table(sales, shop.folder / "landing" / "good.parquet")
+    wrong = pa.table({"sale_id": ["a", "b"], "customer": [1, 2]})
+    pq.write_table(wrong, shop.folder / "landing" / "wrong-type.parquet")
+    (shop.folder / "landing" / "damaged.parquet").write_bytes(b"PAR1 this is no parquet file")
+    shop.load()
+    assert query(shop.url, "SELECT count(*), count(amount) FROM shop.fact_sales") == [(300, 0)]
+    rejected = query(shop.url, "SELECT payload, reason FROM freshet.rejected ORDER BY payload")
+    assert [Path(payload).name for payload, _ in rejected] == ["damaged.parquet", "wrong-type.parquet"]
+    assert "sale_id is of type string, not int64" in rejected[1][1]
+    assert shop.verify().holds
+
+
+def test_csv_keeps_bytes_that_are_no_utf8(shop: Shop) -> None:
+    query(shop.url, "CREATE TABLE shop.fact_notes (note_id bigint PRIMARY KEY, note text, noted_at timestamptz)")
+    source = {
+        "format": "csv",
+        "path": str(shop.folder / "landing"),
+        "schema": "note_id bigint, note string, noted_at timestamp",
+        "event_id": ["note_id"],
+        "event_time": "noted_at",
+        "options": {"header": True},
+    }
+    columns = {"note_id": "note_id", "note": "note", "noted_at": "noted_at"}
+    shop.define({"name": "notes", "source": source, "fact": {"table": "shop.fact_notes", "columns": columns}})
+    lines = [
+        b"note_id,note,noted_at",
+        "1,Gr\u00fc\u00dfe \u4f60\u597d,2026-03-01T10:00:00Z".encode(),
+        b"2,caf\xe9,2026-03-01T10:00:00Z",
+        b"three,x,2026-03-01T10:00:00Z",
+    ]
+    land(shop.folder, "notes", lines)
+    shop.load()
+    assert query(shop.url, "SELECT note_id, note FROM shop.fact_notes") == [(1, "Gr\u00fc\u00dfe \u4f60\u597d")]
+    assert places(shop) == {"rejected": 2}
+    assert shop.verify().holds

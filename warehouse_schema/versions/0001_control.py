@@ -21,7 +21,7 @@ def upgrade() -> None:
             definition        jsonb NOT NULL
         );
         COMMENT ON COLUMN freshet.pipeline.epoch IS
-            'Epoch of the newest driver. Writers lock this row FOR SHARE and compare: an older driver cannot write.';
+            'Epoch of the newest driver. Writers lock this row FOR KEY SHARE and compare: an older driver cannot write.';
 
         CREATE TABLE freshet.driver (
             pipeline              text NOT NULL REFERENCES freshet.pipeline (name),
@@ -69,6 +69,7 @@ def upgrade() -> None:
             'Histogram of event time to commit, one count per bucket of spark_jobs/warehouse/latency.py.';
 
         CREATE TABLE freshet.batch_part (
+            part_id          uuid PRIMARY KEY,
             batch_no         bigint NOT NULL REFERENCES freshet.batch (batch_no) ON DELETE CASCADE,
             facts            bigint NOT NULL,
             shed             bigint NOT NULL,
@@ -81,10 +82,14 @@ def upgrade() -> None:
         CREATE INDEX batch_part_of_batch ON freshet.batch_part (batch_no);
         COMMENT ON TABLE freshet.batch_part IS
             'What one loading transaction of an open batch stored; summed into the batch when that is closed.';
+        COMMENT ON COLUMN freshet.batch_part.part_id IS
+            'Made by the loader: tells it, after it lost its connection, whether its transaction was committed.';
 
+        -- No foreign key to the pipeline: the loader has its row locked, and checking each tuple again takes as
+        -- long as storing it.
         CREATE TABLE freshet.held_tuple (
-            pipeline          text NOT NULL REFERENCES freshet.pipeline (name),
-            event_id          text NOT NULL,
+            pipeline          text COLLATE "C" NOT NULL,
+            event_id          text COLLATE "C" NOT NULL,
             event_hash        bigint NOT NULL,
             place             text NOT NULL CHECK (place IN ('shed', 'unmatched', 'rejected')),
             reason            text NOT NULL,
@@ -98,12 +103,13 @@ def upgrade() -> None:
             attempts          integer NOT NULL DEFAULT 0,
             PRIMARY KEY (pipeline, event_id)
         );
-        CREATE INDEX held_tuple_hash ON freshet.held_tuple (pipeline, event_hash);
         CREATE INDEX held_tuple_batch ON freshet.held_tuple (pipeline, batch_no);
         COMMENT ON TABLE freshet.held_tuple IS
             'Stream tuples that are not facts. One table, so that its key keeps an event id in one place only.';
         COMMENT ON COLUMN freshet.held_tuple.event_id IS
             'JSON array of the event id''s values; {"sha256": ...} of the raw record where it has none.';
+        COMMENT ON COLUMN freshet.held_tuple.event_hash IS
+            'Hash code of the event id: fills the filter through which loaders look for facts held earlier.';
         COMMENT ON COLUMN freshet.held_tuple.payload IS
             'The stream tuple as JSON, or the raw record as it arrived where it could not be parsed.';
 

@@ -6,6 +6,7 @@ import io
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import psycopg2
@@ -26,7 +27,7 @@ def load_by_copy(case: LoadCase, warehouse_url: str) -> tuple[float, int]:
     tables = [
         joined_with_relation(event_table(case, n, EVENTS_PER_FILE)) for n in range(0, case.events, EVENTS_PER_FILE)
     ]
-    with psycopg2.connect(warehouse_url) as connection:
+    with closing(psycopg2.connect(warehouse_url)) as connection:
         types = {field.name: field.type for field in tables[0].schema}
         fact = describe_fact_table(connection, bench_definition(case, Path("/")), types)
     streams = [io.BytesIO(_encoded(table, fact)) for table in tables]

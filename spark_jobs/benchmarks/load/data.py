@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -78,20 +79,18 @@ def make_relation(warehouse_url: str, case: LoadCase) -> None:
             [_FIRST_SK, case.relation_rows],
         )
         cursor.execute(sql.SQL("ALTER TABLE {} ADD PRIMARY KEY (key)").format(table))
-    with psycopg2.connect(warehouse_url) as connection:
+    with closing(psycopg2.connect(warehouse_url)) as connection:
         connection.autocommit = True
         connection.cursor().execute(sql.SQL("VACUUM ANALYZE {}").format(table))
 
 
 def empty_fact(warehouse_url: str) -> None:
     """Make the fact table anew, and let the server settle: every run starts from the same state."""
-    connection = psycopg2.connect(warehouse_url)
-    connection.autocommit = True
-    with connection.cursor() as cursor:
+    with closing(psycopg2.connect(warehouse_url)) as connection, connection.cursor() as cursor:
+        connection.autocommit = True
         cursor.execute("DROP TABLE IF EXISTS bench.fact")
         cursor.execute(FACT_TABLE)
         cursor.execute("CHECKPOINT")
-    connection.close()
 
 
 def event_table(case: LoadCase, first: int, count: int) -> pa.Table:

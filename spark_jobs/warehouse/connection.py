@@ -1,0 +1,93 @@
+"""Connections to the warehouse that outlive restarts of its server."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import psycopg2
+from psycopg2 import extensions
+
+from spark_jobs.errors import WarehouseUnavailableError
+
+_log = logging.getLogger(__name__)
+
+PATIENCE = timedelta(seconds=60)
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
+
+# A server that was cut off without a word is noticed within half a minute. Local sockets ignore these.
+_LIVENESS: dict[str, Any] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+# Waiting does not help against these.
+_HOPELESS = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) .* does not exist|no password")
+
+
+def connect(
+    url: str,
+    *,
+    application_name: str = "freshet",
+    patience: timedelta = PATIENCE,
+    sleep: Callable[[float], None] = time.sleep,
+) -> extensions.connection:
+    """Connect to the warehouse; while it does not answer, try again with growing pauses.
+
+    Args:
+        url: libpq URL or connection string.
+        application_name: how pg_stat_activity shows the session.
+        patience: how long to try.
+        sleep: pauses between two tries.
+
+    Raises:
+        WarehouseUnavailableError: it did not answer in time, or refuses us; the message shows no password.
+    """
+    deadline = time.monotonic() + patience.total_seconds()
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            connection = psycopg2.connect(url, application_name=application_name, **_LIVENESS)
+            connection.set_session(isolation_level=extensions.ISOLATION_LEVEL_READ_COMMITTED)
+            connection.set_client_encoding("UTF8")
+        except psycopg2.Error as error:
+            left = deadline - time.monotonic()
+            if left <= 0 or _HOPELESS.search(str(error)):
+                raise _unavailable(url, patience, error) from None  # the cause may show the password
+            _log.warning("The warehouse at %s does not answer; trying again.", address(url))
+            sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+        else:
+            return connection
+
+
+def address(url: str) -> str:
+    """Where a URL points to, without its password."""
+    try:
+        parts = extensions.parse_dsn(url)
+    except psycopg2.Error:
+        return "an address that libpq can't read"
+    user, host = parts.get("user", ""), parts.get("host", "localhost")
+    port, database = parts.get("port", ""), parts.get("dbname", "")
+    return f"{user}{'@' if user else ''}{host}{':' if port else ''}{port}/{database}"
+
+
+def _unavailable(url: str, patience: timedelta, error: psycopg2.Error) -> WarehouseUnavailableError:
+    text = str(error).strip()
+    try:
+        password = extensions.parse_dsn(url).get("password")
+    except psycopg2.Error:
+        # libpq's complaint about a URL that it can't read quotes the URL.
+        text, password = "libpq can't read it as a URL or connection string", None
+    if password:
+        text = text.replace(password, "***")
+    return WarehouseUnavailableError(
+        f"The warehouse at {address(url)} can't be reached (tried for up to {patience.total_seconds():.0f} s): {text} "
+        f"Check that the server runs, and FRESHET_WAREHOUSE_URL."
+    )

@@ -1,0 +1,223 @@
+"""Who drives a pipeline: registration, epochs, heartbeats and the state an operator wants.
+
+The Spark driver, the Airflow operators and the `freshet` command share this file: it stays light to import.
+Every function is one transaction on the psycopg2 connection that it is given.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from psycopg2 import extensions
+
+from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.warehouse.writer_sessions import PATIENCE, lock_against_loaders
+
+DesiredState = Literal["running", "draining"]
+EndState = Literal["stopped", "failed", "fenced"]
+
+MAX_SILENCE = timedelta(seconds=30)
+_START_TIME_TOLERANCE = timedelta(seconds=2)  # the kernel's boot time, which start times count from, is rounded
+_FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of Linux: not in a container
+
+
+@dataclass(frozen=True)
+class DriverRecord:
+    """One row of freshet.driver: a process that drives, or drove, a pipeline. All times are zoned.
+
+    Attributes:
+        read_at: the warehouse's clock when the row was read; silence is measured against it.
+    """
+
+    pipeline: str
+    epoch: int
+    state: Literal["running", "stopped", "failed", "fenced"]
+    host: str
+    process_id: int
+    process_started_at: datetime
+    spark_application_id: str | None
+    spark_ui_url: str | None
+    log_file: str | None
+    started_at: datetime
+    heartbeat_at: datetime
+    stopped_at: datetime | None
+    error: str | None
+    read_at: datetime
+
+    def is_alive(self, max_silence: timedelta = MAX_SILENCE, now: datetime | None = None) -> bool:
+        """Whether the driver still runs, as far as can be told from here.
+
+        Its state must be running and its last heartbeat younger than `max_silence` at `now` (default: when the
+        record was read, by the warehouse's clock). On its own host the process must exist too, with the same
+        start time: another process may have got its id since.
+        """
+        if self.state != "running" or (now or self.read_at) - self.heartbeat_at > max_silence:
+            return False
+        return self.host != this_host() or self._process_exists()
+
+    def _process_exists(self) -> bool:
+        started_at = process_started_at(self.process_id)
+        return started_at is not None and abs(started_at - self.process_started_at) <= _START_TIME_TOLERANCE
+
+
+def this_host() -> str:
+    """The host's name; in a container also its namespace of process ids, since those mean nothing outside."""
+    try:
+        namespace = os.readlink("/proc/self/ns/pid")
+    except OSError:
+        namespace = _FIRST_PROCESS_NAMESPACE
+    name = socket.gethostname()
+    return name if namespace == _FIRST_PROCESS_NAMESPACE else f"{name}/{namespace}"
+
+
+def process_started_at(process_id: int) -> datetime | None:
+    """When the process with this id started; None if there is none, or only its unreaped remains."""
+    try:
+        process = psutil.Process(process_id)
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return datetime.fromtimestamp(process.create_time(), UTC)
+    except psutil.NoSuchProcess:
+        return None
+
+
+def register_pipeline(
+    connection: extensions.connection, name: str, freshness_target: timedelta, definition_json: str
+) -> None:
+    """Make the pipeline known to the warehouse, or bring its definition up to date. Its epoch and state stay."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO freshet.pipeline AS known (name, freshness_target, definition) VALUES (%s, %s, %s)
+            ON CONFLICT (name) DO UPDATE
+                SET freshness_target = excluded.freshness_target, definition = excluded.definition
+                WHERE (known.freshness_target, known.definition)
+                    IS DISTINCT FROM (excluded.freshness_target, excluded.definition)
+            """,
+            [name, freshness_target, definition_json],
+        )
+
+
+def take_over(
+    connection: extensions.connection,
+    pipeline: str,
+    *,
+    log_file: str | os.PathLike[str] | None,
+    spark_application_id: str | None = None,
+    spark_ui_url: str | None = None,
+    patience: timedelta = PATIENCE,
+) -> int:
+    """Become the pipeline's driver: from the commit of this on, no older driver can write.
+
+    It waits for the loading transactions that older drivers have open, and ends those that stay open longer
+    than `patience` (their process was paused or orphaned). The state that the operator wants is left alone.
+
+    Returns:
+        the new epoch, larger than every older driver's.
+
+    Raises:
+        PipelineDefinitionError: the pipeline is not registered.
+    """
+    started_at = process_started_at(os.getpid())
+    with connection, connection.cursor() as cursor:
+        query = "SELECT epoch FROM freshet.pipeline WHERE name = %s FOR UPDATE"
+        if not lock_against_loaders(cursor, pipeline, query, [pipeline], patience=patience):
+            raise PipelineDefinitionError(
+                f"Pipeline {pipeline!r} is not registered in this warehouse. `freshet load {pipeline}` registers it."
+            )
+        cursor.execute(
+            "UPDATE freshet.driver SET state = 'fenced', stopped_at = clock_timestamp() "
+            "WHERE pipeline = %s AND state = 'running'",
+            [pipeline],
+        )
+        cursor.execute(
+            """
+            WITH taken AS (
+                UPDATE freshet.pipeline SET epoch = epoch + 1 WHERE name = %s RETURNING name, epoch
+            )
+            INSERT INTO freshet.driver (pipeline, epoch, state, host, process_id, process_started_at, log_file,
+                                        spark_application_id, spark_ui_url)
+            SELECT name, epoch, 'running', %s, %s, %s, %s, %s, %s FROM taken RETURNING epoch
+            """,
+            [
+                pipeline,
+                this_host(),
+                os.getpid(),
+                started_at,
+                None if log_file is None else str(Path(log_file)),
+                spark_application_id,
+                spark_ui_url,
+            ],
+        )
+        row = cursor.fetchone()
+    assert row is not None  # the pipeline's row is locked since the first statement
+    return int(row[0])
+
+
+def heartbeat(connection: extensions.connection, pipeline: str, epoch: int) -> Literal["running", "draining", "fenced"]:
+    """Tell the warehouse that the driver of this epoch lives, and learn what it is to do.
+
+    Returns:
+        "running" or "draining", as the operator wants it; "fenced" if a newer driver has taken over, or this
+        one has been declared finished: it must stop.
+    """
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE freshet.driver SET heartbeat_at = clock_timestamp()
+            FROM freshet.pipeline
+            WHERE driver.pipeline = %s AND driver.epoch = %s AND driver.state = 'running'
+                AND pipeline.name = driver.pipeline AND pipeline.epoch = driver.epoch
+            RETURNING pipeline.desired_state
+            """,
+            [pipeline, epoch],
+        )
+        row = cursor.fetchone()
+    return "fenced" if row is None else row[0]
+
+
+def finish(
+    connection: extensions.connection, pipeline: str, epoch: int, state: EndState, error: str | None = None
+) -> None:
+    """Record how the driver of this epoch ended. A driver that was fenced meanwhile stays fenced."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.driver SET state = %s, error = %s, stopped_at = clock_timestamp() "
+            "WHERE pipeline = %s AND epoch = %s AND state = 'running'",
+            [state, error, pipeline, epoch],
+        )
+
+
+def newest_driver(connection: extensions.connection, pipeline: str) -> DriverRecord | None:
+    """The driver that took over last, or None if the pipeline never had one."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT pipeline, epoch, state, host, process_id, process_started_at, spark_application_id, spark_ui_url,
+                   log_file, started_at, heartbeat_at, stopped_at, error, clock_timestamp()
+            FROM freshet.driver WHERE pipeline = %s ORDER BY epoch DESC LIMIT 1
+            """,
+            [pipeline],
+        )
+        row = cursor.fetchone()
+    return None if row is None else DriverRecord(*row)
+
+
+def request_state(connection: extensions.connection, pipeline: str, state: DesiredState) -> None:
+    """Tell the pipeline's driver to run, or to drain (finish its batch and stop). Never waits for loaders.
+
+    Raises:
+        PipelineDefinitionError: the pipeline is not registered.
+    """
+    with connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE freshet.pipeline SET desired_state = %s WHERE name = %s", [state, pipeline])
+        if cursor.rowcount == 0:
+            raise PipelineDefinitionError(
+                f"Pipeline {pipeline!r} is not registered in this warehouse: nothing to tell."
+            )

@@ -1,0 +1,26 @@
+"""Which columns of a stream tuple make the event: its id, its time, and what the source gave."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+# Columns that every stream tuple has besides those of its source.
+ARRIVED_AT = "_arrived_at"
+RAW = "_raw"
+
+
+@dataclass(frozen=True)
+class EventColumns:
+    """A pipeline's event columns, by their names in the stream tuple.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        event_id: columns that tell events apart, in the order of the definition.
+        event_time: timestamp column, when the event happened.
+        source_columns: all columns that the source gave, in its order; they are the payload of a held tuple.
+    """
+
+    pipeline: str
+    event_id: tuple[str, ...]
+    event_time: str
+    source_columns: tuple[str, ...]

@@ -1,0 +1,67 @@
+"""Latencies as histograms: sums of histograms are histograms, so a batch's can be added up from its parts'."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Int64Array = NDArray[np.int64]
+
+# Bucket i counts latencies above UPPER_BOUNDS[i - 1] and up to UPPER_BOUNDS[i], in microseconds. The bounds go from
+# a millisecond to a day; the first bucket takes everything below, the last one everything beyond.
+RATIO = 1.1
+_FIRST = 1_000
+_DAY = 86_400_000_000
+_STEPS = int(np.ceil(np.log(_DAY / _FIRST) / np.log(RATIO)))
+UPPER_BOUNDS = _FIRST * RATIO ** np.arange(_STEPS + 1, dtype=np.float64)
+BUCKETS = len(UPPER_BOUNDS) + 1
+
+
+def histogram(latencies: Int64Array) -> Int64Array:
+    """Count latencies by bucket.
+
+    Args:
+        latencies: int64, shape (n,), microseconds; those below zero (clocks differ) count as the shortest.
+
+    Returns:
+        int64, shape (BUCKETS,).
+    """
+    steps = np.log(np.maximum(latencies, _FIRST) / _FIRST) / np.log(RATIO)
+    buckets = np.minimum(np.ceil(steps), _STEPS + 1).astype(np.int64)
+    # The logarithm may be off by one at a bound.
+    buckets += (buckets < BUCKETS - 1) & (latencies > UPPER_BOUNDS[np.minimum(buckets, _STEPS)])
+    buckets -= (buckets > 0) & (latencies <= UPPER_BOUNDS[np.maximum(buckets, 1) - 1])
+    return np.bincount(buckets, minlength=BUCKETS).astype(np.int64)
+
+
+def total(histograms: Iterable[ArrayLike | None]) -> Int64Array:
+    """Sum of histograms, int64, shape (BUCKETS,); None counts as empty."""
+    counts = np.zeros(BUCKETS, np.int64)
+    for each in histograms:
+        if each is not None:
+            counts += np.asarray(each, np.int64)
+    return counts
+
+
+def percentile(histogram: ArrayLike | None, fraction: float) -> float | None:
+    """The latency, in seconds, that this fraction of all does not exceed; None if there is none.
+
+    Right to within a bucket, 10 %. Inside a bucket latencies are taken to be spread evenly on a logarithmic scale.
+    Beyond a day it is a day.
+
+    Args:
+        histogram: counts, shape (BUCKETS,), as PostgreSQL or `histogram` gives them.
+        fraction: 0 to 1, 0.99 for the 99th percentile.
+    """
+    counts = total([histogram])
+    reached = np.cumsum(counts)
+    if not reached[-1]:
+        return None
+    rank = max(fraction * float(reached[-1]), 1.0)
+    bucket = int(np.searchsorted(reached, rank))
+    share = 1.0 - (float(reached[bucket]) - rank) / float(counts[bucket])
+    upper = UPPER_BOUNDS[min(bucket, _STEPS)]
+    lower = upper / RATIO if 0 < bucket <= _STEPS else upper
+    return float(lower * (upper / lower) ** share) / 1e6

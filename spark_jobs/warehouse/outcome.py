@@ -1,0 +1,41 @@
+"""What a task hands to the loader: joined tuples, which are facts, and tuples to hold, with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+Place = Literal["shed", "unmatched", "rejected"]
+PLACES: tuple[Place, ...] = ("shed", "unmatched", "rejected")
+
+
+@dataclass(frozen=True)
+class Held:
+    """Stream tuples that are not facts.
+
+    Attributes:
+        place: shed (not looked up, for want of time), unmatched (key not in R) or rejected (bad input).
+        reason: why: one text for all, or an array with one for each tuple.
+        relation: the relation whose lookup was not made or found nothing; None where none is to blame.
+        tuples: shape (n,), with the source's columns, `_arrived_at` and `_raw`; others are ignored.
+    """
+
+    place: Place
+    reason: str | pa.StringArray
+    relation: str | None
+    tuples: pa.Table
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """All that one load stores.
+
+    Attributes:
+        facts: shape (n,), with the source's columns, `_arrived_at` and the fetched columns; None if there are none.
+        held: groups of tuples that are not facts.
+    """
+
+    facts: pa.Table | None
+    held: list[Held] = field(default_factory=list)

@@ -1,0 +1,70 @@
+"""The sessions of a pipeline's loaders: how they are named in PostgreSQL, and how a row is locked against them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import psycopg2.errors
+from psycopg2 import extensions
+
+from spark_jobs.errors import WarehouseUnavailableError
+
+PATIENCE = timedelta(seconds=10)
+_TRIES = 4
+_LONGEST_NAME = 63  # PostgreSQL cuts longer application names off
+
+
+def loader_session_name(pipeline: str) -> str:
+    """application_name of the pipeline's loading sessions, as pg_stat_activity shows it."""
+    name = f"freshet load {pipeline}"
+    if name.isascii() and name.isprintable() and len(name) <= _LONGEST_NAME:
+        return name
+    return f"freshet load {hashlib.sha256(pipeline.encode()).hexdigest()[:32]}"
+
+
+def lock_against_loaders(
+    cursor: extensions.cursor, pipeline: str, query: str, arguments: Sequence[Any], *, patience: timedelta = PATIENCE
+) -> list[tuple[Any, ...]]:
+    """Run a `SELECT ... FOR UPDATE` that open loading transactions hold up, and end those that don't let go.
+
+    A loading transaction lasts a second or so. One that is still open after `patience` belongs to a process
+    that was paused or orphaned: left alone it would keep every later driver from starting.
+
+    Args:
+        cursor: in an open transaction.
+        pipeline: whose loaders may be in the way.
+        query: locks the rows and returns them.
+        arguments: parameters of the query.
+        patience: how long loaders may take to commit.
+
+    Raises:
+        WarehouseUnavailableError: the rows stayed locked although those loaders were ended.
+    """
+    for _ in range(_TRIES):
+        cursor.execute("SAVEPOINT before_lock")
+        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{int(patience.total_seconds() * 1000)}ms"])
+        try:
+            cursor.execute(query, arguments)
+            rows = cursor.fetchall()
+        except psycopg2.errors.LockNotAvailable:
+            cursor.execute("ROLLBACK TO before_lock")
+            _end_open_transactions(cursor, pipeline)
+            continue
+        cursor.execute("SET LOCAL lock_timeout TO DEFAULT; RELEASE before_lock")
+        return rows
+    raise WarehouseUnavailableError(
+        f"Rows of the control schema stay locked by another session, for pipeline {pipeline!r}. "
+        f"Find it with: SELECT * FROM pg_locks JOIN pg_stat_activity USING (pid) "
+        f"WHERE relation IN ('freshet.pipeline'::regclass, 'freshet.batch'::regclass)"
+    )
+
+
+def _end_open_transactions(cursor: extensions.cursor, pipeline: str) -> None:
+    cursor.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND application_name = %s AND xact_start IS NOT NULL AND pid <> pg_backend_pid()",
+        [loader_session_name(pipeline)],
+    )

@@ -1,0 +1,49 @@
+"""Fixtures of the warehouse's tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psycopg2
+import pytest
+
+from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.warehouse.migration import migrate
+from tests.warehouse.stream import Stream
+
+_RESET = """
+    TRUNCATE freshet.pipeline, freshet.driver, freshet.batch, freshet.batch_part, freshet.held_tuple;
+    DROP SCHEMA warehouse CASCADE;
+    CREATE SCHEMA warehouse;
+"""
+
+
+@pytest.fixture(scope="session")
+def loading_warehouse(postgres: EmbeddedPostgres) -> str:
+    """URL of one migrated database for all tests of the loader: making one for each would take most of the time."""
+    connection = psycopg2.connect(postgres.url())
+    connection.autocommit = True
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE DATABASE loading")
+        cursor.execute("ALTER DATABASE loading SET synchronous_commit = off")  # no test of these crashes the server
+    connection.close()
+    migrate(postgres.url("loading"))
+    return postgres.url("loading")
+
+
+@pytest.fixture
+def clean_warehouse(loading_warehouse: str) -> str:
+    """URL of a warehouse with an empty control schema, and no tables of the user's."""
+    connection = psycopg2.connect(loading_warehouse)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(_RESET)
+    connection.close()
+    return loading_warehouse
+
+
+@pytest.fixture
+def orders(clean_warehouse: str) -> Iterator[Stream]:
+    """A pipeline of orders."""
+    stream = Stream(clean_warehouse)
+    yield stream
+    stream.close()

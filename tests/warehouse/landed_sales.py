@@ -1,0 +1,180 @@
+"""A pipeline whose landing, checkpoint and warehouse are made by hand: what a proof is made of, one piece at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+from psycopg2 import sql
+
+from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.settings import Home
+from spark_jobs.warehouse.proof import verify
+from spark_jobs.warehouse.proof_report import Proof
+
+TABLES = """
+    CREATE SCHEMA shop;
+    CREATE TABLE shop.customer (id bigint PRIMARY KEY, sk bigint NOT NULL, city text);
+    INSERT INTO shop.customer VALUES (1, 11, 'Ulm'), (2, 12, NULL), (3, 13, 'Köln');
+    CREATE TABLE shop.fact_sales (
+        sale_id bigint PRIMARY KEY, customer_sk bigint, city text, price numeric(10, 2), weight double precision,
+        note text, sold_at timestamptz
+    );
+"""
+MOMENT = "2024-05-01T10:20:30.123456Z"
+
+
+def sales_definition(folder: Path, **changes: Any) -> dict[str, Any]:
+    """The pipeline `sales` as its YAML says it; `changes` replace whole sections."""
+    return {
+        "name": "sales",
+        "source": {
+            "format": "json",
+            "path": str(folder / "landing"),
+            "schema": "sale_id bigint, customer bigint, price decimal(12,2), weight double, note string, "
+            "sold_at timestamp",
+            "event_id": ["sale_id"],
+            "event_time": "sold_at",
+        },
+        "lookups": [
+            {"relation": "shop.customer", "on": {"customer": "id"}, "fetch": {"customer_sk": "sk", "city": "city"}}
+        ],
+        "fact": {
+            "table": "shop.fact_sales",
+            "columns": {
+                "sale_id": "sale_id",
+                "customer_sk": "customer_sk",
+                "city": "city",
+                "price": "price",
+                "weight": "weight",
+                "note": "note",
+                "sold_at": "sold_at",
+            },
+        },
+        **changes,
+    }
+
+
+def sale(sale_id: int | None, **values: Any) -> dict[str, Any]:
+    """An event."""
+    plain = {"customer": 1, "price": 1.5, "weight": 2.5, "note": "a note", "sold_at": MOMENT}
+    return {"sale_id": sale_id, **plain, **values}
+
+
+class LandedSales:
+    """One pipeline with its landing folder, checkpoint and warehouse."""
+
+    def __init__(self, folder: Path, url: str, tables: str = TABLES, **changes: Any) -> None:
+        self.definition = PipelineDefinition.model_validate(sales_definition(folder, **changes))
+        self.home = Home(folder / "home")
+        self.landing = self.definition.source.resolved_path(self.home)
+        self.landing.mkdir()
+        self._url = url
+        self._files: list[Path] = []
+        self.execute(tables)
+        self.execute("INSERT INTO freshet.pipeline VALUES (%s, 1, 'running', '5 s', '{}')", self.definition.name)
+
+    def execute(self, statement: str | sql.Composable, *arguments: Any) -> None:
+        with psycopg2.connect(self._url) as connection, connection.cursor() as cursor:
+            cursor.execute(statement, arguments or None)
+        connection.close()
+
+    def clear(self) -> None:
+        """Forget all that has landed and all that is stored."""
+        for path in self.landing.iterdir():
+            path.unlink()
+        shutil.rmtree(self.home.checkpoint(self.definition.name), ignore_errors=True)
+        self._files.clear()
+        self.execute(
+            sql.SQL("TRUNCATE {}, freshet.held_tuple, freshet.batch, freshet.batch_part").format(
+                sql.Identifier(*self.definition.fact.table.split("."))
+            )
+        )
+
+    def land(self, *records: dict[str, Any] | bytes, file: str | None = None, pending: bool = False) -> Path:
+        """Let a file of JSON lines land; Spark has committed it unless it is pending."""
+        lines = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
+        path = self.landing / (file or f"part-{len(self._files)}.json")
+        path.write_bytes(b"".join(line + b"\n" for line in lines))
+        if not pending:
+            self.commit(path)
+        return path
+
+    def commit(self, *paths: Path) -> None:
+        """Write Spark's checkpoint as if one batch had read all files that were committed so far, and these."""
+        self._files += paths
+        checkpoint = self.home.checkpoint(self.definition.name)
+        for part in ("sources/0", "offsets", "commits"):
+            (checkpoint / part).mkdir(parents=True, exist_ok=True)
+        entries = [json.dumps({"path": path.as_uri(), "timestamp": 0, "batchId": 0}) for path in self._files]
+        (checkpoint / "sources" / "0" / "0").write_text("\n".join(["v1", *entries]))
+        (checkpoint / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"logOffset":0}')
+        (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    def store(self, **columns: Any) -> None:
+        """Store a fact, and count it in the ledger."""
+        self.execute(
+            sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+                sql.Identifier(*self.definition.fact.table.split(".")),
+                sql.SQL(", ").join(map(sql.Identifier, columns)),
+                sql.SQL(", ").join(map(sql.Literal, columns.values())),
+            )
+        )
+        self.book(facts=1)
+
+    def store_sale(self, sale_id: int, **columns: Any) -> None:
+        """Store the fact that `sale(sale_id)` should become, but for these columns."""
+        right = {"customer_sk": 11, "city": "Ulm", "price": "1.50", "weight": 2.5, "note": "a note", "sold_at": MOMENT}
+        self.store(sale_id=sale_id, **{**right, **columns})
+
+    def hold(
+        self, event_id: str, place: str, payload: str = "{}", encoding: str = "json", *, batch_no: int | None = None
+    ) -> None:
+        """Hold an event, and count it in the ledger."""
+        number = batch_no if batch_no is not None else self.book(**{place: 1})
+        self.execute(
+            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
+            "arrived_at, batch_no) VALUES (%s, %s, 0, %s, 'a reason', %s, %s, now(), %s)",
+            self.definition.name, event_id, place, payload, encoding, number,
+        )  # fmt: skip
+
+    def hold_raw(self, record: bytes) -> None:
+        """Reject a record that could not be parsed."""
+        self.hold(digest_id(record), "rejected", record.decode(), "text")
+
+    def book(self, *, state: str = "committed", **counts: int) -> int:
+        """Enter a batch into the ledger."""
+        names = ["facts", "shed", "unmatched", "rejected"]
+        values = [counts.get(name, 0) for name in names]
+        with psycopg2.connect(self._url) as connection, connection.cursor() as cursor:
+            cursor.execute(
+                f"INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, {', '.join(names)}) "
+                "VALUES (%s, 1, 0, %s, %s, %s, %s, %s) RETURNING batch_no",
+                [self.definition.name, state, *values],
+            )
+            row = cursor.fetchone()
+        connection.close()
+        assert row is not None
+        return int(row[0])
+
+    def verify(self) -> Proof:
+        return verify(self.definition, self._url, self.home)
+
+    def differences(self) -> dict[str, tuple[str, ...]]:
+        """The examples of every difference, by kind."""
+        return {difference.kind: difference.examples for difference in self.verify().differences}
+
+
+def digest_id(record: bytes) -> str:
+    """The id under which a record without a usable event id is held."""
+    return f'{{"sha256":"{hashlib.sha256(record).hexdigest()}"}}'
+
+
+def ids(examples: Iterable[str]) -> list[str]:
+    """The event ids that examples start with."""
+    return [example.split(" ")[0] for example in examples]

@@ -1,0 +1,168 @@
+"""A pipeline in a test warehouse: makes its tables, loads batches into it, and checks what must always hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg2
+import pyarrow as pa
+
+from spark_jobs.warehouse import drivers, ledger
+from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW, EventColumns
+from spark_jobs.warehouse.event_id import event_id_texts
+from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
+from spark_jobs.warehouse.loader import Loader
+from spark_jobs.warehouse.loading_transaction import LoadCounts
+from spark_jobs.warehouse.outcome import PLACES, Held, Outcome, Place
+
+TIME = pa.timestamp("us", tz="UTC")
+ORDERS = "CREATE TABLE warehouse.fact (id bigint PRIMARY KEY, amount numeric(9, 2) NOT NULL, note varchar(10))"
+ORDER_TYPES = {"id": pa.int64(), "amount": pa.decimal128(15, 2), "note": pa.string(), "at": TIME}
+
+
+def definition(table: str, columns: Mapping[str, str], event_id: Sequence[str], name: str = "orders") -> Any:
+    """The parts of a PipelineDefinition that the warehouse looks at."""
+    return SimpleNamespace(
+        name=name,
+        source=SimpleNamespace(event_id=tuple(event_id), event_time="at"),
+        fact=SimpleNamespace(table=table, columns=dict(columns)),
+    )
+
+
+def wait_for_waiters(url: str, count: int = 1) -> None:
+    """Return once so many sessions of the database wait for a lock."""
+    watcher = psycopg2.connect(url)
+    watcher.autocommit = True
+    waiting = 0
+    with watcher.cursor() as cursor:
+        while waiting < count:
+            cursor.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            )
+            (waiting,) = cursor.fetchone()
+    watcher.close()
+
+
+class Stream:
+    """A registered pipeline with its fact table.
+
+    Args:
+        url: an empty, migrated warehouse.
+        ddl: creates the fact table.
+        types: stream tuple's column -> arrow type; all but `at` become fact columns of the same name.
+        event_id: the event id's columns.
+        table: the fact table that the DDL creates.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        ddl: str = ORDERS,
+        types: Mapping[str, pa.DataType] = ORDER_TYPES,
+        event_id: Sequence[str] = ("id",),
+        table: str = "warehouse.fact",
+    ) -> None:
+        self.url = url
+        self.types = {**types, "at": TIME}
+        self.connection = psycopg2.connect(url)
+        with self.connection, self.connection.cursor() as cursor:
+            cursor.execute(ddl)
+        drivers.register_pipeline(self.connection, "orders", timedelta(seconds=5), "{}")
+        self.epoch = drivers.take_over(self.connection, "orders", log_file=None)
+        columns = {name: name for name in types if name != "at"}
+        self.fact: FactTable = describe_fact_table(self.connection, definition(table, columns, event_id), self.types)
+        self.event = EventColumns("orders", tuple(event_id), "at", tuple(self.types))
+        self._spark_batches = 0
+
+    def close(self) -> None:
+        """Close the connection."""
+        self.connection.close()
+
+    def tuples(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
+        """Stream tuples; `at` is now and `_raw` is null unless a row says otherwise."""
+        now = datetime.now(UTC)
+        columns = {name: pa.array([row.get(name, now if name == "at" else None) for row in rows], kind)
+                   for name, kind in self.types.items()}  # fmt: skip
+        raw = pa.array([row.get(RAW) for row in rows], pa.binary())
+        return pa.table({**columns, ARRIVED_AT: pa.array([now] * len(rows), TIME), RAW: raw})
+
+    def orders(self, ids: Sequence[int], **values: Any) -> pa.Table:
+        """Orders with these ids."""
+        return self.tuples([{"id": number, "amount": 1, **values} for number in ids])
+
+    def facts(self, ids: Sequence[int]) -> Outcome:
+        """An outcome of orders that are facts."""
+        return Outcome(self.orders(ids))
+
+    def held(self, ids: Sequence[int], place: Place = "shed", reason: str = "no time") -> Outcome:
+        """An outcome of orders that are held."""
+        return Outcome(None, [Held(place, reason, "master.customer", self.orders(ids))])
+
+    def open(self) -> ledger.OpenedBatch:
+        """Open the next batch."""
+        self._spark_batches += 1
+        return ledger.open_batch(self.connection, "orders", self.epoch, self._spark_batches, self.fact)
+
+    def close_batch(self, batch_no: int) -> None:
+        """Close a batch."""
+        ledger.close_batch(self.connection, batch_no, {}, self.fact)
+
+    def loader(self, batch_no: int, *, careful: bool = False, patience: timedelta = timedelta(seconds=60)) -> Loader:
+        """A task's loader."""
+        return Loader(
+            self.url, self.event, self.fact, epoch=self.epoch, batch_no=batch_no, careful=careful, patience=patience
+        )
+
+    @contextmanager
+    def batch(self, *, careful: bool = False) -> Iterator[Loader]:
+        """A batch of one task; it is closed at the end of the block."""
+        batch_no = self.open().batch_no
+        yield self.loader(batch_no, careful=careful)
+        self.close_batch(batch_no)
+
+    def load(self, *outcomes: Outcome, careful: bool = False) -> LoadCounts:
+        """Load outcomes as one batch."""
+        counts = LoadCounts()
+        with self.batch(careful=careful) as loader:
+            for outcome in outcomes:
+                counts += loader.load(outcome)
+        return counts
+
+    def query(self, query: str, arguments: Sequence[Any] | None = None) -> list[tuple[Any, ...]]:
+        """Rows of a query, or none."""
+        with self.connection, self.connection.cursor() as cursor:
+            cursor.execute(query, arguments)
+            return cursor.fetchall() if cursor.description else []
+
+    def fact_ids(self) -> list[int]:
+        """Ids of all facts, ascending."""
+        return [number for (number,) in self.query("SELECT id FROM warehouse.fact ORDER BY id")]
+
+    def held_reasons(self) -> dict[str, str]:
+        """Event id -> reason of the held tuples."""
+        return dict(self.query("SELECT event_id, reason FROM freshet.held_tuple"))  # type: ignore[arg-type]
+
+    def check(self) -> None:
+        """What holds whenever no batch is open: the ledger equals the tables, and no event id stands in two places."""
+        counts = ", ".join(f"coalesce(sum({name}), 0)::bigint" for name in ("facts", *PLACES))
+        (ledger_counts,) = self.query(f"SELECT {counts} FROM freshet.batch")
+        (facts,) = self.query(f"SELECT count(*) FROM {self.fact.schema}.{self.fact.table}")
+        placed = dict(self.query("SELECT place, count(*) FROM freshet.held_tuple GROUP BY place"))  # type: ignore[arg-type]
+        assert ledger_counts == (*facts, *(placed.get(place, 0) for place in PLACES))
+        (latencies,) = self.query(
+            "SELECT coalesce(sum((SELECT sum(n) FROM unnest(event_latency) n)), 0)::bigint FROM freshet.batch"
+        )
+        assert latencies == facts
+        assert self.query("SELECT count(*) FROM freshet.batch_part") == [(0,)]
+        assert not self._fact_texts() & {text for (text,) in self.query("SELECT event_id FROM freshet.held_tuple")}
+
+    def _fact_texts(self) -> set[str]:
+        key = self.fact.key
+        columns = ", ".join(f'"{column.name}"' for column in key)
+        rows = self.query(f"SELECT {columns} FROM {self.fact.schema}.{self.fact.table}")
+        table = pa.table({c.source: pa.array([row[k] for row in rows], c.source_type) for k, c in enumerate(key)})
+        return set(event_id_texts(table, key).to_pylist())

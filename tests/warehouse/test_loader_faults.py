@@ -1,0 +1,249 @@
+"""Loading when the server goes away, the connection breaks, or PostgreSQL refuses what nobody foresaw."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import psycopg2
+import pyarrow as pa
+import pytest
+
+from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.warehouse.copy_encoding.rows import CopyStream
+from spark_jobs.warehouse.loader import Loader
+from spark_jobs.warehouse.loading_transaction import LoadCounts
+from spark_jobs.warehouse.migration import migrate
+from spark_jobs.warehouse.outcome import Held, Outcome
+from tests.warehouse.cutting_proxy import Cut, CuttingProxy
+from tests.warehouse.stream import Stream
+
+BOTH_WAYS = pytest.mark.parametrize("careful", [False, True], ids=["optimistic", "careful"])
+
+
+@contextmanager
+def during_copy(monkeypatch: pytest.MonkeyPatch, event: Callable[[], None]) -> Iterator[None]:
+    """Have something happen once, while PostgreSQL takes tuples."""
+    read, happened = CopyStream.read, []
+
+    def read_after_event(stream: CopyStream, size: int = -1, /) -> bytes:
+        if not happened:
+            happened.append(True)
+            event()
+        return read(stream, size)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(CopyStream, "read", read_after_event)
+        yield
+    assert happened
+
+
+# The server goes away
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
+    with EmbeddedPostgres(tmp_path_factory.mktemp("server") / "postgres").use() as server:
+        migrate(server.url())
+        yield server
+
+
+@pytest.fixture
+def restartable(own_server: EmbeddedPostgres) -> Iterator[Stream]:
+    connection = psycopg2.connect(own_server.url())
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "TRUNCATE freshet.pipeline, freshet.driver, freshet.batch, freshet.batch_part, freshet.held_tuple;"
+            "DROP SCHEMA warehouse CASCADE; CREATE SCHEMA warehouse"
+        )
+    connection.close()
+    stream = Stream(own_server.url())
+    yield stream
+    stream.close()
+
+
+def reconnect(stream: Stream) -> None:
+    """What the driver does after a restart."""
+    stream.connection.close()
+    stream.connection = psycopg2.connect(stream.url)
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_a_restart_in_the_middle_of_a_load_is_survived(
+    restartable: Stream, own_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, mode: str, careful: bool
+) -> None:
+    restartable.load(restartable.facts(range(100)), restartable.held(range(200, 250)))
+    batch_no = restartable.open().batch_no
+    loader = restartable.loader(batch_no, careful=careful)
+    loader.load(restartable.facts(range(100, 200)))
+    with during_copy(monkeypatch, lambda: own_server.restart(mode)):
+        counts = loader.load(Outcome(restartable.orders(range(150, 300)), restartable.held(range(300, 310)).held))
+    assert counts == LoadCounts(facts=50, shed=10, duplicates=100)
+    reconnect(restartable)
+    restartable.close_batch(batch_no)
+    restartable.check()
+
+
+def test_a_restart_between_two_loads_is_survived(restartable: Stream, own_server: EmbeddedPostgres) -> None:
+    batch_no = restartable.open().batch_no
+    loader = restartable.loader(batch_no)
+    loader.load(restartable.facts([1]))
+    own_server.restart()
+    assert loader.load(restartable.facts([2])) == LoadCounts(facts=1)
+    reconnect(restartable)
+    restartable.close_batch(batch_no)
+    restartable.check()
+
+
+def test_a_server_that_stays_away_is_an_error(
+    restartable: Stream, own_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch_no = restartable.open().batch_no
+    own_server.stop()
+    loader = Loader(
+        restartable.url + "&password=geheim", restartable.event, restartable.fact,
+        epoch=restartable.epoch, batch_no=batch_no, careful=False, patience=timedelta(milliseconds=100),
+    )  # fmt: skip
+    with pytest.raises(WarehouseUnavailableError, match="can't be reached") as caught:
+        loader.load(restartable.facts([1]))
+    assert "geheim" not in str(caught.value)
+    own_server.start()
+    assert loader.load(restartable.facts([1])) == LoadCounts(facts=1)
+
+
+# The connection breaks
+
+
+@BOTH_WAYS
+def test_a_session_ended_in_the_middle_of_a_load_is_replaced(
+    orders: Stream, monkeypatch: pytest.MonkeyPatch, careful: bool
+) -> None:
+    def end_session() -> None:
+        orders.query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE application_name = 'freshet load orders' AND datname = current_database()"
+        )
+
+    batch_no = orders.open().batch_no
+    with during_copy(monkeypatch, end_session):
+        assert orders.loader(batch_no, careful=careful).load(orders.facts(range(9))) == LoadCounts(facts=9)
+    orders.close_batch(batch_no)
+    orders.check()
+
+
+@pytest.fixture
+def cut_off(orders: Stream, request: pytest.FixtureRequest) -> Iterator[tuple[Stream, CuttingProxy]]:
+    """A pipeline whose loaders reach the warehouse through a proxy that loses their first commit."""
+    info = orders.connection.info
+    proxy = CuttingProxy(f"{info.host}/.s.PGSQL.{info.port}", request.param)
+    orders.url = f"postgresql://{info.user}@127.0.0.1:{proxy.port}/{info.dbname}"
+    yield orders, proxy
+    proxy.close()
+
+
+@pytest.mark.parametrize("cut_off", list(Cut), ids=lambda cut: cut.name, indirect=True)
+def test_a_connection_lost_at_the_commit_loses_and_doubles_nothing(cut_off: tuple[Stream, CuttingProxy]) -> None:
+    orders, proxy = cut_off
+    batch_no = orders.open().batch_no
+    loaded = Outcome(orders.orders([1, 2]), orders.held([3]).held)
+    # Even the counts are those of one load: the transaction itself recorded that it was committed.
+    assert orders.loader(batch_no).load(loaded) == LoadCounts(facts=2, shed=1)
+    assert proxy.cuts
+    orders.close_batch(batch_no)
+    orders.check()
+    assert orders.query("SELECT facts, shed, duplicates FROM freshet.batch") == [(2, 1, 0)]
+
+
+# PostgreSQL refuses tuples
+
+
+def refusing(clean_warehouse: str, ddl: str) -> Stream:
+    return Stream(clean_warehouse, f"CREATE TABLE warehouse.fact (id bigint PRIMARY KEY, n bigint); {ddl}",
+                  {"id": pa.int64(), "n": pa.int64()})  # fmt: skip
+
+
+REFUSALS = {
+    "check": ("ALTER TABLE warehouse.fact ADD CONSTRAINT not_five CHECK (n % 5 <> 0)", "violates check constraint"),
+    "foreign key": (
+        "CREATE TABLE warehouse.other (n bigint PRIMARY KEY); INSERT INTO warehouse.other "
+        "SELECT n FROM generate_series(0, 99) n WHERE n % 5 <> 0;"
+        "ALTER TABLE warehouse.fact ADD FOREIGN KEY (n) REFERENCES warehouse.other",
+        'is not present in table "other"',
+    ),
+    "deferred foreign key": (
+        "CREATE TABLE warehouse.other (n bigint PRIMARY KEY); INSERT INTO warehouse.other "
+        "SELECT n FROM generate_series(0, 99) n WHERE n % 5 <> 0;"
+        "ALTER TABLE warehouse.fact ADD FOREIGN KEY (n) REFERENCES warehouse.other INITIALLY DEFERRED",
+        'is not present in table "other"',
+    ),
+    "trigger that raises": (
+        "CREATE FUNCTION warehouse.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW.n % 5 = 0 THEN RAISE 'no multiples of five'; END IF; RETURN NEW; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.refuse()",
+        "no multiples of five",
+    ),
+    "trigger that drops": (
+        "CREATE FUNCTION warehouse.drop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW.n % 5 = 0 THEN RETURN NULL; END IF; RETURN NEW; END $$;"
+        "CREATE TRIGGER drop BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.drop()",
+        "a trigger of the table drops it",
+    ),
+    "division by zero": (
+        "ALTER TABLE warehouse.fact ADD quotient bigint GENERATED ALWAYS AS (1000 / (n % 5)) STORED",
+        "division by zero",
+    ),
+}  # fmt: skip
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("kind", REFUSALS)
+def test_what_postgresql_refuses_is_rejected_with_its_words(clean_warehouse: str, kind: str, careful: bool) -> None:
+    ddl, words = REFUSALS[kind]
+    stream = refusing(clean_warehouse, ddl)
+    rows = [{"id": 1_000 + n, "n": n} for n in range(1, 32)]
+    assert stream.load(Outcome(stream.tuples(rows)), careful=careful) == LoadCounts(facts=25, rejected=6)
+    assert set(stream.held_reasons()) == {f"[{1_000 + n}]" for n in range(5, 32, 5)}
+    assert all(words in reason for reason in stream.held_reasons().values())
+    # The same again, with duplicates of both kinds among new tuples.
+    more = rows + [{"id": 1_040, "n": 40}, {"id": 1_041, "n": 41}]
+    assert stream.load(Outcome(stream.tuples(more)), careful=careful) == LoadCounts(1, 0, 0, 1, 31)
+    stream.check()
+    stream.close()
+
+
+@BOTH_WAYS
+def test_another_unique_constraint_rejects_instead_of_swallowing(clean_warehouse: str, careful: bool) -> None:
+    stream = refusing(clean_warehouse, "ALTER TABLE warehouse.fact ADD CONSTRAINT one_n UNIQUE (n)")
+    stream.load(Outcome(stream.tuples([{"id": 1, "n": 1}])), careful=careful)
+    rows = [{"id": 1, "n": 1}, {"id": 2, "n": 1}, {"id": 3, "n": 3}, {"id": 4, "n": 3}]
+    assert stream.load(Outcome(stream.tuples(rows)), careful=careful) == LoadCounts(1, 0, 0, 2, 1)
+    assert set(stream.held_reasons()) == {"[2]", "[4]"}
+    assert (
+        'violates unique constraint "one_n" (Key (n)=(1) already exists.) [SQLSTATE 23505]'
+        in (stream.held_reasons()["[2]"])
+    )
+    stream.check()
+    stream.close()
+
+
+def test_a_refused_tuple_keeps_its_other_tuples_company_in_the_same_transaction(clean_warehouse: str) -> None:
+    stream = refusing(clean_warehouse, REFUSALS["check"][0])
+    batch_no = stream.open().batch_no
+    held = [Held("shed", "no time", None, stream.tuples([{"id": 7, "n": 7}, {"id": 1, "n": 1}]))]
+    outcome = Outcome(stream.tuples([{"id": n, "n": n} for n in (1, 5, 5, 2, 1)]), held)
+    assert stream.loader(batch_no).load(outcome) == LoadCounts(facts=2, shed=1, rejected=1, duplicates=3)
+    stream.close_batch(batch_no)
+    stream.check()
+    stream.close()
+
+
+def test_errors_that_are_no_tuple_s_fault_are_raised(orders: Stream) -> None:
+    batch_no = orders.open().batch_no
+    orders.query("CREATE FUNCTION warehouse.full() RETURNS trigger LANGUAGE plpgsql AS "
+                 "$$ BEGIN RAISE 'no space' USING ERRCODE = 'disk_full'; END $$;"
+                 "CREATE TRIGGER f BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.full()")  # fmt: skip
+    with pytest.raises(psycopg2.errors.DiskFull):
+        orders.loader(batch_no).load(orders.facts([1]))
+    orders.query("DROP TRIGGER f ON warehouse.fact")
+    assert orders.loader(batch_no).load(orders.facts([1])) == LoadCounts(facts=1)

@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from rich.console import Console
+
+from spark_jobs.warehouse.status import Freshness, LookupStatus, PipelineStatus
+from spark_jobs.warehouse.status_table import render
+
+STATUS = PipelineStatus(
+    name="orders", state="running", epoch=3, error=None, heartbeat_age_ms=500.0, log_file=None, spark_ui_url=None,
+    target_ms=5000.0, window_seconds=60.0, freshness_window=Freshness(420.0, 6900.0),
+    freshness_whole=Freshness(400.0, 800.0), last_commit=datetime(2024, 5, 1, tzinfo=UTC), batches=12,
+    arrived=1_234_600, loaded=1_234_567, shed=30, unmatched=2, rejected=1, duplicates=0, service_rate=20_123.4,
+    hit_ratio=0.731, oldest_shed=None, oldest_unmatched=None,
+    lookups=(LookupStatus("master.customer", "hybrid_join", None),),
+)  # fmt: skip
+
+
+def shown(*statuses: PipelineStatus) -> str:
+    console = Console(width=160, force_terminal=True, color_system="standard")
+    with console.capture() as capture:
+        console.print(render(statuses))
+    return capture.get()
+
+
+def test_a_row_tells_freshness_balance_and_speed() -> None:
+    text = shown(STATUS)
+    for part in ("orders", "running", "420 ms / 6.9 s", "5.0 s", "1,234,600", "1,234,567", "20,123", "73%"):
+        assert part in text
+
+
+def test_a_missed_target_is_red() -> None:
+    assert re.search(r"\x1b\[31m *420 ms / 6.9 s", shown(STATUS))
+    assert "\x1b[31m" not in shown(replace(STATUS, freshness_window=Freshness(420.0, 4900.0)))
+
+
+def test_long_and_missing_durations_stay_readable() -> None:
+    assert "10 min / 5.0 h" in shown(replace(STATUS, freshness_window=Freshness(600_000.0, 18_000_000.0)))
+    idle = shown(replace(STATUS, freshness_window=Freshness(None, None), hit_ratio=None))
+    assert "- / -" in idle
+
+
+def test_without_pipelines_the_table_says_so() -> None:
+    assert "none has been registered" in shown()
