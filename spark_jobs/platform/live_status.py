@@ -64,8 +64,9 @@ class LiveStatus:
             self._live.update(Group(render(statuses), *notes, self._footer), refresh=True)
         elif time.monotonic() >= self._line_due_at:
             self._line_due_at = time.monotonic() + PLAIN_LINE_SECONDS
-            for line in filter(None, [trouble, doing, *map(plain_line, statuses)]):
-                self._console.print(line, highlight=False, soft_wrap=True)
+            for line in filter(None, [trouble, doing]):
+                self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+            show_once(self._console, statuses)
 
     def _read(self) -> tuple[Sequence[PipelineStatus], str]:
         try:
@@ -83,8 +84,16 @@ class LiveStatus:
             self._connection = None
 
 
-def plain_line(status: PipelineStatus) -> str:
-    """A pipeline's status as one line of text."""
+def show_once(console: Console, statuses: Sequence[PipelineStatus]) -> None:
+    """Print the status: a table, or where the output is no terminal, and has no width, a line for each pipeline."""
+    if console.is_terminal:
+        console.print(render(statuses))
+    else:
+        for status in statuses:
+            console.print(_plain_line(status), highlight=False, soft_wrap=True, markup=False)
+
+
+def _plain_line(status: PipelineStatus) -> str:
     freshness = status.freshness_window
     percentiles = " / ".join("-" if ms is None else f"{ms:.0f} ms" for ms in (freshness.p50_ms, freshness.p99_ms))
     hits = "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}"

@@ -26,6 +26,7 @@ from spark_jobs.warehouse.drivers import DriverRecord
 from spark_jobs.workload.stop_signal import StopSignal
 
 REFRESH_SECONDS = 1.0
+ASK_AIRFLOW_SECONDS = 10.0  # its API server logs every request
 DRIVER_TIMEOUT_SECONDS = 180.0
 WATCHER_TIMEOUT_SECONDS = 15.0
 
@@ -115,9 +116,12 @@ class Streaming:
         if workload_process.PIPELINES & set(self._pipelines):
             self._workload.start()
         ends_at = time.monotonic() + duration.total_seconds() if duration else float("inf")
+        failures, asked_at = "", 0.0
         while (left := ends_at - time.monotonic()) > 0 and not stop.wait(min(left, REFRESH_SECONDS)):
-            # Whoever operates the platform may mend the cause, and clear the run in Airflow's UI.
-            live.update(" ".join(map(_failure, runs.failed())))
+            if time.monotonic() - asked_at > ASK_AIRFLOW_SECONDS:
+                # No reason to end: whoever operates the platform may mend the cause, and clear the run in the UI.
+                failures, asked_at = " ".join(map(_failure, runs.failed())), time.monotonic()
+            live.update(failures)
             self._airflow.check()
             self._workload.check()
 

@@ -22,6 +22,7 @@ from spark_jobs.platform.airflow_configuration import ADMINISTRATOR, administrat
 from spark_jobs.platform.airflow_process import EmbeddedAirflow, stop_leftover_airflow
 from spark_jobs.platform.detached_driver import end_driver
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.platform.live_status import show_once
 from spark_jobs.platform.startup_steps import StartupSteps
 from spark_jobs.platform.streaming import Streaming
 from spark_jobs.platform.warehouse_server import warehouse
@@ -31,7 +32,6 @@ from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.proof import verify
 from spark_jobs.warehouse.status import read_status
-from spark_jobs.warehouse.status_table import render
 from spark_jobs.workload.file_lock import exclusive_lock
 from spark_jobs.workload.tpch import seed
 from spark_jobs.workload.tpch_files import check_scale
@@ -62,7 +62,7 @@ def run_up(duration: timedelta | None, scale: float, port: int, *, console: Cons
     """
     check_scale(scale)
     definitions = load_definitions()
-    with _only_one(home()), _sigterm_interrupts():
+    with _only_one(home()), _ending_cleans_up():
         try:
             return _Up(home(), definitions, duration, scale, port, rate, console).run()
         except KeyboardInterrupt:
@@ -118,6 +118,7 @@ class _Up:
         """Airflow's database and the warehouse's data are got ready side by side: each keeps one core busy."""
         with ThreadPoolExecutor(max_workers=1) as beside:
             seeding = beside.submit(self._prepare_warehouse, steps, url)
+            password, is_new = administrator_password(self._home)
             with steps.step("Airflow's database"):
                 airflow.prepare()
             if seeding.done():
@@ -126,7 +127,9 @@ class _Up:
                 airflow.start()
                 airflow.wait_until_healthy()
             seeding.result()
-        self._show_login(airflow)
+        file = password_file(self._home)
+        told = f"password {password} (kept in {file})" if is_new else f"password in {file}"
+        self._console.print(f"Airflow: {airflow.url}  user {ADMINISTRATOR}, {told}", highlight=False, soft_wrap=True)
 
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():
@@ -147,7 +150,7 @@ class _Up:
             holds = holds and proof.holds and not (complete and proof.pending_files)
             self._console.print(proof.render())
         with contextlib.closing(connect(url)) as connection:
-            self._console.print(render(read_status(connection)))
+            show_once(self._console, read_status(connection))
         return holds
 
     def _stop_processes(self, airflow: EmbeddedAirflow) -> None:
@@ -156,12 +159,6 @@ class _Up:
         # Without Airflow and the server they would be on their own.
         for pipeline in self._definitions:
             end_driver(self._home, pipeline)
-
-    def _show_login(self, airflow: EmbeddedAirflow) -> None:
-        password, is_new = administrator_password(self._home)
-        file = password_file(self._home)
-        told = f"password {password} (kept in {file})" if is_new else f"password in {file}"
-        self._console.print(f"Airflow: {airflow.url}  user {ADMINISTRATOR}, {told}", highlight=False, soft_wrap=True)
 
     def _environment(self, url: str) -> dict[str, str]:
         spark = json.dumps({"conn_type": "spark", "host": DEFAULT_MASTER})
@@ -186,13 +183,16 @@ def _only_one(installation: Home) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM ends the start-up as Ctrl-C does: with everything cleaned up."""
-    previous = signal.signal(signal.SIGTERM, signal.default_int_handler)
+def _ending_cleans_up() -> Iterator[None]:
+    """SIGTERM ends the start-up as Ctrl-C does: with everything cleaned up. Closing the terminal counts as SIGTERM."""
+    previous = {signal.SIGTERM: signal.signal(signal.SIGTERM, signal.default_int_handler)}
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_DFL:  # otherwise nohup wants it ignored
+        previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
 
 
 def _check_port(port: int) -> None:

@@ -34,7 +34,8 @@ class StoredFacts(NamedTuple):
 
     Attributes:
         new: which were stored, bool, shape (n,).
-        refused: number of each fact that PostgreSQL refused -> its words.
+        refused: number of each fact that PostgreSQL refused -> its words. One that another session has stored
+            meanwhile is refused as well.
     """
 
     new: Bools
@@ -92,11 +93,7 @@ def _by_halves(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> 
         cursor, len(candidates), lambda start, stop: _copy(cursor, fact, rows, start, stop)
     )
     new[candidates] = stored
-    refused = {int(candidates[row]): words for row, words in refusals.items()}
-    # A unique violation may be about the event id, which another session has stored meanwhile, or about anything else.
-    numbers = np.array(sorted(refused), np.int64)
-    duplicate = stored_facts(cursor, fact, tuples.take(pa.array(numbers)))
-    return StoredFacts(new, {number: refused[number] for number in numbers[~duplicate].tolist()})
+    return StoredFacts(new, {int(candidates[row]): words for row, words in refusals.items()})
 
 
 def _first_of_each(tuples: pa.Table, fact: FactTable) -> Bools:

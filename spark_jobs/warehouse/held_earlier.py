@@ -53,7 +53,7 @@ class HeldEarlier:
         suspects = np.flatnonzero(self._filter.may_contain(event_hashes(tuples, fact.key)))
         if suspects.size:
             texts = event_id_texts(tuples.take(pa.array(suspects)), fact.key)
-            held[suspects] = held_ids(cursor, self._pipeline, texts.to_pylist())
+            held[suspects] = _held_ids(cursor, self._pipeline, texts.to_pylist())
         return held
 
     def _extend(self, cursor: extensions.cursor, batch_no: int) -> None:
@@ -77,17 +77,8 @@ class HeldEarlier:
         self._through = batch_no - 1
 
 
-def held_ids(cursor: extensions.cursor, pipeline: str, event_ids: list[str]) -> Bools:
-    """Which of these event ids are held now, by any batch.
-
-    Args:
-        cursor: in any transaction.
-        pipeline: its name.
-        event_ids: canonical texts, n of them.
-
-    Returns:
-        bool, shape (n,). An index probe each.
-    """
+def _held_ids(cursor: extensions.cursor, pipeline: str, event_ids: list[str]) -> Bools:
+    """Which of these event ids are held now, bool, shape (n,)."""
     held: set[str] = set()
     for start in range(0, len(event_ids), _IDS_PER_QUERY):
         cursor.execute(

@@ -118,6 +118,7 @@ def _ascii_json(raw: bytes) -> str:
 
 def _float_words(values: pa.Array, texts: pa.Array) -> pa.Array:
     for special, word in (
+        (pc.equal(texts, "-0"), "-0.0"),  # Spark would read an integer, which has no negative zero
         (pc.is_nan(values), '"NaN"'),
         (pc.equal(values, float("inf")), '"Infinity"'),
         (pc.equal(values, float("-inf")), '"-Infinity"'),

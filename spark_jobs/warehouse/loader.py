@@ -67,11 +67,10 @@ class Loader:
             WarehouseUnavailableError: the warehouse went away and did not come back in time.
             SchemaMismatchError: the fact table is no longer what it was.
         """
+        event, fact, _, batch_no = self._destination
         counts = LoadCounts()
         for part in cut(outcome):
-            counts += self._load(
-                prepare(part, self._destination.event, self._destination.fact, self._destination.batch_no)
-            )
+            counts += self._load(prepare(part, event, fact, batch_no))
         return counts
 
     def _load(self, chunk: Chunk) -> LoadCounts:
@@ -111,7 +110,8 @@ class Loader:
 
     def _remember(self, way: Way, counts: LoadCounts) -> None:
         """Duplicates come in runs, say when a file was delivered twice: go on with care until they end."""
-        self._way = max(self._first_way, Way.CAREFUL if way > Way.OPTIMISTIC and counts.duplicates else self._first_way)
+        found_some = way > Way.OPTIMISTIC and counts.duplicates > 0
+        self._way = Way.CAREFUL if found_some else self._first_way
 
 
 def _next_way(way: Way, found: Meaning, conflicts: int) -> Way:

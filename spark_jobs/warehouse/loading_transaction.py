@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import NamedTuple
 from uuid import UUID
 
@@ -16,11 +15,9 @@ from spark_jobs.errors import WriterFencedError
 from spark_jobs.warehouse.chunk import Chunk
 from spark_jobs.warehouse.copy_encoding.rows import plain_array
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, EventColumns
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.event_times import utc_times
 from spark_jobs.warehouse.fact_storage import Way, store
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.held_earlier import held_ids
 from spark_jobs.warehouse.held_rows import HeldRows
 from spark_jobs.warehouse.latency import histogram
 from spark_jobs.warehouse.ledger import check_epoch
@@ -49,8 +46,7 @@ class LoadCounts(NamedTuple):
         return LoadCounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
-@dataclass(frozen=True)
-class Destination:
+class Destination(NamedTuple):
     """Where a load goes.
 
     Attributes:
@@ -85,9 +81,12 @@ def load_chunk(session: WorkerSession, destination: Destination, chunk: Chunk, p
         _check_open(cursor, destination)
         if way is Way.BY_HALVES:
             cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
-        chunk = _without_held(session, cursor, destination, chunk, way)
+        if chunk.facts is not None:
+            held_before = session.held_earlier.among(cursor, chunk.facts.tuples, destination.fact, destination.batch_no)
+            chunk = chunk.where(~held_before, destination.fact)
         facts, held = _store_facts(cursor, destination, chunk, way)
         if way is not Way.OPTIMISTIC and len(held):
+            # The ledger does this again when it closes the batch, which is enough where duplicates are rare.
             held = held.without(stored_event_ids(cursor, destination.fact, held.event_ids))
         placed = held.store(cursor)
         stored = facts.num_rows + placed.total()
@@ -130,20 +129,6 @@ def _check_open(cursor: extensions.cursor, destination: Destination) -> None:
         raise WriterFencedError(
             f"Batch {destination.batch_no} of pipeline {destination.event.pipeline} is {state}; it takes no more."
         )
-
-
-def _without_held(
-    session: WorkerSession, cursor: extensions.cursor, destination: Destination, chunk: Chunk, way: Way
-) -> Chunk:
-    """Drop facts whose event ids are held already."""
-    if chunk.facts is None:
-        return chunk
-    tuples = chunk.facts.tuples
-    if way is Way.OPTIMISTIC:
-        held = session.held_earlier.among(cursor, tuples, destination.fact, destination.batch_no)
-    else:
-        held = held_ids(cursor, destination.event.pipeline, event_id_texts(tuples, destination.fact.key).to_pylist())
-    return chunk.where(~held, destination.fact)
 
 
 def _store_facts(

@@ -26,7 +26,8 @@ class Payloads(NamedTuple):
         encodings: string array, shape (n,): how to read each text.
             json: an object of the source's columns, for Spark's from_json with the source's schema.
             text: the raw record, as it is.
-            base64: the bytes of a raw record, or of such a JSON object, that are no text.
+            base64: the bytes of a raw record, or of such a JSON object, that are no text. Such an object can't be
+                read by from_json without losing them: its tuple is for people to look at.
         records: large_binary array, shape (n,): the raw record or the JSON object itself.
     """
 

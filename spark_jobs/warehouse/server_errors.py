@@ -11,7 +11,9 @@ _LOST = ("08", "57P01", "57P02", "57P03", "57P05")
 _PASSING = ("40001", "40P01", "55P03")
 # Data exceptions, broken constraints, check option, refusals raised by triggers and functions, program limits.
 _TUPLES = ("09", "22", "23", "2F", "38", "39", "44", "54", "P0")
-_SCHEMA = ("42703", "42P01", "3F000", "42804")
+# Undefined column, table or schema; values of another type's size, which PostgreSQL reports as a broken protocol
+# or as invalid binary data.
+_SCHEMA = ("42703", "42P01", "3F000", "42804", "22P03", "08P01")
 
 
 class Meaning(Enum):
@@ -32,14 +34,14 @@ class TuplesSuppressedError(psycopg2.DataError):
 def meaning(error: psycopg2.Error, *, connection_lost: bool) -> Meaning:
     """What an error means, given whether the connection that raised it is gone."""
     code = error.pgcode or ""
+    if code in _SCHEMA and not connection_lost:
+        return Meaning.SCHEMA_CHANGED
     if connection_lost or code.startswith(_LOST):
         return Meaning.CONNECTION_LOST
     if isinstance(error, psycopg2.errors.UniqueViolation):
         return Meaning.CONFLICT
     if code in _PASSING:
         return Meaning.PASSING
-    if code in _SCHEMA:
-        return Meaning.SCHEMA_CHANGED
     if code.startswith(_TUPLES) or isinstance(error, TuplesSuppressedError):
         return Meaning.TUPLE_REFUSED
     return Meaning.OTHER

@@ -121,9 +121,8 @@ def _staged(
     copy = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(_STAGING)
     cursor.copy_expert(copy, rows.stream(), size=1 << 20)
     yield
-    cursor.execute(
-        sql.SQL("DROP TABLE {}").format(_STAGING)
-    )  # after an error the transaction ends, and with it the table
+    # After an error the transaction ends, and with it the table.
+    cursor.execute(sql.SQL("DROP TABLE {}").format(_STAGING))
 
 
 def _staged_names(columns: Sequence[FactColumn]) -> list[sql.Identifier]:

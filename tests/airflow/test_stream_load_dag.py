@@ -16,6 +16,7 @@ import psycopg2
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import TaskDeferred
 from freshet_airflow.restart_policy import RestartPolicy
 from psycopg2 import extensions
 
@@ -143,6 +144,25 @@ def test_a_living_driver_is_adopted(
     assert living_driver.wait(10) == 0
 
 
+def test_a_task_that_starts_over_waits_for_the_driver_it_has_launched(
+    dag: DAG, home: Home, connection: extensions.connection
+) -> None:
+    """Cleared while its driver is starting, and again when that has taken over, a task launches no other."""
+    task = dag.get_task("run")
+    with pytest.raises(TaskDeferred) as first:
+        task.execute({})
+    with pytest.raises(TaskDeferred) as second:
+        task.execute({})
+    launched = first.value.trigger.launch
+    assert second.value.trigger.launch == launched
+    alive(connection, 1)
+    with pytest.raises(TaskDeferred) as third:
+        task.execute({})
+    assert (third.value.trigger.launch, third.value.trigger.epoch) == (None, 1)
+    # spark-submit leads the session that the driver's Python lives in.
+    assert os.getsid(alive(connection, 1).process_id) == launched["process_id"]
+
+
 def test_drain_waits_until_the_driver_has_stopped(
     living_driver: subprocess.Popen[bytes], dag: DAG, connection: extensions.connection
 ) -> None:
@@ -174,6 +194,24 @@ def test_a_driver_that_fails_again_and_again_fails_the_run_with_its_error(
     told = "".join(capfd.readouterr())
     assert "was restarted 1 times within 10 minutes. Its last error: a disk is full." in told
     assert str(home.driver_log("orders")) in told
+
+
+def test_a_driver_that_falls_silent_is_ended_and_replaced(
+    dag: DAG, monkeypatch: pytest.MonkeyPatch, warehouse_url: str, connection: extensions.connection
+) -> None:
+    monkeypatch.setenv("STAND_IN", "silent")
+    dag.get_task("run").watch["max_silence_seconds"] = 1.0
+
+    def speak_then_drain(connection: extensions.connection) -> None:
+        silent = alive(connection, 1)
+        monkeypatch.setenv("STAND_IN", "run")
+        drain(2)(connection)
+        assert drivers.process_started_at(silent.process_id) is None
+
+    operator = Operator(warehouse_url, speak_then_drain)
+    assert run(dag, "start")["dag"] == "success"
+    operator.finish()
+    assert states(connection) == ["fenced", "stopped"]
 
 
 def test_a_driver_that_is_refused_fails_the_run_at_once_with_the_end_of_its_log(

@@ -5,6 +5,7 @@ import math
 import uuid
 from collections.abc import Iterator
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -114,7 +115,10 @@ def test_booleans(connection: extensions.connection, values: list) -> None:
 
 @pytest.mark.parametrize(
     ("precision", "scale"),
-    [(1, 0), (4, 0), (4, 4), (5, 2), (9, 9), (15, 2), (18, 0), (18, 1), (18, 17), (18, 18), (19, 3), (38, 0), (38, 10), (38, 38)],
+    [
+        (1, 0), (4, 0), (4, 4), (5, 2), (9, 9), (15, 2), (18, 0), (18, 1), (18, 17), (18, 18), (19, 3), (38, 0),
+        (38, 10), (38, 38),
+    ],
 )  # fmt: skip
 @EXAMPLES
 @given(data=st.data())
@@ -230,7 +234,7 @@ def test_slices_chunks_blocks_and_reads_make_no_difference(
     count = min(len(numbers), len(texts))
     whole = pa.table({"number": pa.array(numbers[:count], pa.int64()), "text": pa.array(texts[:count], pa.string())})
     bounds = sorted({0, count, *(min(cut, count) for cut in cuts)})
-    table = pa.concat_tables([whole.slice(a, b - a) for a, b in zip(bounds, bounds[1:], strict=False)])
+    table = pa.concat_tables([whole.slice(a, b - a) for a, b in pairwise(bounds)])
     targets = [
         Target("number", "number", PostgresType("int8", ""), True),
         Target("text", "text", PostgresType("text", ""), True),
@@ -279,13 +283,17 @@ def check(connection: extensions.connection, sql_type: str, values: pa.Array, *,
 
 
 UNFIT = [
-    ("smallint", pa.array([1, 32768, -32769, None]), [1, 2], "32768 does not fit smallint, which takes -32768 to 32767"),
+    ("smallint", pa.array([1, 32768, -32769, None]), [1, 2],
+     "32768 does not fit smallint, which takes -32768 to 32767"),
     ("integer", pa.array([2**31, 0]), [0], "2147483648 does not fit integer, which takes -2147483648 to 2147483647"),
     ("numeric(5,2)", pa.array([Decimal("999.99"), Decimal("1000.00")], pa.decimal128(9, 2)), [1],
      "1000.00 does not fit numeric(5,2), which takes 3 digits before the point and 2 behind it"),
-    ("numeric(5,2)", pa.array([Decimal("-1.50"), Decimal("0.001"), None], pa.decimal128(9, 3)), [1], "0.001 does not fit"),
-    ("numeric(5,2)", pa.array([Decimal("-1000"), Decimal("1")], pa.decimal128(38, 20)), [0], "-1000.000000000000000000"),
-    ("numeric(20,2)", pa.array([Decimal("1.001"), Decimal("1")], pa.decimal128(38, 20)), [0], "1.00100000000000000000 does"),
+    ("numeric(5,2)", pa.array([Decimal("-1.50"), Decimal("0.001"), None], pa.decimal128(9, 3)), [1],
+     "0.001 does not fit"),
+    ("numeric(5,2)", pa.array([Decimal("-1000"), Decimal("1")], pa.decimal128(38, 20)), [0],
+     "-1000.000000000000000000"),
+    ("numeric(20,2)", pa.array([Decimal("1.001"), Decimal("1")], pa.decimal128(38, 20)), [0],
+     "1.00100000000000000000 does"),
     ("numeric(30,1)", pa.array([Decimal(f"{10**29 - 1}.5"), Decimal(f"{10**29}.0")], pa.decimal128(38, 2)), [1],
      "100000000000000000000000000000.00 does"),
     ("numeric(31,1)", pa.array([Decimal(f"{10**30 - 1}.50"), Decimal(f"{10**29 - 1}.55")], pa.decimal128(38, 2)), [1],
@@ -300,8 +308,10 @@ UNFIT = [
     ("date", pa.array([2**31 - 1, -(2**31), 0], pa.int32()).cast(pa.date32()), [0, 1],
      "5881580-07-11 does not fit date, which takes 4713 BC to 5874897"),
     ("timestamptz", pa.array([-(2**63), 0, None]).cast(TIME), [0], "NaT does not fit timestamp with time zone"),
-    ("timestamp(3)", pa.array([1_000, 1_001, -1]).cast(TIME), [1, 2], "1970-01-01T00:00:00.001001 does not fit timestamp(3)"),
-    ("uuid", pa.array(["550e8400-e29b-41d4-a716-44665544000", None]), [0], "'550e8400-e29b-41d4-a716-44665544000' is no uuid"),
+    ("timestamp(3)", pa.array([1_000, 1_001, -1]).cast(TIME), [1, 2],
+     "1970-01-01T00:00:00.001001 does not fit timestamp(3)"),
+    ("uuid", pa.array(["550e8400-e29b-41d4-a716-44665544000", None]), [0],
+     "'550e8400-e29b-41d4-a716-44665544000' is no uuid"),
     ("json", pa.array(["{}", "{", "NaN", None]), [1, 2], "'{' is no JSON text, which json must be"),
 ]  # fmt: skip
 

@@ -1,6 +1,7 @@
 """The ledger: whatever is cut off, repeated or mixed, its counts are those of the tables."""
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import psycopg2
 import pytest
@@ -9,7 +10,6 @@ from hypothesis import strategies as st
 
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.warehouse import drivers, ledger
-from spark_jobs.warehouse.loader import Loader
 from spark_jobs.warehouse.loading_transaction import LoadCounts
 from spark_jobs.warehouse.outcome import Held, Outcome
 from tests.warehouse.stream import Stream, wait_for_waiters
@@ -135,7 +135,7 @@ def test_reconciling_passes_by_ids_that_no_fact_can_have(orders: Stream) -> None
 
 
 @settings(
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
@@ -146,7 +146,7 @@ def test_counts_are_exact_whatever_happens(orders: Stream, data: st.DataObject) 
     outcome = st.builds(
         lambda facts, shed, rejected: Outcome(
             orders.orders(facts) if facts is not None else None,
-            [Held("shed", "no time", None, orders.orders(shed)), Held("rejected", "why", None, orders.orders(rejected))],
+            [*orders.held(shed).held, *orders.held(rejected, "rejected").held],
         ),
         st.none() | ids, ids, ids,
     )  # fmt: skip
@@ -158,7 +158,7 @@ def test_counts_are_exact_whatever_happens(orders: Stream, data: st.DataObject) 
         tasks = data.draw(st.lists(st.tuples(outcome, st.booleans()), max_size=3), label="tasks")
         at_once = data.draw(st.booleans(), label="at once")
         with ThreadPoolExecutor(3 if at_once else 1) as pool:
-            counts = list(pool.map(lambda task: _load(orders, batch_no, *task), tasks))
+            counts = list(pool.map(partial(_load, orders, batch_no), tasks))
         for (part, _), count in zip(tasks, counts, strict=True):
             tuples = [group.tuples for group in part.held] + ([] if part.facts is None else [part.facts])
             arrived += sum(table.num_rows for table in tuples)
@@ -177,6 +177,6 @@ def test_counts_are_exact_whatever_happens(orders: Stream, data: st.DataObject) 
     assert (stored, stored + duplicates) == (len(seen), arrived)
 
 
-def _load(orders: Stream, batch_no: int, outcome: Outcome, careful: bool) -> LoadCounts:
-    loader: Loader = orders.loader(batch_no, careful=careful)
-    return loader.load(outcome)
+def _load(orders: Stream, batch_no: int, task: tuple[Outcome, bool]) -> LoadCounts:
+    outcome, careful = task
+    return orders.loader(batch_no, careful=careful).load(outcome)

@@ -206,7 +206,7 @@ def test_what_postgresql_refuses_is_rejected_with_its_words(clean_warehouse: str
     assert set(stream.held_reasons()) == {f"[{1_000 + n}]" for n in range(5, 32, 5)}
     assert all(words in reason for reason in stream.held_reasons().values())
     # The same again, with duplicates of both kinds among new tuples.
-    more = rows + [{"id": 1_040, "n": 40}, {"id": 1_041, "n": 41}]
+    more = [*rows, {"id": 1_040, "n": 40}, {"id": 1_041, "n": 41}]
     assert stream.load(Outcome(stream.tuples(more)), careful=careful) == LoadCounts(1, 0, 0, 1, 31)
     stream.check()
     stream.close()
@@ -240,9 +240,11 @@ def test_a_refused_tuple_keeps_its_other_tuples_company_in_the_same_transaction(
 
 def test_errors_that_are_no_tuple_s_fault_are_raised(orders: Stream) -> None:
     batch_no = orders.open().batch_no
-    orders.query("CREATE FUNCTION warehouse.full() RETURNS trigger LANGUAGE plpgsql AS "
-                 "$$ BEGIN RAISE 'no space' USING ERRCODE = 'disk_full'; END $$;"
-                 "CREATE TRIGGER f BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.full()")  # fmt: skip
+    orders.query(
+        "CREATE FUNCTION warehouse.full() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE 'no space' USING ERRCODE = 'disk_full'; END $$;"
+        "CREATE TRIGGER f BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.full()"
+    )
     with pytest.raises(psycopg2.errors.DiskFull):
         orders.loader(batch_no).load(orders.facts([1]))
     orders.query("DROP TRIGGER f ON warehouse.fact")

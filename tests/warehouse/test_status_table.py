@@ -44,4 +44,12 @@ def test_long_and_missing_durations_stay_readable() -> None:
 
 
 def test_without_pipelines_the_table_says_so() -> None:
-    assert "none has been registered" in shown()
+    assert "No pipeline has been registered" in shown()
+
+
+def test_in_a_narrow_terminal_no_figure_is_cut_off() -> None:
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(render([STATUS, replace(STATUS, name="order_lines")]))
+    for part in ("order_lines", "420 ms / 6.9 s", "1,234,567", "hit ratio"):
+        assert part in capture.get()
