@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ class LookupPlan:
         algorithm: `auto`, or the back stage's name.
         front: whether a front stage stands before it.
         on_unmatched: `hold`, `reject`, or `default`: what becomes of a tuple whose key is not in R.
-        defaults: one value for each fetched column, for `default`.
+        defaults: the value of each fetched column, for `default`; else empty.
         back_stage_bytes: memory of one task's back stage.
         pages: the broadcast OwnedPages of R; None where R can't be read by pages.
         costs: measured costs of reading R, for `auto`.
@@ -56,7 +56,7 @@ class LookupPlan:
     algorithm: str
     front: bool
     on_unmatched: Literal["hold", "reject", "default"]
-    defaults: dict[str, Any]
+    defaults: dict[str, pa.Scalar]
     back_stage_bytes: int
     pages: MappedBroadcast | None
     costs: AccessCosts | None
@@ -90,7 +90,6 @@ class BatchContext:
         warehouse_url: where to load; travels inside the pickled task only, never in Spark's configuration.
         event: the pipeline's event columns.
         fact: the fact table.
-        fact_sources: tuple column for each fact column.
         epoch: the writer's epoch.
         batch_no: the batch in the ledger.
         careful: whether the batch may have been loaded before, in part or whole.

@@ -34,10 +34,7 @@ def nothing_fetched(plan: LookupPlan, count: int) -> pa.Table:
 def with_defaults(fetched: pa.Table, plan: LookupPlan, unmatched: NDArray[np.bool_]) -> pa.Table:
     """Put the lookup's defaults where a tuple is unmatched."""
     mask = pa.array(unmatched)
-    columns = [
-        pc.if_else(mask, pa.scalar(plan.defaults[field.name], field.type), fetched[field.name])
-        for field in fetched.schema
-    ]
+    columns = [pc.if_else(mask, plan.defaults[field.name], fetched[field.name]) for field in fetched.schema]
     return pa.table(columns, schema=fetched.schema)
 
 

@@ -8,7 +8,9 @@ from typing import Literal
 
 import psycopg2
 
+from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.connection import connect
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +43,7 @@ class Heartbeat(threading.Thread):
         while not self._ended.is_set():
             try:
                 self._beat_while_connected()
-            except psycopg2.Error as error:
+            except (psycopg2.Error, WarehouseUnavailableError) as error:
                 _log.warning("heartbeat of %s: the warehouse does not answer: %s", self._pipeline, error)
             self._ended.wait(self.INTERVAL_SECONDS)
 
@@ -51,7 +53,7 @@ class Heartbeat(threading.Thread):
         self.join()
 
     def _beat_while_connected(self) -> None:
-        connection = psycopg2.connect(self._url, application_name=f"freshet heartbeat {self._pipeline}")
+        connection = connect(self._url, application_name=f"freshet heartbeat {self._pipeline}")
         connection.autocommit = True
         try:
             while not self._ended.is_set():

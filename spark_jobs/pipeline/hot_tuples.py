@@ -9,7 +9,7 @@ from pyspark import SparkContext
 
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.pipeline.batch_context import FrontStagePlan, HotTuples, LookupPlan
-from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast
+from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast, unique_name
 from spark_jobs.pipeline.task_reports import BatchReport
 from spark_jobs.relation.relation_rows import RelationRows
 
@@ -38,6 +38,7 @@ class HotTuplesKeeper:
         self._spark = context
         self._stage = FrontStage(memory_bytes, max(plan.spec.tuple_bytes, 1)) if plan.front else None
         self._rows = RelationRows.empty(plan.spec)
+        self._name = unique_name(f"hot-{plan.position}")
         self._published: MappedBroadcast | None = None
         self._batches = 0
 
@@ -85,7 +86,7 @@ class HotTuplesKeeper:
         assert self._stage is not None
         former, hot_set = self._published, self._stage.hot_set
         value = HotTuples(hot_set, self._rows)
-        self._published = MappedBroadcast.publish(self._spark, f"hot-{self._plan.position}", hot_set.version, value)
+        self._published = MappedBroadcast.publish(self._spark, self._name, hot_set.version, value)
         if former is not None:
             former.withdraw()
         _log.info("%s: %d hot tuples, version %d", self._plan.spec.relation, len(self._rows), hot_set.version)

@@ -7,12 +7,16 @@ import logging
 from pyspark import SparkContext
 
 from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.joins.semi_stream import create
 from spark_jobs.pipeline.batch_context import LookupPlan, OwnedPages
 from spark_jobs.pipeline.definition import Default, Lookup, PipelineDefinition
-from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast
+from spark_jobs.pipeline.keyed_relation import KeyedRelation
+from spark_jobs.pipeline.lookup_defaults import typed_defaults
+from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast, unique_name
 from spark_jobs.relation.calibration import measure_access
 from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
 from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 
 _log = logging.getLogger(__name__)
@@ -62,24 +66,35 @@ def _plan(
 ) -> LookupPlan:
     memory = (lookup.memory - front_stage_bytes(lookup)) // parts
     relation = _relation(lookup, spec, warehouse_url, memory)
+    _check_memory(lookup, relation, memory)
     costs = measure_access(relation) if lookup.algorithm == "auto" and spec.page_refusal is None else None
     _log.info("%s: %d tuples; %s", spec.relation, spec.row_count, costs or f"algorithm {lookup.algorithm}")
     pages = None
     if spec.page_refusal is None:
         owned = OwnedPages(relation.pages, relation.pages.ranges(parts))
-        pages = MappedBroadcast.publish(context, f"pages-{position}", 0, owned)
-    default = lookup.on_unmatched if isinstance(lookup.on_unmatched, Default) else None
+        pages = MappedBroadcast.publish(context, unique_name(f"pages-{position}"), 0, owned)
     return LookupPlan(
         position=position,
         spec=spec,
         algorithm=lookup.algorithm.removeprefix(_CACHED),
         front=front_stage_bytes(lookup) > 0,
-        on_unmatched="default" if default else lookup.on_unmatched,  # type: ignore[arg-type]
-        defaults=default.default if default else {},
+        on_unmatched="default" if isinstance(lookup.on_unmatched, Default) else lookup.on_unmatched,
+        defaults=typed_defaults(lookup, spec),
         back_stage_bytes=memory,
         pages=pages,
         costs=costs,
     )
+
+
+def _check_memory(lookup: Lookup, relation: PostgresRelation, memory: int) -> None:
+    """Find out now, rather than with the first tuple, whether the back stage can work with its memory."""
+    algorithms = [lookup.algorithm.removeprefix(_CACHED)]
+    if algorithms == ["auto"]:
+        paged = relation.spec.page_refusal is None
+        algorithms = ["batched_index_nested_loop", *(["hybrid_join"] if paged else [])]
+    nobody = KeyedRelation(relation, RelationRows.empty(relation.spec).keys)
+    for algorithm in algorithms:
+        create(algorithm, nobody, memory)
 
 
 def _relation(lookup: Lookup, spec: RelationSpec, warehouse_url: str, memory: int) -> PostgresRelation:

@@ -7,14 +7,17 @@ that its arrays stand in memory once, and a worker that starts anew has it at on
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
 import pickle
 import struct
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from spark_jobs.errors import PlatformError
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 # File: count of parts, length of each part (little-endian uint64), then the parts, each aligned so that
 # mapped arrays are. The first part is the pickle, the others are the buffers that it refers to.
 _ALIGNMENT = 64
+_KEPT_SECONDS = 86_400.0  # a worker that starts later writes the file anew
 _opened: dict[str, tuple[int, Any]] = {}
 
 
@@ -45,35 +49,44 @@ class MappedBroadcast:
     @classmethod
     def publish(cls, context: SparkContext, name: str, version: int, value: Any) -> MappedBroadcast:
         """Serialise a value and offer it to the executors. O(size of the value)."""
-        return cls(f"{context.applicationId}-{name}", version, context.broadcast(_serialise(value)))
+        return cls(name, version, context.broadcast(_serialise(value)))
 
     def value(self) -> Any:
         """The value, its arrays mapped read-only. O(1), but for the first worker of a host."""
         opened = _opened.get(self.name)
         if opened is None or opened[0] != self.version:
-            path = _folder() / f"{self.name}-{self.version}"
+            path = _folder() / f"{self.name}.{self.version}"
             if not path.exists():
                 self._write(path)
             opened = _opened[self.name] = (self.version, _map(path))
         return opened[1]
 
     def withdraw(self) -> None:
-        """Free the broadcast on the executors; workers that have the value mapped may go on using it."""
-        self.content.unpersist(blocking=False)
+        """In the driver: free the value, here and on the executors. Workers that have it mapped may go on using it."""
+        self.content.destroy(blocking=False)
+        (_folder() / f"{self.name}.{self.version}").unlink(missing_ok=True)
 
     def _write(self, path: Path) -> None:
-        written = path.with_name(f".{path.name}.{os.getpid()}")
+        written = path.with_name(f"{path.name}.{os.getpid()}")
         written.write_bytes(self.content.value)
         # The worker would keep its copy of the broadcast for as long as it lives; the file serves from now on.
         vars(self.content).pop("_value", None)
-        remove_files(self.name)
         written.replace(path)
+        _remove_outdated(path.parent)
 
 
-def remove_files(name: str) -> None:
-    """Remove the files of all versions of a value from this host. Mapped ones stay readable."""
-    for path in _folder().glob(f"{name}-*"):
-        path.unlink(missing_ok=True)
+def unique_name(purpose: str) -> str:
+    """A name for a value that no other job on any host has."""
+    return f"{purpose}-{uuid4().hex}"
+
+
+def _remove_outdated(folder: Path) -> None:
+    """Remove what jobs left that did not end by themselves. A mapped file stays readable without its name."""
+    longest_use = time.time() - _KEPT_SECONDS
+    for path in folder.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another worker was quicker
+            if path.stat().st_mtime < longest_use:
+                path.unlink()
 
 
 def _folder() -> Path:

@@ -62,6 +62,8 @@ def _read_file(path: Path, schema: pa.Schema) -> Iterator[Arrivals]:
                 for batch in file.iter_batches(BATCH_ROWS, columns=list(stored.values()))
             ]
     except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, MemoryError | pa.ArrowCancelled) or getattr(error, "errno", None):
+            raise  # the machine's fault, not the file's: the task is tried again
         rejected = _rejected_file(path, schema, arrived_at, error)
         yield Arrivals(rejected.tuples.slice(0, 0), [rejected])
         return

@@ -44,7 +44,6 @@ def join_session(pipeline: str, home: Home, master: str | None = None, packages:
     Args:
         pipeline: name of the pipeline, for the Spark UI.
         home: the installation.
-        packages: Maven coordinates of further jars.
         master: Spark master URL; None leaves it to spark-submit, or else to all cores of this machine.
     """
     os.environ.update(java_environment(home))
@@ -54,9 +53,9 @@ def join_session(pipeline: str, home: Home, master: str | None = None, packages:
 
     submitted = SparkConf()  # what spark-submit handed over
     chosen = master or submitted.get("spark.master") or DEFAULT_MASTER
+    if chosen.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the Spark UI too is for this machine only
     settings = _SETTINGS | (_LOCAL_SETTINGS if chosen.startswith("local") else {})
-    if packages:
-        settings = settings | {"spark.jars.packages": packages}
     builder = SparkSession.builder.appName(f"freshet {pipeline}").master(chosen)
     for key, value in settings.items():
         if not submitted.contains(key):

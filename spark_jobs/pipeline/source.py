@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 
+_OLDEST_FILE_DAYS = 36_500
+
+
 def stream_tuples(
     session: SparkSession, definition: PipelineDefinition, home: Home, max_bytes_per_batch: int
 ) -> DataFrame:
@@ -33,6 +36,8 @@ def stream_tuples(
     ddl = ", ".join(f"`{name}` {kind}" for name, kind in source.columns.items())
     schema = cast("StructType", StructType.fromDDL(ddl))
     reader = session.readStream.option("maxBytesPerTrigger", max_bytes_per_batch)
+    # Spark would pass over files a week older than the newest, without a word.
+    reader = reader.option("maxFileAge", f"{_OLDEST_FILE_DAYS}d")
     for name, value in source.options.items():
         reader = reader.option(name, value)
     raw: Column = functions.lit(None).cast("binary")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -20,9 +20,9 @@ def batch_files(checkpoint: Path, spark_batch: int) -> Iterator[Path]:
         yield from _logged_files(checkpoint / "sources" / "0", number)
 
 
-def batch_bytes(checkpoint: Path, spark_batch: int) -> int:
-    """Total size of the files that a micro-batch read, in bytes; files that are gone count nothing."""
-    return sum(path.stat().st_size for path in batch_files(checkpoint, spark_batch) if path.exists())
+def total_bytes(files: Iterable[Path]) -> int:
+    """Total size of files, in bytes; those that are gone count nothing."""
+    return sum(path.stat().st_size for path in files if path.exists())
 
 
 def _log_offset(checkpoint: Path, spark_batch: int) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psycopg2
 import pyarrow as pa
 from psycopg2 import extensions
 
-from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
+from spark_jobs.errors import FreshetError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.arrivals import ArrivalsReader, read_by_spark
 from spark_jobs.pipeline.back_task import back_task
@@ -24,11 +24,12 @@ from spark_jobs.pipeline.hot_tuples import HotTuplesKeeper
 from spark_jobs.pipeline.lookup_planning import front_stage_bytes, plan_lookups
 from spark_jobs.pipeline.parquet_files import balanced_groups, parquet_reader
 from spark_jobs.pipeline.source import stream_tuples
-from spark_jobs.pipeline.source_log import batch_bytes, batch_files
+from spark_jobs.pipeline.source_log import batch_files, total_bytes
 from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery, is_outage
 from spark_jobs.pipeline.task_reports import BatchReport, ReportChannel
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers, ledger
+from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,6 +42,7 @@ _log = logging.getLogger(__name__)
 MOST_FAILURES = 5
 LONGEST_OUTAGE_SECONDS = 1800.0
 LONGEST_PAUSE_SECONDS = 30.0
+SETTLING_BATCHES = 3
 
 
 class StreamJob:
@@ -106,11 +108,15 @@ class StreamJob:
             self.check()
         assert self._tables is not None
         definition, spark = self._definition, session.sparkContext
+        definition.source.resolved_path(self._home).mkdir(parents=True, exist_ok=True)  # Spark wants it to be there
         connection = self._connect()
         drivers.register_pipeline(
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )
+        if resume:
+            drivers.request_state(connection, definition.name, "running")
         self._session = session
+        session.range(1).collect()  # a cluster's cores are known only when its executors have come
         self._parts = spark.defaultParallelism
         self._plans = plan_lookups(definition, self._tables.relations, self._url, spark, self._parts)
         self._keepers = [
@@ -127,8 +133,6 @@ class StreamJob:
         started = time.perf_counter()
         self._warm_up()
         _log.info("%s: ready to take over after %.1f s of warming up", definition.name, time.perf_counter() - started)
-        if resume:
-            drivers.request_state(connection, definition.name, "running")
         self._epoch = drivers.take_over(
             connection,
             definition.name,
@@ -173,17 +177,27 @@ class StreamJob:
         assert tables is not None
         opened = ledger.open_batch(connection, self._definition.name, self._epoch, spark_batch, tables.fact)
         context = self._context(opened.batch_no, careful=opened.replayed)
-        read, given = self._arrivals(tuples, spark_batch)
+        files = list(batch_files(self._home.checkpoint(self._definition.name), spark_batch))
+        if not files:
+            raise FreshetError(f"Spark's source log names no files for batch {spark_batch}; the checkpoint is damaged.")
+        read, given = self._arrivals(tuples, files)
         self._settle(given, read, tuples.schema, context)
         report = BatchReport(self._reports.receive())
         ledger.close_batch(connection, opened.batch_no, report.statistics(self._plans), tables.fact)
+        seconds = time.perf_counter() - started
+        _log.info("%s: batch %d: %d tuples in %.2f s", self._definition.name, opened.batch_no, report.arrived, seconds)
         self._failures, self._outage_since = 0, None
         self._batches += 1
-        seconds = time.perf_counter() - started
-        self._admission.observe(batch_bytes(self._home.checkpoint(self._definition.name), spark_batch), seconds)
-        for keeper in self._keepers:
-            keeper.learn(report)
-        _log.info("%s: batch %d: %d tuples in %.2f s", self._definition.name, opened.batch_no, report.arrived, seconds)
+        self._learn(report, files, seconds)
+
+    def _learn(self, report: BatchReport, files: list[Path], seconds: float) -> None:
+        """Take what a batch found out. It is committed: nothing that goes wrong here may have it loaded again."""
+        try:
+            self._admission.observe(total_bytes(files), seconds)
+            for keeper in self._keepers:
+                keeper.learn(report)
+        except Exception:
+            _log.exception("%s: could not learn from the last batch", self._definition.name)
 
     def _settle(self, given: DataFrame, read: ArrivalsReader, schema: StructType, context: BatchContext) -> None:
         """Send tuples through the front stage and all back stages; each task loads what it settles."""
@@ -203,20 +217,20 @@ class StreamJob:
         self._settle(tasks, lambda batches: iter(()), schema, self._context(0, careful=False))
         self._reports.receive()
 
-    def _arrivals(self, tuples: DataFrame, spark_batch: int) -> tuple[ArrivalsReader, DataFrame]:
+    def _arrivals(self, tuples: DataFrame, files: list[Path]) -> tuple[ArrivalsReader, DataFrame]:
         """Who reads the batch's tuples, and the DataFrame that is handed to the tasks for it."""
         source = self._definition.source
         if source.format != "parquet":
             return read_by_spark, tuples
-        files = list(batch_files(self._home.checkpoint(self._definition.name), spark_batch))
         groups = balanced_groups(files, self._parts)
         schema = pa.schema([(name, kind.arrow()) for name, kind in source.columns.items()])
         return parquet_reader(groups, schema), self._session.range(0, len(groups), 1, max(len(groups), 1))
 
     def _context(self, batch_no: int, *, careful: bool) -> BatchContext:
         assert self._tables is not None
-        # The first batch is slow for reasons of its own (code is loaded, nothing is hot yet): that is no overload.
-        shedding = self._definition.shedding.policy != "off" and not self._draining and self._batches > 0
+        # The first batches are slow for reasons of their own (code is loaded, nothing is hot): that is no overload.
+        settled = self._batches >= SETTLING_BATCHES
+        shedding = self._definition.shedding.policy != "off" and not self._draining and settled
         return BatchContext(
             warehouse_url=self._url,
             event=self._tables.event,
@@ -232,27 +246,28 @@ class StreamJob:
 
     def _pause_after(self, error: BaseException | None) -> None:
         """Wait before the next try, or give up."""
-        self._failures += 1
         if self._connection is not None:
             self._connection.close()  # it may be lost without psycopg2 knowing
-        now = time.monotonic()
-        self._outage_since = self._outage_since or now
-        outage = is_outage(error)
-        _log.error("%s: a batch failed (%d in a row): %s", self._definition.name, self._failures, error)
-        hopeless = now - self._outage_since > LONGEST_OUTAGE_SECONDS if outage else self._failures >= MOST_FAILURES
+        _log.error("%s: a batch failed: %s", self._definition.name, error)
+        if is_outage(error):
+            now = time.monotonic()
+            self._outage_since = self._outage_since or now
+            hopeless = now - self._outage_since > LONGEST_OUTAGE_SECONDS
+            pause = LONGEST_PAUSE_SECONDS / 10
+        else:
+            self._failures += 1
+            hopeless = self._failures >= MOST_FAILURES
+            pause = min(2.0 ** (self._failures - 1), LONGEST_PAUSE_SECONDS)
         if hopeless:
             raise FreshetError(
-                f"Pipeline {self._definition.name} could not be loaded: {self._failures} failures in a row, "
-                f"the last one: {error}. What has landed is kept, and the next driver goes on with it."
+                f"Pipeline {self._definition.name} could not be loaded, again and again. The last error: {error}. "
+                f"What has landed is kept, and the next driver goes on with it."
             ) from error
-        time.sleep(min(2.0 ** (self._failures - 1), LONGEST_PAUSE_SECONDS))
+        time.sleep(pause)
 
     def _connect(self) -> extensions.connection:
         """The driver's connection to the warehouse; a new one where the former was lost."""
         if self._connection is not None and not self._connection.closed:
             return self._connection
-        try:
-            self._connection = psycopg2.connect(self._url, application_name=f"freshet driver {self._definition.name}")
-        except psycopg2.OperationalError as error:
-            raise WarehouseUnavailableError(f"The warehouse does not answer: {str(error).strip()}") from None
+        self._connection = connect(self._url, application_name=f"freshet driver {self._definition.name}")
         return self._connection

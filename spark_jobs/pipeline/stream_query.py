@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1
+# Out of disk, memory or connections; read-only after a failover; cancelled by an operator.
+_PASSING_SQLSTATES = ("53", "25006", "57014")
 
 
 class QueryRestart(Exception):  # noqa: N818 - not an error: a batch ends the query so that it starts with other options
@@ -112,4 +114,6 @@ def is_outage(error: BaseException | None) -> bool:
         return True
     if isinstance(error, psycopg2.DatabaseError) and error.pgcode is None:
         return True  # what psycopg2 makes of a server that went away in the middle of a query
+    if isinstance(error, psycopg2.Error) and (error.pgcode or "").startswith(_PASSING_SQLSTATES):
+        return True
     return WarehouseUnavailableError.__name__ in str(error)

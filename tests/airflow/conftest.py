@@ -19,7 +19,15 @@ from spark_jobs.platform.detached_driver import end_driver
 from spark_jobs.settings import PROJECT_ROOT, Home
 
 _AIRFLOW_HOME = tempfile.mkdtemp(prefix="freshet-airflow-")
-atexit.register(shutil.rmtree, _AIRFLOW_HOME, ignore_errors=True)
+_OWNER = os.getpid()
+
+
+@atexit.register
+def _remove_airflow_home() -> None:
+    if os.getpid() == _OWNER:  # a forked child of any test ends here too
+        shutil.rmtree(_AIRFLOW_HOME, ignore_errors=True)
+
+
 os.environ.update(
     {
         "AIRFLOW_HOME": _AIRFLOW_HOME,

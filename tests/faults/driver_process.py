@@ -50,7 +50,7 @@ class DriverProcess:
             for process in psutil.Process(self.process.pid).children(recursive=True)
             if process.status() != psutil.STATUS_ZOMBIE
         ]
-        daemons = {process.pid for process in living if "pyspark.daemon" in " ".join(process.cmdline())}
+        daemons = {process.pid for process in living if "worker_daemon" in " ".join(process.cmdline())}
         return [process for process in living if process.ppid() in daemons]
 
     def wait(self, timeout_seconds: float = 120) -> int:

@@ -57,7 +57,9 @@ def test_python_worker_killed_in_the_middle_of_a_batch(shop: FaultyShop) -> None
     with unreadable_relation(shop.url):
         land(shop.folder, "both", hot_and_cold(10_000))
         shop.await_open_batch(minimum_facts=1000)
-        for worker in driver.workers():
+        workers = driver.workers()
+        assert workers
+        for worker in workers:
             worker.kill()
     shop.await_facts(len(HOT) + 2000)
     shop.drain(driver)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_jobs.pipeline import stream_job
+from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.pipeline.session import join_session
 from spark_jobs.pipeline.stream_job import StreamJob
@@ -32,7 +35,8 @@ def shop_url(warehouse_url: str) -> str:
 class Shop:
     """Loads and verifies the shop's pipelines in one warehouse and home."""
 
-    def __init__(self, folder: Path, url: str, session: Any) -> None:
+    def __init__(self, folder: Path, url: str, session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
         self.folder = folder
         self.url = url
         self.home = Home(folder / "home")
@@ -40,6 +44,10 @@ class Shop:
 
     def define(self, definition: dict[str, Any] | None = None, **changes: Any) -> None:
         self._path = write_definition(self.folder, definition or sales_definition(self.folder, **changes))
+
+    def one_file_a_batch(self) -> None:
+        """Cut what lands into small batches."""
+        self._monkeypatch.setattr(stream_job, "Admission", partial(Admission, batch_bytes=1))
 
     def load(self) -> None:
         """Load all that has landed."""
@@ -50,10 +58,7 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, shop_url: str, spark: Any) -> Shop:
-    shop = Shop(tmp_path, shop_url, spark)
+def shop(tmp_path: Path, shop_url: str, spark: Any, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    shop = Shop(tmp_path, shop_url, spark, monkeypatch)
     shop.define()
     return shop
-
-
-MakeShop = Callable[[], Shop]

@@ -39,7 +39,7 @@ def sales_definition(folder: Path, **changes: Any) -> dict[str, Any]:
                 "on": {"customer": "id"},
                 "fetch": {"customer_sk": "sk", "city": "city"},
                 "algorithm": "cached_hybrid_join",
-                "memory": "8MB",
+                "memory": "300KB",  # R has several pages then, and each task owns some of them
                 "on_unmatched": "hold",
             }
         ],

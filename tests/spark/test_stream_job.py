@@ -51,15 +51,57 @@ def test_a_second_load_goes_on_where_the_first_ended(shop: Shop) -> None:
 
 
 def test_a_hot_key_is_joined_in_the_front_stage_once_it_is_known(shop: Shop) -> None:
-    land(shop.folder, "first", (sale(n, customer=7) for n in range(500)))
-    shop.load()
+    shop.one_file_a_batch()
     for part in range(4):
-        land(shop.folder, f"later-{part}", (sale(1000 + part * 500 + n, customer=n % 3 + 7) for n in range(500)))
-    lookups = "SELECT sum((statistics->>'front_stage_hits')::bigint) FROM freshet.batch"
+        land(shop.folder, f"part-{part}", (sale(part * 500 + n, customer=n % 3 + 7) for n in range(500)))
     shop.load()
-    assert query(shop.url, "SELECT count(*) FROM shop.fact_sales") == [(2500,)]
+    assert query(shop.url, "SELECT count(*) FROM shop.fact_sales") == [(2000,)]
+    hits = "SELECT (statistics->>'front_stage_hits')::bigint FROM freshet.batch ORDER BY batch_no"
+    assert query(shop.url, hits) == [(0,), (500,), (500,), (500,)]
     assert shop.verify().holds
-    assert query(shop.url, lookups) is not None
+
+
+def test_two_lookups_each_with_its_own_rule(shop: Shop) -> None:
+    query(
+        shop.url,
+        "CREATE TABLE shop.fact_items (sale_id bigint PRIMARY KEY, customer_sk bigint NOT NULL, "
+        "article_sk bigint NOT NULL, price numeric(8, 2), sold_at timestamptz);"
+        "ALTER TABLE shop.article ADD price numeric(8, 2) DEFAULT 1.25",
+    )
+    customer = sales_definition(shop.folder)["lookups"][0] | {"fetch": {"customer_sk": "sk"}}
+    article = {
+        "relation": "shop.article",
+        "on": {"size": "size", "article": "code"},
+        "fetch": {"article_sk": "sk", "price": "price"},
+        "memory": "300KB",
+        "on_unmatched": {"default": {"article_sk": -1, "price": 0}},
+    }
+    source = sales_definition(shop.folder)["source"] | {
+        "schema": "sale_id bigint, customer bigint, article string, size int, sold_at timestamp"
+    }
+    columns = {name: name for name in ("sale_id", "customer_sk", "article_sk", "price", "sold_at")}
+    shop.define(source=source, lookups=[customer, article], fact={"table": "shop.fact_items", "columns": columns})
+    shop.one_file_a_batch()
+    for part in range(3):
+        numbers = range(part * 1000, (part + 1) * 1000)
+        items = (sale(n, customer=n % 2200 + 1, article=f"article-{n % 120}", size=n % 10) for n in numbers)
+        land(shop.folder, f"part-{part}", items)
+    shop.load()
+    held = sum(n % 2200 + 1 > 2000 for n in range(3000))
+    assert places(shop) == {"unmatched": held}
+    defaults = sum(n % 2200 + 1 <= 2000 and n % 120 >= 100 for n in range(3000))
+    by_default = query(shop.url, "SELECT count(*) FROM shop.fact_items WHERE article_sk = -1 AND price = 0")
+    assert by_default == [(defaults,)]
+    assert query(shop.url, "SELECT count(*) FROM shop.fact_items") == [(3000 - held,)]
+    assert shop.verify().holds
+
+
+def test_a_default_of_another_type_is_told_before_the_stream_starts(shop: Shop) -> None:
+    lookups = sales_definition(shop.folder)["lookups"]
+    lookups[0]["on_unmatched"] = {"default": {"customer_sk": "nobody", "city": None}}
+    shop.define(lookups=lookups)
+    with pytest.raises(SchemaMismatchError, match="'nobody' of customer_sk is no int64"):
+        shop.load()
 
 
 def test_duplicates_are_stored_once_and_counted_apart(shop: Shop) -> None:
@@ -172,6 +214,7 @@ def test_a_composite_key_with_text_works(shop: Shop) -> None:
         }
         for n in range(3000)
     ]
+    shop.one_file_a_batch()
     for part in range(2):
         land(shop.folder, f"part-{part}", events[part * 1500 : (part + 1) * 1500])
     shop.load()

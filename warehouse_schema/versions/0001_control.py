@@ -21,7 +21,7 @@ def upgrade() -> None:
             definition        jsonb NOT NULL
         );
         COMMENT ON COLUMN freshet.pipeline.epoch IS
-            'Epoch of the newest driver. Writers lock this row FOR KEY SHARE and compare: an older driver cannot write.';
+            'Epoch of the newest driver. Loaders lock this row FOR KEY SHARE and compare: an older one cannot write.';
 
         CREATE TABLE freshet.driver (
             pipeline              text NOT NULL REFERENCES freshet.pipeline (name),

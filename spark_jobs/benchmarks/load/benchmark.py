@@ -104,7 +104,8 @@ def _measure_case(case: LoadCase, repetitions: int, run: _Runner) -> dict[str, A
     write_events(case, run.folder / f"events-{case.relation_rows}")
     runs: dict[str, list[dict[str, Any]]] = {name: [] for name in CONTENDERS}
     for repetition in range(repetitions):
-        for name in CONTENDERS:
+        # Each starts a round in its turn: what one leaves in the caches must not always serve the same next one.
+        for name in (*CONTENDERS[repetition % len(CONTENDERS) :], *CONTENDERS[: repetition % len(CONTENDERS)]):
             if repetition and not runs[name]:
                 continue  # it can't be run here, as was said
             result = run(name, case)
@@ -124,7 +125,7 @@ def _measure_case(case: LoadCase, repetitions: int, run: _Runner) -> dict[str, A
 
 
 def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
-    figures = ("facts_per_second", "cpu_seconds_per_million", "peak_worker_bytes")
+    figures = ("facts_per_second", "cpu_seconds_per_million", "peak_worker_bytes", "peak_java_bytes")
     return {
         figure: {
             "median": statistics.median(result[figure] for result in results),
@@ -138,19 +139,19 @@ def _summary(results: list[dict[str, Any]]) -> dict[str, Any]:
 def render(result: dict[str, Any]) -> Table:
     """The result as a table to read."""
     table = Table(title=f"Loading {result['events']:,} events, medians of {result['repetitions']} interleaved runs")
-    for heading in ("R", "contender", "facts/s", "a / it", "CPU s per million", "workers' peak MiB"):
+    for heading in ("R", "contender", "facts/s", "a / it", "CPU s per million", "workers MiB", "Java MiB"):
         table.add_column(heading, justify="left" if heading == "contender" else "right")
     for case in result["cases"]:
         for name, figures in case["contenders"].items():
             ratio = case.get("ratios", {}).get(name)
-            peak = figures["peak_worker_bytes"]["median"] / 2**20
+            peaks = [figures[peak]["median"] / 2**20 for peak in ("peak_worker_bytes", "peak_java_bytes")]
             table.add_row(
                 f"{case['relation_rows']:,}",
                 LABELS[name],
                 f"{figures['facts_per_second']['median']:,.0f}",
                 f"{ratio:.2f}" if ratio else "",
                 f"{figures['cpu_seconds_per_million']['median']:.2f}",
-                f"{peak:.0f}" if peak else "",
+                *(f"{peak:.0f}" if peak else "" for peak in peaks),
             )
         fresh = case.get("freshness")
         if fresh:

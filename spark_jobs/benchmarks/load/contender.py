@@ -15,7 +15,7 @@ from spark_jobs.benchmarks.load.freshet_join import load_by_freshet
 from spark_jobs.benchmarks.load.freshness import measure_freshness
 from spark_jobs.benchmarks.load.resource_meter import ResourceMeter
 from spark_jobs.benchmarks.load.run import Run, measured
-from spark_jobs.benchmarks.load.spark_join import DRIVER_PACKAGE, load_by_spark_join
+from spark_jobs.benchmarks.load.spark_join import load_by_spark_join, spark_session
 from spark_jobs.pipeline.session import join_session
 from spark_jobs.settings import Home
 
@@ -54,23 +54,19 @@ def run_contender(name: str, bench: Bench) -> Run:
     """
     empty_fact(bench.warehouse_url)
     if name == "copy":
-        with ResourceMeter() as meter:
-            rate, facts = load_by_copy(bench.case, bench.warehouse_url)
-        return Run(rate, facts, meter.cpu_seconds / facts * 1e6, 0, {})
+        return load_by_copy(bench.case, bench.warehouse_url)
     home = Home(bench.folder)
     detail: dict[str, object] = {}
-    packages = None if name == "freshet" else DRIVER_PACKAGE
-    with join_session("bench", home, packages=packages) as session, ResourceMeter() as meter:
+    with join_session("bench", home) if name == "freshet" else spark_session() as session, ResourceMeter() as meter:
         if name == "freshet":
             ends, detail = load_by_freshet(session, bench.case, bench.events, home, bench.warehouse_url)
         else:
-            session.conf.set("spark.sql.shuffle.partitions", session.sparkContext.defaultParallelism)
             checkpoint, cached = bench.folder / "checkpoint", name == "spark_cached"
             ends = load_by_spark_join(session, bench.case, bench.events, checkpoint, bench.jdbc_url, cached=cached)
     rate, facts = measured(ends, bench.case.warm_up)
     loaded = sum(count for _, count in ends)
     detail["batches"] = len(ends)
-    return Run(rate, facts, meter.cpu_seconds / loaded * 1e6, meter.peak_worker_bytes, detail)
+    return Run(rate, facts, meter.cpu_seconds / loaded * 1e6, meter.peak_worker_bytes, meter.peak_java_bytes, detail)
 
 
 def run_freshness(bench: Bench, rate: float, seconds: float) -> dict[str, float]:

@@ -14,16 +14,14 @@ import pyarrow as pa
 
 from spark_jobs.benchmarks.load.data import EVENTS_PER_FILE, LoadCase, event_table, joined_with_relation
 from spark_jobs.benchmarks.load.freshet_join import bench_definition
+from spark_jobs.benchmarks.load.resource_meter import ResourceMeter
+from spark_jobs.benchmarks.load.run import Run
 from spark_jobs.warehouse.copy_encoding.rows import encode
 from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
 
 
-def load_by_copy(case: LoadCase, warehouse_url: str) -> tuple[float, int]:
-    """Load the measured events; only the time from the first byte to the last commit counts.
-
-    Returns:
-        facts per second, and facts.
-    """
+def load_by_copy(case: LoadCase, warehouse_url: str) -> Run:
+    """Load the measured events; only what happens from the first byte to the last commit counts."""
     tables = [
         joined_with_relation(event_table(case, n, EVENTS_PER_FILE)) for n in range(0, case.events, EVENTS_PER_FILE)
     ]
@@ -33,14 +31,14 @@ def load_by_copy(case: LoadCase, warehouse_url: str) -> tuple[float, int]:
     streams = [io.BytesIO(_encoded(table, fact)) for table in tables]
     connections = [psycopg2.connect(warehouse_url) for _ in range(os.cpu_count() or 1)]
     started = time.perf_counter()
-    with ThreadPoolExecutor(len(connections)) as pool:
+    with ResourceMeter() as meter, ThreadPoolExecutor(len(connections)) as pool:
         # psycopg2 lets other threads run while it waits for the server.
         shares = [streams[number :: len(connections)] for number in range(len(connections))]
         list(pool.map(_copy, connections, shares))
-    seconds = time.perf_counter() - started
+        seconds = time.perf_counter() - started
     for connection in connections:
         connection.close()
-    return case.events / seconds, case.events
+    return Run(case.events / seconds, case.events, meter.cpu_seconds / case.events * 1e6, 0, 0, {})
 
 
 def _encoded(facts: pa.Table, table: FactTable) -> bytes:

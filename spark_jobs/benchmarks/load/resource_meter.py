@@ -16,6 +16,7 @@ class ResourceMeter:
     Attributes:
         cpu_seconds: processor seconds spent, user and system, all processes.
         peak_worker_bytes: most memory that the Python workers of this process held together.
+        peak_java_bytes: most memory of its Java machine.
     """
 
     SAMPLE_SECONDS = 0.25
@@ -24,6 +25,7 @@ class ResourceMeter:
         """Start to measure."""
         self.cpu_seconds = 0.0
         self.peak_worker_bytes = 0
+        self.peak_java_bytes = 0
         self._ended = threading.Event()
         self._busy_before = _busy_seconds()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
@@ -38,7 +40,9 @@ class ResourceMeter:
 
     def _sample(self) -> None:
         while not self._ended.wait(self.SAMPLE_SECONDS):
-            self.peak_worker_bytes = max(self.peak_worker_bytes, sum(_python_worker_sizes()))
+            workers, java = _sizes()
+            self.peak_worker_bytes = max(self.peak_worker_bytes, workers)
+            self.peak_java_bytes = max(self.peak_java_bytes, java)
 
 
 def _busy_seconds() -> float:
@@ -46,12 +50,15 @@ def _busy_seconds() -> float:
     return float(times.user + times.system + times.nice + times.irq + times.softirq)
 
 
-def _python_worker_sizes() -> list[int]:
-    sizes = []
+def _sizes() -> tuple[int, int]:
+    """Bytes that the Python workers, and the Java machine, of this process hold now."""
+    workers = java = 0
     for process in psutil.Process().children(recursive=True):
         try:
-            if "pyspark" in " ".join(process.cmdline()) and "java" not in process.name():
-                sizes.append(process.memory_full_info().pss)
+            if process.name() == "java":
+                java += process.memory_full_info().pss
+            elif "pyspark" in " ".join(process.cmdline()):
+                workers += process.memory_full_info().pss
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return sizes
+    return workers, java

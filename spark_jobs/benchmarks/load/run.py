@@ -14,6 +14,7 @@ class Run:
         facts: measured facts.
         cpu_seconds_per_million: processor seconds of the whole machine per million facts, warm-up included.
         peak_worker_bytes: most memory of the Python workers; 0 where there are none.
+        peak_java_bytes: most memory of the Java machine; 0 where there is none.
         detail: the contender's own figures.
     """
 
@@ -21,6 +22,7 @@ class Run:
     facts: int
     cpu_seconds_per_million: float
     peak_worker_bytes: int
+    peak_java_bytes: int
     detail: dict[str, object]
 
 
