@@ -25,7 +25,7 @@ class Admission:
     TOLERANCE = 1.6
     PATIENCE = 4
 
-    def __init__(self, target: timedelta, batch_bytes: int = 16 * MEBIBYTE) -> None:
+    def __init__(self, target: timedelta, batch_bytes: int = 24 * MEBIBYTE) -> None:
         self.batch_seconds = target.total_seconds() / 2
         self.batch_bytes = batch_bytes
         self._wanted: list[int] = []

@@ -14,7 +14,7 @@ from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.cost_model import choose_back_stage
 from spark_jobs.pipeline.back_stage import Settlement, run_back_stage
 from spark_jobs.pipeline.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
-from spark_jobs.pipeline.exchange import MISSING, page_column, with_owner
+from spark_jobs.pipeline.exchange import MISSING, page_column, parcels, unpacked
 from spark_jobs.pipeline.fetching import fetch, hold_unmatched, stream_keys, unmatched_reason, with_defaults
 from spark_jobs.pipeline.front_task import ArrowTask
 from spark_jobs.pipeline.keyed_relation import KeyedRelation
@@ -39,11 +39,11 @@ def back_task(context: BatchContext, lookup: int, report: Report) -> ArrowTask:
     """
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        arrived = [pa.Table.from_batches([batch]) for batch in batches if batch.num_rows]
+        arrived = unpacked(batches)
         if arrived:
             waiting = _BackTask(context, context.lookups[lookup], report).run(concatenated(arrived))
             if waiting is not None:
-                yield from waiting.to_batches()
+                yield from parcels(waiting, context)
 
     return run
 
@@ -69,7 +69,7 @@ class _BackTask:
         self._report.seconds["total"] = time.perf_counter() - self._started
         self._send(self._report)
         rest = waiting.filter(pa.array(~complete))
-        return with_owner(rest, self._context) if rest.num_rows else None
+        return rest if rest.num_rows else None
 
     def _join(self, tuples: pa.Table) -> tuple[pa.Table, list[Held]]:
         """The tuples that now have this lookup's columns, and those that were held."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,10 +14,11 @@ from spark_jobs.relation.keys import KeyColumns
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-    from pyspark.sql.types import StructType
 
 MISSING = "_missing"  # bit i is set while lookup i is still to be done
 OWNER = "_owner"  # the partition that does the next one
+PARCEL = "_tuples"  # tuples for that partition, as arrow IPC bytes
+PARCEL_SCHEMA = f"{OWNER} int, {PARCEL} binary"
 
 
 def page_column(lookup: int) -> str:
@@ -24,31 +26,43 @@ def page_column(lookup: int) -> str:
     return f"_page_{lookup}"
 
 
-def waiting_schema(tuples: StructType, context: BatchContext) -> StructType:
-    """Spark schema of the tuples that wait: the tuple, all fetched columns, and where it has to go."""
-    from pyspark.sql.pandas.types import from_arrow_type
-    from pyspark.sql.types import IntegerType, LongType, StructType
-
-    schema = StructType(list(tuples.fields))
-    for plan in context.lookups:
-        for field in plan.spec.fetched_schema:
-            schema = schema.add(field.name, from_arrow_type(field.type))
-    schema = schema.add(MISSING, LongType())
-    for plan in context.lookups:
-        schema = schema.add(page_column(plan.position), LongType())
-    return schema.add(OWNER, IntegerType())
-
-
 def exchanged(waiting: DataFrame, parts: int) -> DataFrame:
-    """Send each waiting tuple to the partition that owns its range of R."""
+    """Send parcels of waiting tuples to the partitions that own their ranges of R."""
     return waiting.repartitionById(parts, OWNER)
 
 
-def forward(waiting: pa.Table, keys: list[KeyColumns], context: BatchContext) -> pa.Table:
-    """Lay out tuples for their first exchange.
+def parcels(waiting: pa.Table, context: BatchContext) -> Iterator[pa.RecordBatch]:
+    """Pack waiting tuples for the exchange: one parcel, as arrow IPC bytes, for each owner.
+
+    For Spark a parcel is one value. As columns the tuples would be turned into rows and back on both sides of the
+    exchange, which takes Java several times as long as the join.
 
     Args:
-        waiting: tuples with all fetched columns and `_missing`, shape (n,).
+        waiting: tuples with all fetched columns, `_missing`, and the pages of the lookups, shape (n,).
+        context: the batch.
+    """
+    owners = _next_owners(waiting, context)
+    for owner in np.unique(owners).tolist():
+        tuples = waiting.filter(pa.array(owners == owner))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, tuples.schema) as stream:
+            stream.write_table(tuples)
+        packed = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+        yield pa.record_batch([pa.array([owner], pa.int32()), packed], names=[OWNER, PARCEL])
+
+
+def unpacked(parcel_batches: Iterable[pa.RecordBatch]) -> list[pa.Table]:
+    """The tuples of the parcels that a partition got."""
+    return [
+        pa.ipc.open_stream(parcel.as_buffer()).read_all() for batch in parcel_batches for parcel in batch.column(PARCEL)
+    ]
+
+
+def with_pages(waiting: pa.Table, keys: list[KeyColumns], context: BatchContext) -> pa.Table:
+    """Note for each lookup that a tuple lacks the page of R on which its key would be.
+
+    Args:
+        waiting: tuples with `_missing`, shape (n,).
         keys: their keys, for each lookup.
         context: the batch.
     """
@@ -59,11 +73,11 @@ def forward(waiting: pa.Table, keys: list[KeyColumns], context: BatchContext) ->
         if wanted.size:
             pages[wanted] = _pages(plan, key.take(wanted))
         waiting = waiting.append_column(page_column(plan.position), pa.array(pages))
-    return with_owner(waiting, context)
+    return waiting
 
 
-def with_owner(waiting: pa.Table, context: BatchContext) -> pa.Table:
-    """Set the owner of each tuple for the first lookup that it still lacks."""
+def _next_owners(waiting: pa.Table, context: BatchContext) -> NDArray[np.int32]:
+    """The owner of each tuple for the first lookup that it still lacks."""
     missing = waiting[MISSING].to_numpy()
     owners = np.zeros(waiting.num_rows, np.int32)
     undecided = np.ones(waiting.num_rows, bool)
@@ -73,9 +87,7 @@ def with_owner(waiting: pa.Table, context: BatchContext) -> pa.Table:
             pages = waiting[page_column(plan.position)].to_numpy()[here]
             owners[here] = _owners(plan, pages, context.parts)
             undecided[here] = False
-    if OWNER in waiting.column_names:
-        waiting = waiting.drop_columns([OWNER])
-    return waiting.append_column(OWNER, pa.array(owners))
+    return owners
 
 
 def _pages(plan: LookupPlan, keys: KeyColumns) -> NDArray[np.int64]:

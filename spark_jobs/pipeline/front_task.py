@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.pipeline.arrivals import Arrivals, ArrivalsReader
 from spark_jobs.pipeline.batch_context import BatchContext, FrontStagePlan, HotTuples, LookupPlan, TaskReport
-from spark_jobs.pipeline.exchange import MISSING, forward
+from spark_jobs.pipeline.exchange import MISSING, parcels, with_pages
 from spark_jobs.pipeline.fetching import (
     fetch,
     hold_unmatched,
@@ -33,7 +33,7 @@ ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 def front_task(context: BatchContext, read: ArrivalsReader, report: Callable[[TaskReport], Any]) -> ArrowTask:
     """The function that `mapInArrow` runs on the source's tuples.
 
-    It hands on the tuples that miss at least one front stage, as `exchange.forward` lays them out.
+    It hands on the tuples that miss at least one front stage, in the parcels of `exchange`.
 
     Args:
         context: the batch.
@@ -64,7 +64,7 @@ class _FrontTask:
             self._join_seconds += time.perf_counter() - started
             self._loading.add(facts, rejected + held)
             if waiting is not None:
-                yield from waiting.to_batches()
+                yield from parcels(waiting, self._context)
         self._loading.finish()
         seconds = {
             "join": self._join_seconds,
@@ -108,7 +108,7 @@ class _FrontTask:
         if not rest.size:
             return facts, held, None
         waiting = joined.take(pa.array(rest)).append_column(MISSING, pa.array(missing[rest]))
-        return facts, held, forward(waiting, [key.take(rest) for key in keys], self._context)
+        return facts, held, with_pages(waiting, [key.take(rest) for key in keys], self._context)
 
 
 class _Front:

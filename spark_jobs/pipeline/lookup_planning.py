@@ -24,7 +24,7 @@ _log = logging.getLogger(__name__)
 # The front stage's part of a lookup's memory. The paper's best is 15 % (003, section 5.4), with whole tuples
 # of R in it, and a queue that keeps the stream's misses for long. Here it holds keys and fetched columns
 # alone, and the back stage is empty at the end of each batch: what more memory brings is more hits.
-FRONT_STAGE_SHARE = 0.6
+FRONT_STAGE_SHARE = 0.8
 
 # A page takes at most this part of a back stage's memory: a larger page leaves too little for the queue.
 LARGEST_PAGE_SHARE = 0.5

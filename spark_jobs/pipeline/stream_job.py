@@ -17,7 +17,7 @@ from spark_jobs.pipeline.back_task import back_task
 from spark_jobs.pipeline.batch_context import BatchContext
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.definition import PipelineDefinition
-from spark_jobs.pipeline.exchange import exchanged, waiting_schema
+from spark_jobs.pipeline.exchange import PARCEL_SCHEMA, exchanged
 from spark_jobs.pipeline.front_task import front_task
 from spark_jobs.pipeline.heartbeat import Heartbeat
 from spark_jobs.pipeline.hot_tuples import HotTuplesKeeper
@@ -34,7 +34,6 @@ from spark_jobs.warehouse.connection import connect
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
-    from pyspark.sql.types import StructType
 
 _log = logging.getLogger(__name__)
 
@@ -181,7 +180,7 @@ class StreamJob:
         if not files:
             raise FreshetError(f"Spark's source log names no files for batch {spark_batch}; the checkpoint is damaged.")
         read, given = self._arrivals(tuples, files)
-        self._settle(given, read, tuples.schema, context)
+        self._settle(given, read, context)
         report = BatchReport(self._reports.receive())
         ledger.close_batch(connection, opened.batch_no, report.statistics(self._plans), tables.fact)
         seconds = time.perf_counter() - started
@@ -199,22 +198,20 @@ class StreamJob:
         except Exception:
             _log.exception("%s: could not learn from the last batch", self._definition.name)
 
-    def _settle(self, given: DataFrame, read: ArrivalsReader, schema: StructType, context: BatchContext) -> None:
+    def _settle(self, given: DataFrame, read: ArrivalsReader, context: BatchContext) -> None:
         """Send tuples through the front stage and all back stages; each task loads what it settles."""
-        waiting = given.mapInArrow(front_task(context, read, self._reports.send), waiting_schema(schema, context))
+        waiting = given.mapInArrow(front_task(context, read, self._reports.send), PARCEL_SCHEMA)
         for plan in self._plans:
-            waiting = exchanged(waiting, self._parts).mapInArrow(
-                back_task(context, plan.position, self._reports.send), waiting.schema
-            )
+            task = back_task(context, plan.position, self._reports.send)
+            waiting = exchanged(waiting, self._parts).mapInArrow(task, PARCEL_SCHEMA)
         unsettled = waiting.collect()
         if unsettled:
-            raise AssertionError(f"{len(unsettled)} tuples of batch {context.batch_no} passed all lookups unsettled")
+            raise AssertionError(f"{len(unsettled)} parcels of batch {context.batch_no} passed all lookups unsettled")
 
     def _warm_up(self) -> None:
         """Send nothing all the way: starts the Python workers, and has Java load its classes, before tuples wait."""
-        schema = stream_tuples(self._session, self._definition, self._home, self._admission.batch_bytes).schema
         tasks = self._session.range(0, self._parts, 1, self._parts)
-        self._settle(tasks, lambda batches: iter(()), schema, self._context(0, careful=False))
+        self._settle(tasks, lambda batches: iter(()), self._context(0, careful=False))
         self._reports.receive()
 
     def _arrivals(self, tuples: DataFrame, files: list[Path]) -> tuple[ArrivalsReader, DataFrame]:

@@ -34,7 +34,7 @@ LABELS = {
     "copy": "d  limit: COPY of joined rows",
 }
 SIZES = (200_000, 2_000_000, 10_000_000)
-FRESHNESS_SECONDS = 60.0
+FRESHNESS_SECONDS = 40.0
 _BYTES_PER_RUN = 3 << 30
 
 

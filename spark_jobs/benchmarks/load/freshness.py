@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 TICK_SECONDS = 0.25
 # Until the virtual machine has compiled its code and the front stage knows the hot keys.
-SETTLING_SECONDS = 30.0
+SETTLING_SECONDS = 20.0
 
 
 def measure_freshness(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DRIVER_PACKAGE = "org.postgresql:postgresql:42.7.4"
-BYTES_PER_BATCH = 16 << 20
+BYTES_PER_BATCH = 24 << 20  # as Freshet begins
 CORES = os.cpu_count() or 1
 
 
