@@ -44,7 +44,7 @@ def run_back_stage(
         pages: int64, shape (n,), the page of R for each.
         seconds: time after which what is left is shed, the costliest; None: never.
     """
-    ids = np.arange(len(codes)) if seconds is None else _cheapest_first(pages)
+    ids = _cheapest_first(pages)
     deadline = None if seconds is None else time.perf_counter() + seconds
     found = _Found()
     pushed = 0
@@ -73,6 +73,7 @@ def _cheapest_first(pages: NDArray[np.int64]) -> NDArray[np.int64]:
     """Positions of the tuples, those first whose page most others wait for.
 
     All tuples of a batch are at hand, so what each costs is known: a part 1/n of a page that n of them wait for.
+    And since those of a page follow one another, each page is read once, however few tuples the queue holds.
     The paper (003 section 4.2), which sees one tuple after the other, finds out by letting them grow old.
     """
     _, page, waiting = np.unique(pages, return_inverse=True, return_counts=True)
