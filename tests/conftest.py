@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,11 @@ from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
 
 _numbers = itertools.count()
+
+
+def pytest_unconfigure() -> None:
+    """Let pytest have the last word: Spark's gateway logs its end when the interpreter exits."""
+    logging.getLogger("py4j").setLevel(logging.ERROR)
 
 
 @pytest.fixture(scope="session")
