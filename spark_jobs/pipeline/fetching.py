@@ -25,12 +25,6 @@ def fetch(rows: RelationRows, indices: NDArray[np.int64]) -> pa.Table:
     return rows.columns.take(pa.array(indices, mask=indices < 0))
 
 
-def nothing_fetched(plan: LookupPlan, count: int) -> pa.Table:
-    """The fetched columns of tuples that have found nothing yet: nulls, shape (count,)."""
-    schema = plan.spec.fetched_schema
-    return pa.table([pa.nulls(count, field.type) for field in schema], schema=schema)
-
-
 def with_defaults(fetched: pa.Table, plan: LookupPlan, unmatched: NDArray[np.bool_]) -> pa.Table:
     """Put the lookup's defaults where a tuple is unmatched."""
     mask = pa.array(unmatched)

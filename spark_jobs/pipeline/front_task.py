@@ -18,13 +18,13 @@ from spark_jobs.pipeline.fetching import (
     fetch,
     hold_unmatched,
     invalid_key_reason,
-    nothing_fetched,
     stream_keys,
     with_defaults,
 )
 from spark_jobs.pipeline.screening import screen
 from spark_jobs.pipeline.task_loading import TaskLoading
 from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.warehouse.outcome import Held
 
 ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -117,15 +117,15 @@ class _Front:
     def __init__(self, plan: LookupPlan, front: FrontStagePlan) -> None:
         self.plan = plan
         self._hot: HotTuples | None = front.hot.value() if front.hot is not None else None
-        counted = front.count_hits and self._hot is not None
-        self.hits: NDArray[np.int64] | None = (
-            np.zeros(self._hot.keys.slot_count, np.int64) if counted and self._hot is not None else None
-        )
+        self.hits: NDArray[np.int64] | None = None
+        if self._hot is not None and front.count_hits:
+            self.hits = np.zeros(self._hot.keys.slot_count, np.int64)
 
     def probe(self, keys: KeyColumns) -> tuple[NDArray[np.int64], pa.Table]:
         """Slot of each key, -1 where it is not hot, and the fetched columns, null where it is not."""
         if self._hot is None:
-            return np.full(len(keys), -1, np.int64), nothing_fetched(self.plan, len(keys))
+            misses = np.full(len(keys), -1, np.int64)
+            return misses, fetch(RelationRows.empty(self.plan.spec), misses)
         slots = self._hot.keys.probe(keys.codes)
         slots[~keys.valid] = -1
         if keys.encoded is not None:

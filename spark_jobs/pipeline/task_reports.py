@@ -71,10 +71,6 @@ class BatchReport:
         """Tuples of R that the back stage found frequent, with their frequencies."""
         return [report.offers for report in self._back(lookup) if report.offers is not None]
 
-    def hit_ratio(self, lookup: int) -> float:
-        """Share of probed keys that were hot; 1 where nothing was probed."""
-        return self._front[f"hits.{lookup}"] / max(self._front[f"probes.{lookup}"], 1)
-
     def statistics(self, plans: tuple[LookupPlan, ...]) -> dict[str, Any]:
         """The batch's figures as the ledger keeps them (JSON)."""
         return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import logging
 import shutil
 import socket
 import statistics
@@ -23,8 +22,6 @@ from spark_jobs.errors import PlatformError
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.migration import migrate
-
-_log = logging.getLogger(__name__)
 
 # (a) to (d) of the comparison.
 LABELS = {
