@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin
+from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin, Step
 from spark_jobs.relation.relation_rows import RelationRows
 
 
@@ -47,16 +48,10 @@ def run_back_stage(
     ids = _cheapest_first(pages)
     deadline = None if seconds is None else time.perf_counter() + seconds
     found = _Found()
-    pushed = 0
+    feed = _Feed(join, codes, pages, ids)
     shed: list[NDArray[np.int64]] = []
-    while pushed < len(ids) or join.pending:
-        take = slice(pushed, min(pushed + join.room, len(ids)))
-        if take.stop > take.start:
-            chosen = ids[take]
-            join.push(codes[chosen], pages[chosen], chosen)
-            pushed = take.stop
-        started = time.perf_counter()
-        step = join.advance()
+    started = time.perf_counter()
+    for step in feed.steps():
         found.add(step.matches, step.unmatched)
         if deadline is None or seconds is None:
             continue
@@ -64,8 +59,9 @@ def run_back_stage(
         if now - started > seconds / 2:
             deadline += now - started  # no step is so long by itself: the warehouse was away, and that is no overload
         if now > deadline:
-            shed = [join.shed(join.pending), ids[pushed:]]
+            shed = [join.shed(join.pending), feed.rest]
             break
+        started = now
     return found.settlement(np.concatenate(shed) if shed else ids[:0])
 
 
@@ -78,6 +74,29 @@ def _cheapest_first(pages: NDArray[np.int64]) -> NDArray[np.int64]:
     """
     _, page, waiting = np.unique(pages, return_inverse=True, return_counts=True)
     return np.lexsort((page, -waiting[page]))
+
+
+class _Feed:
+    """Pushes tuples into a join as it has room."""
+
+    def __init__(
+        self, join: SemiStreamJoin, codes: NDArray[np.int64], pages: NDArray[np.int64], order: NDArray[np.int64]
+    ) -> None:
+        self._join = join
+        self._codes, self._pages = codes, pages
+        self.rest = order  # ids of the tuples that have not been pushed yet
+
+    def steps(self) -> Iterator[Step]:
+        """Do steps until all tuples are settled."""
+        while self._push():
+            yield self._join.advance()
+        yield from self._join.finish()
+
+    def _push(self) -> bool:
+        """Push what there is room for; whether there is more."""
+        take, self.rest = self.rest[: self._join.room], self.rest[self._join.room :]
+        self._join.push(self._codes[take], self._pages[take], take)
+        return self.rest.size > 0
 
 
 class _Found:

@@ -62,8 +62,9 @@ class Run:
             self._check()
 
     def advance(self) -> Step:
-        pending = self.join.pending
-        step = self.join.advance()
+        return self._take(self.join.advance())
+
+    def _take(self, step: Step) -> Step:
         if step.matches is not None:
             page = step.matches.page
             for id_, row in zip(step.matches.ids.tolist(), step.matches.rows.tolist(), strict=True):
@@ -73,7 +74,6 @@ class Run:
         for id_ in step.unmatched.tolist():
             assert id_ not in self.settled
             self.unmatched.add(id_)
-        assert self.join.pending < pending or not pending, "a step settles at least one tuple"
         self._check()
         return step
 
@@ -86,8 +86,8 @@ class Run:
         self._check()
 
     def finish(self) -> None:
-        while self.join.pending:
-            self.advance()
+        for step in self.join.finish():
+            self._take(step)
 
     @property
     def settled(self) -> set[int]:

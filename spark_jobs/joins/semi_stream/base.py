@@ -20,6 +20,9 @@ NO_TUPLES: Int64Array = np.empty(0, np.int64)
 class Page(NamedTuple):
     """Tuples of R in memory: a page read by its number, or the result of a lookup.
 
+    Where several tuples of R have one key, the relation hands them out as one, so that they are never
+    parted: the join settles a stream tuple with all of them at once, and its caller unfolds them.
+
     Attributes:
         keys: int64, shape (m,), the join key of each tuple; no key stands twice.
         rows: the m tuples as the relation keeps them; the joins hand it back untouched.
@@ -102,12 +105,18 @@ class Statistics:
     shed: int = 0
     extra: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def seeks(self) -> int:
+        """Accesses to R: pages read by number, and lookups."""
+        return self.pages_read + self.lookups
+
 
 class SemiStreamJoin(ABC):
     """A join of stream tuples with R, within a memory budget fixed when it is made.
 
     Its life: `push` while there is `room`, `advance` while anything is `pending`, in any order that
-    the caller likes; `shed` gives up the costliest tuples; `finish` joins all that is left.
+    the caller likes; `shed` gives up the costliest tuples; `finish` joins all that is left, whenever
+    the stream pauses. A step may settle nothing; a bounded number of steps settles a given tuple.
     Stream tuples are an int64 key, the number of the page of R that their key falls on, and an
     int64 id that the caller chose; the tuple itself stays with the caller.
 
@@ -117,6 +126,7 @@ class SemiStreamJoin(ABC):
 
     def __init__(self) -> None:
         self.statistics = Statistics()
+        self._finishing = False
 
     @property
     @abstractmethod
@@ -155,7 +165,10 @@ class SemiStreamJoin(ABC):
             self.statistics.pushed += count
 
     def advance(self) -> Step:
-        """Do one step: read a page of R (or one batch of lookups) and settle all tuples it settles."""
+        """Do one step: read a page of R (or one batch of lookups) and settle all tuples it settles.
+
+        An algorithm that waits until enough of the stream has come (MESHJOIN) does nothing until then.
+        """
         if not self.pending:
             return Step(None, NO_TUPLES)
         step = self._step()
@@ -171,9 +184,13 @@ class SemiStreamJoin(ABC):
         return ids
 
     def finish(self) -> Iterator[Step]:
-        """Join all pending tuples, step by step."""
-        while self.pending:
-            yield self.advance()
+        """Join all pending tuples, step by step, without waiting for more of the stream."""
+        self._finishing = True
+        try:
+            while self.pending:
+                yield self.advance()
+        finally:
+            self._finishing = False
 
     @abstractmethod
     def memory_used(self) -> int:
@@ -189,7 +206,7 @@ class SemiStreamJoin(ABC):
 
     @abstractmethod
     def _step(self) -> Step:
-        """Settle at least one of the pending tuples, of which there is at least one."""
+        """Do one step; there is at least one pending tuple. While `_finishing`, it may not wait for more of them."""
 
     @abstractmethod
     def _give_up(self, count: int) -> Int64Array:

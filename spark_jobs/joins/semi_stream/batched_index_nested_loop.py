@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.memory_budget import tuples_within
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 from spark_jobs.joins.structures.key_table import KeyTable
 
@@ -37,14 +37,11 @@ class BatchedIndexNestedLoop(SemiStreamJoin):
         self._lookup_bytes = max(relation.page_bytes, memory_bytes // 2)
         left = memory_bytes - self._lookup_bytes
         self._most_keys = max(1, min(_MOST_KEYS, left // (2 * _batch_bytes(1))))
-        self.capacity = (left - _batch_bytes(self._most_keys)) // ArrivalQueue.bytes_for(1)
-        if self.capacity < 1:
-            needed = relation.page_bytes + _batch_bytes(1) + ArrivalQueue.bytes_for(1)
-            raise MemoryBudgetError(
-                f"batched_index_nested_loop was given {memory_bytes:,} bytes, but what a lookup brings "
-                f"(up to a page of {relation.page_bytes:,} bytes) and one stream tuple need {needed:,}: "
-                "give it more memory"
-            )
+        fixed_bytes = self._lookup_bytes + _batch_bytes(self._most_keys)
+        fixed = f"what a lookup brings (up to a page of {relation.page_bytes:,} bytes)"
+        self.capacity = tuples_within(
+            memory_bytes, fixed_bytes, ArrivalQueue.bytes_for, algorithm="batched_index_nested_loop", fixed=fixed
+        )
         self._waiting = ArrivalQueue(self.capacity)
         self._batch = KeyTable(self._most_keys)
         self._widest_tuple: float | None = None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.lookup_position import LookupPosition, OldestTuple
+from spark_jobs.joins.semi_stream.memory_budget import tuples_within
 from spark_jobs.joins.structures.page_probe import PageProbe
-from spark_jobs.joins.structures.stream_tuples import MOST_TUPLES, StreamTuples
+from spark_jobs.joins.structures.stream_tuples import StreamTuples
 
 # The index of a page's keys may take this part of the page's size: enough for tuples of 32 bytes on.
 _INDEX_SHARE = 4
@@ -44,15 +44,11 @@ class HybridJoin(SemiStreamJoin):
         self._position = position or OldestTuple()
         index_bytes = relation.page_bytes // _INDEX_SHARE
         page_memory = relation.page_bytes + PageProbe.bytes_for(index_bytes)
-        capacity = _capacity(memory_bytes - page_memory)
-        if capacity < 1:
-            needed = page_memory + StreamTuples.bytes_for(1)
-            raise MemoryBudgetError(
-                f"hybrid_join was given {memory_bytes:,} bytes, but a page of R ({relation.page_bytes:,} bytes) "
-                f"and one stream tuple need {needed:,}: give it more memory, or make the pages smaller"
-            )
-        self.capacity = capacity
-        self._waiting = StreamTuples(capacity)
+        fixed = f"a page of R ({relation.page_bytes:,} bytes)"
+        self.capacity = tuples_within(
+            memory_bytes, page_memory, StreamTuples.bytes_for, algorithm="hybrid_join", fixed=fixed
+        )
+        self._waiting = StreamTuples(self.capacity)
         self._probe = PageProbe(index_bytes)
         self._disk_buffer: Page | None = None
 
@@ -93,15 +89,3 @@ class HybridJoin(SemiStreamJoin):
     def _give_up(self, count: int) -> Int64Array:
         """Shed the oldest: they have survived the most page reads, so few others share theirs (003 §4.2)."""
         return self._waiting.take_oldest(count)
-
-
-def _capacity(bytes_left: int) -> int:
-    """The most stream tuples that fit; 0 if none does. Their memory grows with the count, so bisect."""
-    fits, too_many = 0, MOST_TUPLES + 1
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        if StreamTuples.bytes_for(middle) <= bytes_left:
-            fits = middle
-        else:
-            too_many = middle
-    return fits

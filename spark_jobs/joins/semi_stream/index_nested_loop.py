@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.memory_budget import tuples_within
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 
 
@@ -25,13 +25,10 @@ class IndexNestedLoop(SemiStreamJoin):
     def __init__(self, relation: Relation, memory_bytes: int) -> None:
         super().__init__()
         self._relation = relation
-        self.capacity = (memory_bytes - relation.page_bytes) // ArrivalQueue.bytes_for(1)
-        if self.capacity < 1:
-            needed = relation.page_bytes + ArrivalQueue.bytes_for(1)
-            raise MemoryBudgetError(
-                f"index_nested_loop was given {memory_bytes:,} bytes, but what a lookup brings (up to a page of "
-                f"{relation.page_bytes:,} bytes) and one stream tuple need {needed:,}: give it more memory"
-            )
+        fixed = f"what a lookup brings (up to a page of {relation.page_bytes:,} bytes)"
+        self.capacity = tuples_within(
+            memory_bytes, relation.page_bytes, ArrivalQueue.bytes_for, algorithm="index_nested_loop", fixed=fixed
+        )
         self._waiting = ArrivalQueue(self.capacity)
         self._found: Page | None = None
 

@@ -1,0 +1,40 @@
+"""Splits a join's memory budget: what it needs whatever comes, and as many waiting stream tuples as the rest holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from spark_jobs.errors import MemoryBudgetError
+
+MOST_TUPLES = 2**31 - 2
+
+
+def tuples_within(
+    memory_bytes: int, fixed_bytes: int, bytes_for: Callable[[int], int], *, algorithm: str, fixed: str
+) -> int:
+    """The most stream tuples that a budget holds. O(log of the budget).
+
+    Args:
+        memory_bytes: the budget.
+        fixed_bytes: what is needed besides the tuples.
+        bytes_for: memory of a number of tuples, in bytes; never falls with the number.
+        algorithm: whose budget it is, for the error.
+        fixed: what `fixed_bytes` are for, for the error: "a page of R".
+
+    Raises:
+        MemoryBudgetError: the budget does not hold a single tuple.
+    """
+    left = memory_bytes - fixed_bytes
+    fits, too_many = 0, MOST_TUPLES + 1
+    while too_many - fits > 1:
+        middle = (fits + too_many) // 2
+        if bytes_for(middle) <= left:
+            fits = middle
+        else:
+            too_many = middle
+    if fits < 1:
+        raise MemoryBudgetError(
+            f"{algorithm} was given {memory_bytes:,} bytes, but {fixed} and one stream tuple need "
+            f"{fixed_bytes + bytes_for(1):,}: give it more memory, or make the pages smaller"
+        )
+    return fits
