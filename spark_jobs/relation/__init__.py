@@ -9,4 +9,5 @@
 | copy_decoding, arrow_buffers | PostgreSQL's binary COPY format into Arrow |
 | reading_connection | a connection that survives a restart of the server |
 | calibration | what one page and one looked-up key cost on this machine |
+| virtual_relation, virtual_disk | R on a disk that charges a virtual clock: the same figures on every machine |
 """
