@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 import typer.core
@@ -186,6 +187,50 @@ def seed(*, scale: Scale = DEFAULT_SCALE) -> None:
 
 
 @app.command()
+def calibrate(
+    pipeline: Annotated[
+        str | None,
+        typer.Argument(metavar="[PIPELINE]", help="Name of a pipeline, or path of its YAML file.", show_default=False),
+    ] = None,
+    *,
+    disk: Annotated[
+        Literal["postgres", "direct"] | None,
+        typer.Option(
+            show_default="postgres for a pipeline, else direct",
+            help="Relations live in PostgreSQL, of all pipelines if none is named; or a local file, made up for this.",
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure what reading R and joining with it cost here: the constants by which `algorithm: auto` chooses.
+
+    Only shows them: each Spark job measures for itself when it starts. Run nothing else beside it.
+    """
+    if pipeline is not None and disk == "direct":
+        raise typer.BadParameter("a pipeline reads its relations from PostgreSQL; leave out either of the two")
+    if pipeline is not None or disk == "postgres":
+        from spark_jobs.pipeline.definition import load_definition, load_definitions
+
+        # A wrong name is told before the heavy imports.
+        definitions = [load_definition(pipeline)] if pipeline else list(load_definitions().values())
+        from spark_jobs.pipeline.lookup_calibration import calibrate_lookups
+        from spark_jobs.platform.warehouse_server import warehouse
+
+        with warehouse(home(), create=False) as url:
+            measured = calibrate_lookups(definitions, url)
+    else:
+        from spark_jobs.relation.calibration.relation_costs import calibrate_local_disk
+
+        measured = [calibrate_local_disk(home().root)]
+    from spark_jobs.relation.calibration.report import render, to_json
+
+    if as_json:
+        typer.echo(to_json(measured))
+    else:
+        console.print(render(measured))
+
+
+@app.command()
 def generate(
     *,
     rate: Rate = DEFAULT_RATE,
@@ -262,6 +307,51 @@ def bench_load(
         typer.echo(json.dumps(result, indent=2))
     else:
         console.print(render(result))
+
+
+@bench.command("kernels")
+def bench_kernels(
+    *,
+    as_json: Json = False,
+    repetitions: Annotated[int, typer.Option(min=1, help="Rounds of each experiment; the median counts.")] = 7,
+) -> None:
+    """Measure the joins' own code, beside what it aims at: probes, refill, delete, emit, first call, hit ratio.
+
+    Takes some minutes on one core. Run nothing else beside it.
+    """
+    from spark_jobs.benchmarks.kernels.benchmark import render, run_kernel_benchmark
+
+    figures = run_kernel_benchmark(repetitions, error_console.print)
+    if as_json:
+        typer.echo(json.dumps([figure.to_json() for figure in figures], indent=2))
+    else:
+        console.print(render(figures, repetitions))
+
+
+@bench.command("papers")
+def bench_papers(
+    *,
+    figure: Annotated[
+        list[str] | None,
+        typer.Option(help="Paper and number, such as 000-10c; may be given several times.", show_default="all"),
+    ] = None,
+    disk: Annotated[
+        str, typer.Option(help="Where R lies: virtual-hdd, virtual-ssd, direct (a local file), or postgres.")
+    ] = "virtual-hdd",
+    scale: Annotated[str, typer.Option(help="small takes minutes; paper is the papers' own size.")] = "small",
+    out: Annotated[Path, typer.Option(help="Folder of the CSV files and plots.")] = Path("figures"),
+) -> None:
+    """Measure the figures of the papers on semi-stream joins again, beside what they published.
+
+    Prints a line for each published claim: published, predicted, measured. On the virtual disks time is virtual, so
+    the results are the same on every machine.
+    """
+    from functools import partial
+
+    from spark_jobs.benchmarks.papers.run import run_papers
+    from spark_jobs.platform.progress_bars import progress_bars
+
+    run_papers(figure or [], disk, scale, out, home(), partial(progress_bars, error_console), typer.echo)
 
 
 if __name__ == "__main__":

@@ -37,3 +37,7 @@ class PlatformError(FreshetError):
 
 class WorkloadError(FreshetError):
     """The workload generator or the TPC-H seed was asked for something it can't make."""
+
+
+class SnapshotError(FreshetError):
+    """A snapshot of R can't be written, or the file is damaged, of another version, or none at all."""

@@ -16,7 +16,7 @@ from spark_jobs.cli import app
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.drivers import register_pipeline
 
-COMMANDS = ["up", "load", "status", "verify", "migrate", "seed", "generate"]
+COMMANDS = ["up", "load", "status", "verify", "migrate", "seed", "calibrate", "generate"]
 HEAVY_MODULES = {"pyspark", "airflow", "numpy", "pyarrow", "pydantic", "psycopg2", "numba", "alembic", "pandas"}
 
 

@@ -9,7 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
+from spark_jobs.pipeline.keyed_relation import KeyedRelation
+from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
+from spark_jobs.relation.page_runs import PageRuns
 from spark_jobs.relation.relation_rows import RelationRows
 
 
@@ -34,21 +39,39 @@ class Settlement:
     shed: NDArray[np.int64]
 
 
+def make_back_stage(algorithm: str, relation: KeyedRelation, memory_bytes: int) -> SemiStreamJoin:
+    """Make the operator of a back stage; one that scans its pages reads several of them in one go.
+
+    Raises:
+        MemoryBudgetError: the budget is too small for a single step.
+    """
+    scans = ALGORITHMS[algorithm].scans_pages
+    return create(algorithm, PageRuns.within(relation, memory_bytes) if scans else relation, memory_bytes)
+
+
+def pages_scanned(relation: KeyedRelation, tuples: int, memory_bytes: int) -> int:
+    """Pages that mesh_join would read for so many stream tuples that are all at hand.
+
+    It takes them in while it scans, as many in a cycle as its memory holds, and the last ones need a cycle more.
+    """
+    join = MeshJoin(PageRuns.within(relation, memory_bytes), memory_bytes)
+    return round(relation.page_count * (1 + tuples / join.capacity))
+
+
 def run_back_stage(
-    join: SemiStreamJoin, codes: NDArray[np.int64], pages: NDArray[np.int64], seconds: float | None
+    join: SemiStreamJoin, codes: NDArray[np.int64], pages: PagesWaitedFor, seconds: float | None
 ) -> Settlement:
     """Join tuples 0 to n - 1.
 
     Args:
         join: the algorithm, new and empty.
         codes: int64, shape (n,), key codes.
-        pages: int64, shape (n,), the page of R for each.
+        pages: the page of R for each.
         seconds: time after which what is left is shed, the costliest; None: never.
     """
-    ids = _cheapest_first(pages)
     deadline = None if seconds is None else time.perf_counter() + seconds
     found = _Found()
-    feed = _Feed(join, codes, pages, ids)
+    feed = _Feed(join, codes, pages)
     shed: list[NDArray[np.int64]] = []
     started = time.perf_counter()
     for step in feed.steps():
@@ -62,29 +85,16 @@ def run_back_stage(
             shed = [join.shed(join.pending), feed.rest]
             break
         started = now
-    return found.settlement(np.concatenate(shed) if shed else ids[:0])
-
-
-def _cheapest_first(pages: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Positions of the tuples, those first whose page most others wait for.
-
-    All tuples of a batch are at hand, so what each costs is known: a part 1/n of a page that n of them wait for.
-    And since those of a page follow one another, each page is read once, however few tuples the queue holds.
-    The paper (003 section 4.2), which sees one tuple after the other, finds out by letting them grow old.
-    """
-    _, page, waiting = np.unique(pages, return_inverse=True, return_counts=True)
-    return np.lexsort((page, -waiting[page]))
+    return found.settlement(_joined(shed))
 
 
 class _Feed:
-    """Pushes tuples into a join as it has room."""
+    """Pushes tuples into a join as it has room, the cheapest first."""
 
-    def __init__(
-        self, join: SemiStreamJoin, codes: NDArray[np.int64], pages: NDArray[np.int64], order: NDArray[np.int64]
-    ) -> None:
+    def __init__(self, join: SemiStreamJoin, codes: NDArray[np.int64], pages: PagesWaitedFor) -> None:
         self._join = join
-        self._codes, self._pages = codes, pages
-        self.rest = order  # ids of the tuples that have not been pushed yet
+        self._codes, self._pages = codes, pages.of_tuples
+        self.rest = pages.cheapest_first  # ids of the tuples that have not been pushed yet
 
     def steps(self) -> Iterator[Step]:
         """Do steps until all tuples are settled."""

@@ -10,14 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.semi_stream import create
-from spark_jobs.joins.semi_stream.cost_model import choose_back_stage
-from spark_jobs.pipeline.back_stage import Settlement, run_back_stage
+from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
+from spark_jobs.pipeline.back_stage import Settlement, make_back_stage, pages_scanned, run_back_stage
 from spark_jobs.pipeline.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
+from spark_jobs.pipeline.confirmation import confirmed
 from spark_jobs.pipeline.exchange import MISSING, page_column, parcels, unpacked
 from spark_jobs.pipeline.fetching import fetch, hold_unmatched, stream_keys, unmatched_reason, with_defaults
 from spark_jobs.pipeline.front_task import ArrowTask
 from spark_jobs.pipeline.keyed_relation import KeyedRelation
+from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
 from spark_jobs.pipeline.task_loading import TaskLoading
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
@@ -75,11 +76,11 @@ class _BackTask:
         """The tuples that now have this lookup's columns, and those that were held."""
         plan = self._plan
         keys = stream_keys(tuples, plan)
-        pages = tuples[page_column(plan.position)].to_numpy()
-        index = plan.pages.value().index if plan.pages is not None else None
-        relation = KeyedRelation(PostgresRelation(self._context.warehouse_url, plan.spec, index), keys)
-        algorithm, reason = _algorithm(plan, keys, pages)
-        join = create(algorithm, relation, plan.back_stage_bytes)
+        numbers = tuples[page_column(plan.position)].to_numpy()
+        relation = self._relation(keys, numbers)
+        pages = PagesWaitedFor.of(numbers - relation.first_page)
+        algorithm, reason = self._algorithm(keys, pages, relation)
+        join = make_back_stage(algorithm, relation, plan.back_stage_bytes)
         settlement = run_back_stage(join, keys.codes, pages, self._context.back_stage_seconds)
         settlement = confirmed(settlement, keys, relation)
         self._report = TaskReport(
@@ -100,6 +101,30 @@ class _BackTask:
             reason,
         )
         return self._settled(tuples, settlement)
+
+    def _relation(self, keys: KeyColumns, pages: NDArray[np.int64]) -> KeyedRelation:
+        """The task's range of R, whose pages its tuples wait for."""
+        plan, url = self._plan, self._context.warehouse_url
+        if plan.pages is None:
+            return KeyedRelation(PostgresRelation(url, plan.spec), keys, range(0))
+        owned = plan.pages.value()
+        return KeyedRelation(PostgresRelation(url, plan.spec, owned.index), keys, owned.range_around(pages))
+
+    def _algorithm(self, keys: KeyColumns, pages: PagesWaitedFor, relation: KeyedRelation) -> tuple[str, str | None]:
+        """The back stage to run, and why `auto` chose it."""
+        plan = self._plan
+        if plan.algorithm != "auto":
+            return plan.algorithm, None
+        if plan.costs is None:
+            return "batched_index_nested_loop", "batched_index_nested_loop, because R can't be read by pages"
+        choice = choose_back_stage(
+            len(np.unique(keys.codes)),
+            pages.count,
+            plan.costs,
+            stream_tuples=len(keys),
+            page_count=pages_scanned(relation, len(keys), plan.back_stage_bytes),
+        )
+        return choice.algorithm, choice.reason
 
     def _settled(self, tuples: pa.Table, settlement: Settlement) -> tuple[pa.Table, list[Held]]:
         plan = self._plan
@@ -140,50 +165,3 @@ class _BackTask:
             return settlement.relation, settlement.frequencies
         frequent = np.argpartition(settlement.frequencies, -front.most_offers)[-front.most_offers :]
         return settlement.relation.take(frequent), settlement.frequencies[frequent]
-
-
-def _algorithm(plan: LookupPlan, keys: KeyColumns, pages: NDArray[np.int64]) -> tuple[str, str | None]:
-    if plan.algorithm != "auto":
-        return plan.algorithm, None
-    if plan.costs is None:
-        return "batched_index_nested_loop", "batched_index_nested_loop, because R can't be read by pages"
-    choice = choose_back_stage(len(np.unique(keys.codes)), len(np.unique(pages)), plan.costs)
-    return choice.algorithm, choice.reason
-
-
-def confirmed(settlement: Settlement, keys: KeyColumns, relation: KeyedRelation) -> Settlement:
-    """Check matches of hash codes against the real keys; a false one is looked up by its real key alone.
-
-    Args:
-        settlement: what the join found by codes.
-        keys: the real keys of the stream tuples.
-        relation: where to look up.
-    """
-    if keys.encoded is None or settlement.relation is None:
-        return settlement
-    same = keys.equals(settlement.matched, settlement.relation.keys, settlement.rows)
-    if same.all():
-        return settlement
-    matched, rows = [settlement.matched[same]], [settlement.rows[same]]
-    relations, frequencies = [settlement.relation], [settlement.frequencies]
-    unmatched = [settlement.unmatched]
-    for stream_tuple in settlement.matched[~same]:
-        one = np.array([stream_tuple])
-        page = relation.lookup(keys.codes[one], one)
-        candidates = np.arange(len(page.keys))
-        hits = candidates[keys.equals(np.repeat(one, len(candidates)), page.rows.keys, candidates)]
-        if hits.size:
-            matched.append(one)
-            rows.append(np.array([sum(len(part) for part in relations)]))
-            relations.append(page.rows.take(hits[:1]))
-            frequencies.append(np.ones(1, np.int64))
-        else:
-            unmatched.append(one)
-    return Settlement(
-        np.concatenate(matched),
-        np.concatenate(rows),
-        RelationRows.concatenate(relations),
-        np.concatenate(frequencies),
-        np.concatenate(unmatched),
-        settlement.shed,
-    )

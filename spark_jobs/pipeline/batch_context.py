@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.joins.semi_stream.cost_model import AccessCosts
 from spark_jobs.joins.semi_stream.front_stage import HotSet
+from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.page_ranges import PageRanges
@@ -33,6 +33,13 @@ class OwnedPages:
 
     index: PageIndex
     ranges: PageRanges
+
+    def range_around(self, pages: np.ndarray) -> range:
+        """The pages that a partition owns whose tuples fall on these, int64 (n,); all pages where there are none."""
+        if not pages.size:
+            return range(self.index.page_count)
+        first, last = self.ranges.owner_of(np.array([pages.min(), pages.max()])).tolist()
+        return range(int(self.ranges.boundaries[first]), int(self.ranges.boundaries[last + 1]))
 
 
 @dataclass(frozen=True)

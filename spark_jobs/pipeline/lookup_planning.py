@@ -7,7 +7,9 @@ import logging
 from pyspark import SparkContext
 
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.joins.semi_stream import create
+from spark_jobs.joins.semi_stream import ALGORITHMS
+from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
+from spark_jobs.pipeline.back_stage import make_back_stage
 from spark_jobs.pipeline.batch_context import LookupPlan, OwnedPages
 from spark_jobs.pipeline.definition import Default, Lookup, PipelineDefinition
 from spark_jobs.pipeline.keyed_relation import KeyedRelation
@@ -15,6 +17,7 @@ from spark_jobs.pipeline.lookup_defaults import typed_defaults
 from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast, unique_name
 from spark_jobs.relation.calibration import measure_access
 from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
+from spark_jobs.relation.page_runs import PageRuns
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
@@ -31,6 +34,8 @@ LARGEST_PAGE_SHARE = 0.5
 SMALLEST_PAGE_ROWS = 50
 
 _CACHED = "cached_"
+# What `auto` chooses from, batch by batch.
+_AUTO = ("hybrid_join", "batched_index_nested_loop", "mesh_join", "index_nested_loop")
 
 
 def front_stage_bytes(lookup: Lookup) -> int:
@@ -64,10 +69,11 @@ def plan_lookups(
 def _plan(
     position: int, lookup: Lookup, spec: RelationSpec, *, warehouse_url: str, context: SparkContext, parts: int
 ) -> LookupPlan:
+    algorithm = lookup.algorithm.removeprefix(_CACHED)
     memory = (lookup.memory - front_stage_bytes(lookup)) // parts
-    relation = _relation(lookup, spec, warehouse_url, memory)
-    _check_memory(lookup, relation, memory)
-    costs = measure_access(relation) if lookup.algorithm == "auto" and spec.page_refusal is None else None
+    relation = _relation(algorithm, spec, warehouse_url, memory)
+    _check_memory(algorithm, relation, memory)
+    costs = _measured(relation, memory) if lookup.algorithm == "auto" and spec.page_refusal is None else None
     _log.info("%s: %d tuples; %s", spec.relation, spec.row_count, costs or f"algorithm {lookup.algorithm}")
     pages = None
     if spec.page_refusal is None:
@@ -76,7 +82,7 @@ def _plan(
     return LookupPlan(
         position=position,
         spec=spec,
-        algorithm=lookup.algorithm.removeprefix(_CACHED),
+        algorithm=algorithm,
         front=front_stage_bytes(lookup) > 0,
         on_unmatched="default" if isinstance(lookup.on_unmatched, Default) else lookup.on_unmatched,
         defaults=typed_defaults(lookup, spec),
@@ -86,22 +92,30 @@ def _plan(
     )
 
 
-def _check_memory(lookup: Lookup, relation: PostgresRelation, memory: int) -> None:
+def _measured(relation: PostgresRelation, memory: int) -> AccessCosts:
+    """What reading R costs each of the back stages that `auto` chooses from."""
+    return measure_access(relation, pages_at_once=PageRuns.within(relation, memory).pages_at_once)
+
+
+def _check_memory(algorithm: str, relation: PostgresRelation, memory: int) -> None:
     """Find out now, rather than with the first tuple, whether the back stage can work with its memory."""
-    algorithms = [lookup.algorithm.removeprefix(_CACHED)]
-    if algorithms == ["auto"]:
-        paged = relation.spec.page_refusal is None
-        algorithms = ["batched_index_nested_loop", *(["hybrid_join"] if paged else [])]
-    nobody = KeyedRelation(relation, RelationRows.empty(relation.spec).keys)
-    for algorithm in algorithms:
-        create(algorithm, nobody, memory)
+    paged = relation.spec.page_refusal is None
+    candidates = [name for name in _AUTO if paged or not ALGORITHMS[name].reads_pages]
+    pages = range(relation.page_count) if paged else range(0)
+    nobody = KeyedRelation(relation, RelationRows.empty(relation.spec).keys, pages)
+    for name in candidates if algorithm == "auto" else [algorithm]:
+        make_back_stage(name, nobody, memory)
 
 
-def _relation(lookup: Lookup, spec: RelationSpec, warehouse_url: str, memory: int) -> PostgresRelation:
-    """R with pages that fit the back stage's memory; without pages where it is only looked up."""
+def _relation(algorithm: str, spec: RelationSpec, warehouse_url: str, memory: int) -> PostgresRelation:
+    """R with pages that fit the back stage's memory; without pages where it can't have any.
+
+    Raises:
+        SchemaMismatchError: it can't, but the algorithm reads pages.
+    """
     if spec.page_refusal is not None:
-        if lookup.algorithm.removeprefix(_CACHED) == "hybrid_join":
-            raise SchemaMismatchError(spec.page_refusal)
+        if algorithm != "auto" and ALGORITHMS[algorithm].reads_pages:
+            raise SchemaMismatchError(f"algorithm {algorithm} reads R by pages. {spec.page_refusal}")
         return PostgresRelation(warehouse_url, spec)
     fitting = int(memory * LARGEST_PAGE_SHARE) // (2 * max(spec.tuple_bytes, 1))
     return PostgresRelation.open(warehouse_url, spec, max(min(DEFAULT_PAGE_ROWS, fitting), SMALLEST_PAGE_ROWS))

@@ -22,6 +22,7 @@ from spark_jobs.pipeline.front_task import front_task
 from spark_jobs.pipeline.heartbeat import Heartbeat
 from spark_jobs.pipeline.hot_tuples import HotTuplesKeeper
 from spark_jobs.pipeline.lookup_planning import front_stage_bytes, plan_lookups
+from spark_jobs.pipeline.page_renewal import with_fitting_pages
 from spark_jobs.pipeline.parquet_files import balanced_groups, parquet_reader
 from spark_jobs.pipeline.source import stream_tuples
 from spark_jobs.pipeline.source_log import batch_files, total_bytes
@@ -42,6 +43,8 @@ MOST_FAILURES = 5
 LONGEST_OUTAGE_SECONDS = 1800.0
 LONGEST_PAUSE_SECONDS = 30.0
 SETTLING_BATCHES = 3
+# R seldom grows fast; whether its pages still fit takes a millisecond or two to ask.
+PAGES_CHECKED_BATCHES = 4
 
 
 class StreamJob:
@@ -195,6 +198,9 @@ class StreamJob:
             self._admission.observe(total_bytes(files), seconds)
             for keeper in self._keepers:
                 keeper.learn(report)
+            if self._batches % PAGES_CHECKED_BATCHES == 0:
+                spark = self._session.sparkContext
+                self._plans = tuple(with_fitting_pages(plan, self._url, spark) for plan in self._plans)
         except Exception:
             _log.exception("%s: could not learn from the last batch", self._definition.name)
 

@@ -6,8 +6,10 @@
 | keys, key_kinds, key_values, key_encoding, key_literals, uuid_text | join keys of stream tuples and of R's tuples |
 | page_index, byte_search, page_ranges | the first key of every page of R; pages dealt out to the parts of an exchange |
 | postgres_relation, relation_rows, queries | reading pages and keys |
+| page_runs | several pages in one go, for a scan of all of R |
 | copy_decoding, arrow_buffers | PostgreSQL's binary COPY format into Arrow |
 | reading_connection | a connection that survives a restart of the server |
-| calibration | what one page and one looked-up key cost on this machine |
+| snapshot | R as a local file, read past the operating system's cache |
+| calibration | what reading R and joining with it cost on this machine |
 | virtual_relation, virtual_disk | R on a disk that charges a virtual clock: the same figures on every machine |
 """

@@ -93,6 +93,19 @@ class PageIndex:
             return np.searchsorted(self.fences.codes, keys.codes, side="right").astype(np.int64)
         return count_not_above(self.fences.encoded, keys.encoded)
 
+    def with_page_rows(self, page_rows: int) -> PageIndex:
+        """An index of larger pages, out of every so-manyth fence of this one. O(pages).
+
+        Raises:
+            ValueError: the size is no multiple of this index's.
+        """
+        joined, rest = divmod(page_rows, self.page_rows)
+        if rest or joined < 1:
+            raise ValueError(
+                f"pages of {page_rows} tuples can't be made of pages of {self.page_rows}: choose a multiple"
+            )
+        return PageIndex(self.fences.take(np.arange(joined - 1, len(self.fences), joined)), page_rows)
+
     def ranges(self, parts: int, weights: NDArray[np.float64] | None = None) -> PageRanges:
         """Cut the pages into contiguous ranges of about equal page counts, or weights, shape (page_count,)."""
         return PageRanges.balanced(self.page_count, parts, weights)

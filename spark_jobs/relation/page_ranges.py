@@ -19,6 +19,11 @@ class PageRanges:
 
     boundaries: NDArray[np.int64]
 
+    @property
+    def parts(self) -> int:
+        """Number of ranges, those without pages included."""
+        return len(self.boundaries) - 1
+
     @classmethod
     def balanced(cls, pages: int, parts: int, weights: NDArray[np.float64] | None = None) -> PageRanges:
         """Ranges of about the same number of pages, or of about the same sum of weights.

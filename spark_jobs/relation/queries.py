@@ -17,13 +17,16 @@ def sample_query(spec: RelationSpec, limit: int) -> sql.Composable:
     return sql.SQL("SELECT {} FROM {} LIMIT {}").format(_selected(spec), _table(spec), sql.Literal(limit))
 
 
-def page_query(spec: RelationSpec, fences: KeyColumns, number: int) -> sql.Composable:
-    """The tuples of one page: from its own fence to the next one; the first and the last page have one bound."""
+def page_query(spec: RelationSpec, fences: KeyColumns, number: int, count: int = 1) -> sql.Composable:
+    """The tuples of one page, or of some that follow each other: from the first one's fence to that after the last.
+
+    The first and the last page of R have one bound.
+    """
     bounds = _not_null(spec)
     if number > 0:
         bounds.append(_bound(spec, ">=", fences, number - 1))
-    if number < len(fences):
-        bounds.append(_bound(spec, "<", fences, number))
+    if number + count - 1 < len(fences):
+        bounds.append(_bound(spec, "<", fences, number + count - 1))
     where = sql.SQL(" WHERE {}").format(_AND.join(bounds)) if bounds else sql.SQL("")
     return sql.SQL("SELECT {} FROM {}{}").format(_selected(spec), _table(spec), where)
 

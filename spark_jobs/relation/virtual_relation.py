@@ -49,6 +49,19 @@ class VirtualRelation:
         """Memory that one tuple needs, in bytes."""
         return self._tuple_bytes
 
+    @property
+    def page_row_step(self) -> int:
+        """Pages can be cut to any number of tuples."""
+        return 1
+
+    def with_page_rows(self, page_rows: int) -> VirtualRelation:
+        """The same R, on the same disk, in pages of another size."""
+        return VirtualRelation(self._row_count, self.disk, tuple_bytes=self._tuple_bytes, page_rows=page_rows)
+
+    def sample_keys(self, count: int) -> Int64Array:
+        """Keys from all over R, ascending, int64, shape (count,) at most; without reading any."""
+        return np.linspace(0, self._row_count - 1, min(count, self._row_count)).round().astype(np.int64)
+
     def pages_of(self, keys: Int64Array) -> Int64Array:
         """The page on which each key is or would be, int64, shape (n,)."""
         return np.clip(keys // self.page_rows, 0, self.page_count - 1)

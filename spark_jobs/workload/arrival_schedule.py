@@ -27,12 +27,22 @@ class ArrivalSchedule:
 
     def due(self, elapsed: float) -> npt.NDArray[np.float64]:
         """Moments (seconds from the stream's start, ascending) up to `elapsed` that were not handed out before."""
+        self._plan_until(elapsed)
+        border = int(np.searchsorted(self._planned, elapsed, side="right"))
+        due, self._planned = self._planned[:border], self._planned[border:]
+        return due
+
+    def next_due(self, count: int = 1) -> float:
+        """The moment by which so many more, at least 1, will be due than were handed out."""
+        while len(self._planned) < count:
+            self._plan_until(self._planned_until + self._step * (count - len(self._planned) - 1))
+        return float(self._planned[count - 1])
+
+    def _plan_until(self, elapsed: float) -> None:
         steps = [self._planned]
         while self._planned_until <= elapsed:
             start, count = next(self._arrivals)
             steps.append(start + self._step * (np.arange(count) + 0.5) / count)
             self._planned_until = start + self._step
-        planned = np.concatenate(steps)
-        border = int(np.searchsorted(planned, elapsed, side="right"))
-        self._planned = planned[border:]
-        return planned[:border]
+        if len(steps) > 1:
+            self._planned = np.concatenate(steps)

@@ -7,6 +7,7 @@ import pytest
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.pipeline.back_stage import Settlement, run_back_stage
+from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
@@ -38,7 +39,8 @@ class NumberedRelation:
 def settle(keys: np.ndarray, seconds: float | None, memory: int = 20_000) -> tuple[Settlement, NumberedRelation]:
     relation = NumberedRelation()
     join = create("hybrid_join", relation, memory)
-    return run_back_stage(join, keys, np.minimum(keys // PAGE_ROWS, 99), seconds), relation
+    pages = PagesWaitedFor.of(np.minimum(keys // PAGE_ROWS, 99))
+    return run_back_stage(join, keys, pages, seconds), relation
 
 
 def test_every_tuple_is_settled_with_its_own_tuple_of_r() -> None:

@@ -29,7 +29,8 @@ class SemiStreamMachine(RuleBasedStateMachine):
     )
     def start(self, keys: set[int], page_rows: int, more_memory: int) -> None:
         relation = MemoryRelation(keys, page_rows, most_rows=2 * page_rows)
-        self.run = Run(self.algorithm, relation, _least_memory(self.algorithm, page_rows) + more_memory)
+        least = _least_memory(self.algorithm, page_rows, relation.page_count)
+        self.run = Run(self.algorithm, relation, least + more_memory)
 
     @rule(keys=st.lists(KEYS, max_size=15))
     def push(self, keys: list[int]) -> None:
@@ -58,8 +59,8 @@ class SemiStreamMachine(RuleBasedStateMachine):
 
 
 @functools.cache
-def _least_memory(algorithm: str, page_rows: int) -> int:
-    return least_memory(algorithm, MemoryRelation([], page_rows, most_rows=2 * page_rows))
+def _least_memory(algorithm: str, page_rows: int, page_count: int) -> int:
+    return least_memory(algorithm, MemoryRelation(range(page_count * page_rows), page_rows, most_rows=2 * page_rows))
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)

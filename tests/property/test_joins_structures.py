@@ -11,6 +11,7 @@ from spark_jobs.joins.structures.frequency_sketch import FrequencySketch
 from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.joins.structures.key_table import KeyTable
 from spark_jobs.joins.structures.page_probe import PageProbe
+from spark_jobs.joins.structures.page_waits import PageWaits
 from spark_jobs.joins.structures.stream_tuples import RING, StreamTuples
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -41,12 +42,13 @@ def test_key_table_numbers_keys_like_a_dictionary(capacity: int, batches: list[l
 APPEND = st.tuples(st.just("append"), st.lists(st.tuples(FEW_KEYS, st.integers(0, 5)), max_size=12))
 TAKE_PAGE = st.tuples(st.just("take page"), st.integers(0, 5))
 TAKE_OLDEST = st.tuples(st.just("take oldest"), st.integers(0, 6))
+FIND = st.tuples(st.just("find"), st.floats(0, 1))
 
 
 @settings(deadline=None)
-@given(st.integers(1, 20), st.lists(APPEND | TAKE_PAGE | TAKE_OLDEST, max_size=30))
+@given(st.integers(1, 20), st.lists(APPEND | TAKE_PAGE | TAKE_OLDEST | FIND, max_size=30))
 def test_stream_tuples_behave_like_a_list(capacity: int, operations: list) -> None:
-    tuples = StreamTuples(capacity)
+    tuples = StreamTuples(capacity, ranked=True)
     model: list[tuple[int, int, int]] = []
     next_id = 0
     for operation, argument in operations:
@@ -62,8 +64,13 @@ def test_stream_tuples_behave_like_a_list(capacity: int, operations: list) -> No
             taken = sorted(zip(keys.tolist(), ids.tolist(), strict=True))
             assert taken == sorted((key, id_) for key, page, id_ in model if page == argument)
             model = [entry for entry in model if entry[1] != argument]
+        elif operation == "find":
+            if model:
+                newer = round(argument * (len(model) - 1))
+                assert tuples.tuples["id"][tuples.at(newer)] == model[-1 - newer][2]
         else:
-            assert tuples.take_oldest(argument).tolist() == [id_ for _, _, id_ in model[:argument]]
+            pages, ids = tuples.take_oldest(argument)
+            assert list(zip(pages.tolist(), ids.tolist(), strict=True)) == [entry[1:] for entry in model[:argument]]
             model = model[argument:]
         tuples.check()
         assert len(tuples) == len(model)
@@ -72,6 +79,38 @@ def test_stream_tuples_behave_like_a_list(capacity: int, operations: list) -> No
             queued.append(int(tuples.tuples["id"][place]))
             place = tuples.newer_than(place)
         assert queued == [id_ for _, _, id_ in model]
+
+
+WAITED_FOR = st.integers(0, 3)
+COME = st.tuples(st.just("come"), st.lists(WAITED_FOR, max_size=8))
+READ = st.tuples(st.just("read"), WAITED_FOR)
+SHED = st.tuples(st.just("shed"), st.integers(0, 4))
+
+
+@settings(deadline=None)
+@given(st.lists(COME | READ | SHED, max_size=30))
+def test_page_waits_know_how_many_wait_and_since_when(operations: list) -> None:
+    waits, queue, since, now = PageWaits(4), [], {}, 0
+    for operation, argument in operations:
+        if operation == "come":
+            waits.arrived(int64(argument))
+            for page in argument:
+                if page not in queue:
+                    since[page] = now
+                queue.append(page)
+                now += 1
+        elif operation == "read":
+            waits.settled(argument, queue.count(argument))
+            queue = [page for page in queue if page != argument]
+        else:
+            shed, queue = queue[:argument], queue[argument:]
+            waits.given_up(int64(shed))
+            since = {page: came for page, came in since.items() if page not in shed}
+        longest = waits.longest(int64([0, 1, 2, 3]))
+        assert (longest in queue) == bool(queue)
+        exact = {page: queue.count(page) * (now - since[page] + 1) for page in set(queue) & since.keys()}
+        if exact and exact.keys() == set(queue):
+            assert exact[longest] == max(exact.values())
 
 
 @settings(deadline=None)

@@ -39,3 +39,18 @@ class AdmissionThreshold:
         elif in_vain < _FEW:
             self.value *= _FALL
         self.value = max(_LOWEST, self.value)
+
+
+class FixedThreshold(AdmissionThreshold):
+    """A barrier that stays where it is (003 §5.4, Fig. 9b).
+
+    Args:
+        value: the frequency that a tuple needs, in stream tuples.
+    """
+
+    def __init__(self, value: float) -> None:
+        super().__init__()
+        self.value = value
+
+    def adapt(self, *, full: bool, in_vain: float) -> None:
+        """Stay."""

@@ -138,6 +138,11 @@ class SemiStreamJoin(ABC):
     def pending(self) -> int:
         """How many stream tuples wait to be joined."""
 
+    @property
+    def reads_next(self) -> bool:
+        """Whether the next step accesses R; it does not where a front stage has found tuples to settle."""
+        return True
+
     def push(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
         """Take stream tuples into memory.
 

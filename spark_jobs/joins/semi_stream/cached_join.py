@@ -1,4 +1,4 @@
-"""A front stage before any semi-stream join: CHYBRIDJOIN, CINLJ, and what else can be combined."""
+"""A front stage before any semi-stream join: CMESHJOIN, CHYBRIDJOIN, CINLJ, and what else can be combined."""
 
 from __future__ import annotations
 
@@ -8,17 +8,24 @@ from typing import Any, Protocol
 import numpy as np
 
 from spark_jobs.errors import MemoryBudgetError
+from spark_jobs.joins.semi_stream.admission_threshold import AdmissionThreshold
 from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
+from spark_jobs.joins.semi_stream.load_shedding.destination import ShedTuples
+from spark_jobs.joins.semi_stream.load_shedding.stream_buffer import StreamBuffer
 
 BackStage = Callable[["CacheableRelation", int], SemiStreamJoin]
 
 # The best share of memory for the front stage in the papers' experiments (003 §5.4, Fig. 9a).
 _FRONT_SHARE = 0.15
-# Hits wait for the next step in a buffer as small as the papers' stream buffers (0.05 MB).
-_MOST_HITS = 4096
+# Hits wait for the next step, and misses until the back stage has room, in buffers about as small as the
+# papers' stream buffers (0.05 MB).
+_MOST_BUFFERED = 4096
+_FEWEST_BUFFERED = 8
 _HIT_BYTES = 16
-_HITS_SHARE = 16
+_BUFFERS_SHARE = 16
+# Stream tuples are taken when this part of the buffers is free: a few at a time would cost more than they bring.
+_LEAST_ROOM = 4
 
 
 class CacheableRelation(Relation, Protocol):
@@ -40,16 +47,17 @@ class CacheableRelation(Relation, Protocol):
 
 
 class CachedJoin(SemiStreamJoin):
-    """A front stage and a back stage in one process (003 §3.2 with HYBRIDJOIN, §3.3 with INLJ).
+    """A front stage and a back stage in one process (003 §3.1 with MESHJOIN, §3.2 with HYBRIDJOIN, §3.3 with INLJ).
 
-    `push` probes the front stage; hits are settled by the next step, misses go on to the back stage.
-    What the back stage finds is offered to the front stage.
+    `push` probes the front stage; hits are settled by the next step, misses go on to the back stage
+    as soon as that has room. What the back stage finds is offered to the front stage.
 
     Args:
         relation: R.
         memory_bytes: split into front stage and back stage.
         back_stage: makes the back stage, of relation and memory.
         front_share: the front stage's part of the memory, between 0 and 1.
+        threshold: the front stage's; None for one of its own.
 
     Raises:
         MemoryBudgetError: one of the two parts is too small.
@@ -61,22 +69,26 @@ class CachedJoin(SemiStreamJoin):
         memory_bytes: int,
         back_stage: BackStage,
         front_share: float = _FRONT_SHARE,
+        threshold: AdmissionThreshold | None = None,
     ) -> None:
         super().__init__()
         self._relation = relation
         front_bytes = int(memory_bytes * front_share)
-        hits = max(1, min(_MOST_HITS, front_bytes // (_HITS_SHARE * _HIT_BYTES)))
+        buffered_bytes = _HIT_BYTES + StreamBuffer.bytes_for(1)
+        fitting = front_bytes // (_BUFFERS_SHARE * buffered_bytes)
+        buffered = max(_FEWEST_BUFFERED, min(_MOST_BUFFERED, fitting))
         try:
-            self.front_stage = FrontStage(front_bytes - hits * _HIT_BYTES, relation.tuple_bytes)
+            self.front_stage = FrontStage(front_bytes - buffered * buffered_bytes, relation.tuple_bytes, threshold)
             self.back_stage = back_stage(relation, memory_bytes - front_bytes)
         except MemoryBudgetError as error:
             raise MemoryBudgetError(
                 f"{memory_bytes:,} bytes are too few for a join with a front stage, which gets "
                 f"{front_share:.0%} of them: {error}"
             ) from error
-        self._hit_ids: Int64Array = np.empty(hits, np.int64)
-        self._hit_slots: Int64Array = np.empty(hits, np.int64)
+        self._hit_ids: Int64Array = np.empty(buffered, np.int64)
+        self._hit_slots: Int64Array = np.empty(buffered, np.int64)
         self._hits = 0
+        self._misses = StreamBuffer(buffered)
         self._cached: Page | None = None
         self._accepted: list[tuple[Any, Int64Array]] = []
         self._since_publication = 0
@@ -84,18 +96,24 @@ class CachedJoin(SemiStreamJoin):
 
     @property
     def room(self) -> int:
-        """How many stream tuples `push` takes now, be they hits or misses."""
-        return min(self.back_stage.room, len(self._hit_ids) - self._hits)
+        """How many stream tuples `push` takes now, be they hits or misses; none while the buffers are rather full."""
+        free = self._misses.capacity - max(self._hits, len(self._misses))
+        return free if _LEAST_ROOM * free >= self._misses.capacity else 0
 
     @property
     def pending(self) -> int:
-        """How many stream tuples wait: hits for the next step, misses in the back stage."""
-        return self._hits + self.back_stage.pending
+        """How many stream tuples wait: hits for the next step, misses in the back stage or for room there."""
+        return self._hits + len(self._misses) + self.back_stage.pending
+
+    @property
+    def reads_next(self) -> bool:
+        """Whether no hits wait, so that the next step is the back stage's, and that one reads."""
+        return not self._hits and self.back_stage.reads_next
 
     def memory_used(self) -> int:
-        """Bytes of both stages, of the cached tuples of R, and of the waiting hits."""
-        hits = self._hit_ids.nbytes + self._hit_slots.nbytes
-        return self.front_stage.memory_used() + self.back_stage.memory_used() + hits
+        """Bytes of both stages, of the cached tuples of R, and of both buffers."""
+        buffers = self._hit_ids.nbytes + self._hit_slots.nbytes + self._misses.memory_used()
+        return self.front_stage.memory_used() + self.back_stage.memory_used() + buffers
 
     def check(self) -> None:
         """Assert the invariants of both stages, and that the cached tuples are those of the hot set. O(memory)."""
@@ -107,18 +125,21 @@ class CachedJoin(SemiStreamJoin):
         assert (self._hit_slots[: self._hits] < self.front_stage.hot_set.slot_count).all()
 
     def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
-        slots = self.front_stage.hot_set.probe(keys)
+        (hit_slots, hit_ids), misses = self.front_stage.hot_set.part(keys, pages, ids)
         self.statistics.probes += len(keys)
         self._since_publication += len(keys)
-        hit = slots >= 0
-        hits = slots[hit]
-        until = self._hits + len(hits)
-        self._hit_slots[self._hits : until] = hits
-        self._hit_ids[self._hits : until] = ids[hit]
+        until = self._hits + len(hit_ids)
+        self._hit_slots[self._hits : until] = hit_slots
+        self._hit_ids[self._hits : until] = hit_ids
         self._hits = until
-        self.front_stage.observe_slots(hits)
-        missed = ~hit
-        self.back_stage.push(keys[missed], pages[missed], ids[missed])
+        self.front_stage.observe_slots(hit_slots)
+        self._misses.append(ShedTuples(*misses))
+        self._fill_back_stage()
+
+    def _fill_back_stage(self) -> None:
+        waiting = min(len(self._misses), self.back_stage.room)
+        if waiting:
+            self.back_stage.push(*self._misses.take_oldest(waiting))
 
     def _step(self) -> Step:
         if self._hits and self._cached is not None:
@@ -126,6 +147,7 @@ class CachedJoin(SemiStreamJoin):
         step = self._step_of_back_stage()
         if step.matches is not None:
             self._offer(step.matches)
+        self._fill_back_stage()
         if not self.front_stage.staging_room or self._since_publication >= self.front_stage.capacity:
             self._publish()
         return step
@@ -139,7 +161,8 @@ class CachedJoin(SemiStreamJoin):
     def _step_of_back_stage(self) -> Step:
         counts = self.back_stage.statistics
         probes = counts.probes
-        step = self.back_stage.advance()
+        # The first step of the back stage's own `finish` waits for no more of the stream either.
+        step = next(self.back_stage.finish()) if self._finishing else self.back_stage.advance()
         self.statistics.pages_read = counts.pages_read
         self.statistics.lookups = counts.lookups
         self.statistics.bytes_read = counts.bytes_read
@@ -168,8 +191,10 @@ class CachedJoin(SemiStreamJoin):
         self._accepted.clear()
 
     def _give_up(self, count: int) -> Int64Array:
-        """Shed the back stage's costliest first; hits, which cost nothing more, last."""
+        """Shed the back stage's costliest first, then what waits for it; hits, which cost nothing more, last."""
         ids = self.back_stage.shed(count)
-        hits = count - len(ids)
+        misses = self._misses.take_newest(count - len(ids)).ids
+        hits = count - len(ids) - len(misses)
         self._hits -= hits
-        return np.concatenate([ids, self._hit_ids[self._hits : self._hits + hits]])
+        self._fill_back_stage()
+        return np.concatenate([ids, misses, self._hit_ids[self._hits : self._hits + hits]])

@@ -20,8 +20,8 @@ Int64Array = NDArray[np.int64]
 # Tuples that may be accepted before the next publication of a full cache, as a part of it.
 _STAGED_SHARE = 8
 # Stream tuples after which a frequency counts half, per tuple in the cache: at Zipf exponent 1 the rarest
-# tuple in the cache has then been seen about three times, enough to tell it from those outside.
-_HALF_LIFE_PER_SLOT = 30
+# tuple in the cache has then been seen about six times, enough to tell it from those outside.
+_HALF_LIFE_PER_SLOT = 60
 # A tuple evicted within so many versions of its coming has come in vain.
 _SHORT_STAY = 5
 
@@ -60,12 +60,13 @@ class FrontStage:
     Args:
         memory_bytes: for all of it, the caller's tuples included.
         tuple_bytes: memory of one tuple of R at the caller.
+        threshold: how frequent an accepted tuple must be; None for a barrier of its own that moves by itself.
 
     Raises:
         MemoryBudgetError: the budget does not hold one tuple.
     """
 
-    def __init__(self, memory_bytes: int, tuple_bytes: int) -> None:
+    def __init__(self, memory_bytes: int, tuple_bytes: int, threshold: AdmissionThreshold | None = None) -> None:
         self.capacity = _capacity(memory_bytes, tuple_bytes)
         if self.capacity < 1:
             raise MemoryBudgetError(
@@ -74,7 +75,7 @@ class FrontStage:
             )
         self._tuple_bytes = tuple_bytes
         self.hot_set = HotSet(0, np.empty(0, np.int64))
-        self._threshold = AdmissionThreshold()
+        self._threshold = threshold or AdmissionThreshold()
         self._recorder = FrequencyRecorder(self.capacity, _HALF_LIFE_PER_SLOT * self.capacity)
         self._clear_staging()
         self._came_with: NDArray[np.int32] = np.zeros(self.capacity, np.int32)  # the version, for each slot
@@ -83,6 +84,16 @@ class FrontStage:
     def threshold(self) -> float:
         """The frequency from which on an offer is accepted; moves by itself."""
         return self._threshold.value
+
+    @property
+    def frequencies(self) -> NDArray[np.float32]:
+        """How often the tuple of each slot was found lately, float32, shape (slot_count,), read-only by convention."""
+        return self._recorder.of_slots[: self.hot_set.slot_count]
+
+    @property
+    def observed(self) -> float:
+        """Stream tuples in which `frequencies` were counted; both fade alike."""
+        return self._recorder.total
 
     @property
     def staged(self) -> int:
@@ -113,7 +124,7 @@ class FrontStage:
 
     def observe_slots(self, slots: Int64Array) -> None:
         """Record one hit for each stream tuple that was found, int64, shape (n,), their slots. O(n)."""
-        self._recorder.record_slots(slots, np.ones(len(slots), np.int64))
+        self._recorder.record_each(slots)
 
     def offer(self, keys: Int64Array, frequencies: Int64Array) -> Int64Array:
         """Offer tuples of R that the back stage found, with the number of stream tuples that found each.

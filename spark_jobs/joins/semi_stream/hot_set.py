@@ -57,6 +57,12 @@ class HotSet:
             slots[~valid] = -1
         return slots
 
+    def part(
+        self, keys: Int64Array, pages: Int64Array, ids: Int64Array
+    ) -> tuple[tuple[Int64Array, ...], tuple[Int64Array, ...]]:
+        """Part stream tuples, int64, shape (n,) each: slots and ids of the hits; keys, pages and ids of the misses."""
+        return self._table.part(keys, pages, ids)
+
     def memory_used(self) -> int:
         """Bytes of its arrays."""
         return self._table.memory_used()

@@ -32,7 +32,7 @@ class HybridJoin(SemiStreamJoin):
     Args:
         relation: R.
         memory_bytes: M, split into one page, the index of its keys, and the tuples' memory.
-        position: whose page is read next.
+        position: whose page is read next; for this join alone. The oldest's if left out.
 
     Raises:
         MemoryBudgetError: the budget does not hold a page and one stream tuple.
@@ -43,12 +43,17 @@ class HybridJoin(SemiStreamJoin):
         self._relation = relation
         self._position = position or OldestTuple()
         index_bytes = relation.page_bytes // _INDEX_SHARE
-        page_memory = relation.page_bytes + PageProbe.bytes_for(index_bytes)
+        page_memory = relation.page_bytes + PageProbe.bytes_for(index_bytes) + self._position.memory_used()
         fixed = f"a page of R ({relation.page_bytes:,} bytes)"
+        ranked = self._position.ranked
         self.capacity = tuples_within(
-            memory_bytes, page_memory, StreamTuples.bytes_for, algorithm="hybrid_join", fixed=fixed
+            memory_bytes,
+            page_memory,
+            lambda count: StreamTuples.bytes_for(count, ranked=ranked),
+            algorithm="hybrid_join",
+            fixed=fixed,
         )
-        self._waiting = StreamTuples(self.capacity)
+        self._waiting = StreamTuples(self.capacity, ranked=ranked)
         self._probe = PageProbe(index_bytes)
         self._disk_buffer: Page | None = None
 
@@ -63,9 +68,11 @@ class HybridJoin(SemiStreamJoin):
         return len(self._waiting)
 
     def memory_used(self) -> int:
-        """Bytes of the stream tuples' arrays, of the page in the disk buffer and of the index of its keys."""
+        """Bytes of the stream tuples' arrays, of the page in the disk buffer, of the index of its keys, and of
+        what the lookup position remembers.
+        """
         page = self._disk_buffer.size if self._disk_buffer else 0
-        return self._waiting.memory_used() + self._probe.memory_used() + page
+        return self._waiting.memory_used() + self._probe.memory_used() + self._position.memory_used() + page
 
     def check(self) -> None:
         """Assert the invariants of multimap and queue. O(capacity)."""
@@ -73,9 +80,10 @@ class HybridJoin(SemiStreamJoin):
 
     def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
         self._waiting.append(keys, pages, ids)
+        self._position.arrived(pages)
 
     def _step(self) -> Step:
-        number = self._waiting.page_of(self._position.choose(self._waiting))
+        number = self._position.choose(self._waiting)
         self._disk_buffer = None  # The new page takes the old one's memory.
         page = self._disk_buffer = self._relation.read_page(number)
         statistics = self.statistics
@@ -83,9 +91,12 @@ class HybridJoin(SemiStreamJoin):
         statistics.bytes_read += page.size
         statistics.probes += len(page.keys)
         keys, waiting = self._waiting.take_page(number)
+        self._position.settled(number, len(waiting))
         ids, rows, unmatched = self._probe.join(keys, waiting, page.keys)
         return Step(Matches(ids, rows, page), unmatched)
 
     def _give_up(self, count: int) -> Int64Array:
         """Shed the oldest: they have survived the most page reads, so few others share theirs (003 §4.2)."""
-        return self._waiting.take_oldest(count)
+        pages, ids = self._waiting.take_oldest(count)
+        self._position.given_up(pages)
+        return ids

@@ -1,1 +1,1 @@
-"""Arrays and compiled kernels of the joins: hash codes, key table, waiting tuples, page probe, frequencies."""
+"""Arrays and compiled kernels of the joins: hash codes, keys, stream tuples by page and by key, pages, frequencies."""

@@ -10,6 +10,7 @@ from spark_jobs.joins.structures.frequency_sketch import FrequencySketch
 Int64Array = NDArray[np.int64]
 Float32Array = NDArray[np.float32]
 
+_ONE = np.float32(1)
 # Nothing is left of any count after so many.
 _ENOUGH_HALVINGS = 64
 
@@ -27,10 +28,12 @@ class FrequencyRecorder:
 
     Attributes:
         of_slots: float32, shape (capacity,), the frequency of the tuple in each slot.
+        total: all stream tuples counted, aged as the frequencies are.
     """
 
     def __init__(self, capacity: int, half_life: int) -> None:
         self.of_slots: Float32Array = np.zeros(capacity, np.float32)
+        self.total = 0.0
         self._half_life = half_life
         self._of_others = FrequencySketch(capacity)
         self._since_halving = 0  # stream tuples
@@ -47,8 +50,14 @@ class FrequencyRecorder:
             slots: int64, shape (n,).
             counts: int64, shape (n,).
         """
-        self._since_halving += int(counts.sum())
+        self._count(counts)
         np.add.at(self.of_slots, slots, counts.astype(np.float32))
+
+    def record_each(self, slots: Int64Array) -> None:
+        """Count one stream tuple for each of these slots, int64, shape (n,); a slot may stand several times. O(n)."""
+        self._since_halving += len(slots)
+        self.total += len(slots)
+        np.add.at(self.of_slots, slots, _ONE)
 
     def record_others(self, keys: Int64Array, counts: Int64Array) -> Int64Array:
         """Count stream tuples whose keys are not in the cache; their estimated frequencies. O(n).
@@ -60,7 +69,7 @@ class FrequencyRecorder:
         Returns:
             int64, shape (n,).
         """
-        self._since_halving += int(counts.sum())
+        self._count(counts)
         return self._of_others.add(keys, counts)
 
     def estimates(self, keys: Int64Array) -> Int64Array:
@@ -86,6 +95,7 @@ class FrequencyRecorder:
         halvings, self._since_halving = divmod(self._since_halving, self._half_life)
         for _ in range(min(halvings, _ENOUGH_HALVINGS)):
             self.of_slots *= np.float32(0.5)
+            self.total *= 0.5
             self._of_others.halve()
 
     def memory_used(self) -> int:
@@ -96,3 +106,8 @@ class FrequencyRecorder:
         """Assert that no frequency is negative or lost. O(capacity)."""
         assert np.isfinite(self.of_slots).all()
         assert (self.of_slots >= 0).all()
+
+    def _count(self, counts: Int64Array) -> None:
+        counted = int(counts.sum())
+        self._since_halving += counted
+        self.total += counted

@@ -8,6 +8,12 @@ A tuple stands at a place, a number from 1 on, and is linked into one chain and 
 are doubly linked, so it leaves from anywhere in O(1). Place 0 holds no tuple: it ends every chain, and
 closes the queue to a ring. Whoever follows a chain waits for memory at every tuple; so a bucket has
 two, followed in turn: with a million tuples waiting that makes a third less time in all.
+
+A ranked queue also finds the tuple at any position. A finger stands at the tuple last asked for, and
+knows how many are newer; a mark on each of those tells on which side of it a tuple leaves:
+
+    newest <-> tuple <-> tuple <-> tuple <-> tuple <-> oldest
+    newer      newer     newer     finger
 """
 
 from __future__ import annotations
@@ -22,8 +28,10 @@ from spark_jobs.joins.structures.jit import kernel, kernel_part
 
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]
-# Tuples, links, chains, counters.
-_State = tuple[NDArray[np.void], Int32Array, Int32Array, Int64Array]
+MarkArray = NDArray[np.uint8]
+# Tuples, links, chains, marks, counters. Without marks there is None in their place: kernels are then compiled
+# without what concerns them, where to ask for each tuple would cost 20 ns a tuple taken out.
+_State = tuple[NDArray[np.void], Int32Array, Int32Array, MarkArray | None, Int64Array]
 
 TUPLE = np.dtype([("key", np.int64), ("page", np.int64), ("id", np.int64)])
 # Columns of the links: in the chain, and in the queue.
@@ -37,7 +45,9 @@ MOST_TUPLES = 2**31 - 2
 _LENGTH = 0  # tuples in memory
 _USED = 1  # highest place ever taken: what lies above has never been touched
 _FREE = 2  # first of the freed places, linked by `newer`; 0 = none
-_COUNTERS = 3
+_FINGER = 3  # where the finger stands; 0 = beyond the oldest
+_NEWER_THAN_FINGER = 4  # how many tuples are marked
+_COUNTERS = 5
 
 _LINK_BYTES = 4
 _FIRST_ROOM = 64
@@ -48,6 +58,7 @@ class StreamTuples:
 
     Args:
         capacity: how many tuples it takes.
+        ranked: whether `at` is going to be asked; takes a byte more for each tuple.
 
     Attributes:
         tuples: shape (capacity + 1,), of dtype TUPLE.
@@ -56,7 +67,7 @@ class StreamTuples:
         chains: int32, a power of two long; the first place of each chain, two for each bucket.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, capacity: int, *, ranked: bool = False) -> None:
         if not 0 < capacity <= MOST_TUPLES:
             raise ValueError(f"from 1 to {MOST_TUPLES} stream tuples can be held, not {capacity}")
         self.capacity = capacity
@@ -64,13 +75,15 @@ class StreamTuples:
         self.tuples: NDArray[np.void] = np.zeros(capacity + 1, TUPLE)
         self.links: Int32Array = np.zeros((capacity + 1, _LINKS), np.int32)
         self.chains: Int32Array = np.zeros(_chain_count(capacity), np.int32)
+        # 1 for each tuple that is newer than the finger's.
+        self._marks: MarkArray | None = np.zeros(capacity + 1, np.uint8) if ranked else None
         self._counters: Int64Array = np.zeros(_COUNTERS, np.int64)
-        self._state: _State = (self.tuples, self.links, self.chains, self._counters)
+        self._state: _State = (self.tuples, self.links, self.chains, self._marks, self._counters)
 
     @staticmethod
-    def bytes_for(capacity: int) -> int:
+    def bytes_for(capacity: int, *, ranked: bool = False) -> int:
         """Memory of this capacity, in bytes."""
-        places = (capacity + 1) * (TUPLE.itemsize + _LINKS * _LINK_BYTES)
+        places = (capacity + 1) * (TUPLE.itemsize + _LINKS * _LINK_BYTES + ranked)
         return places + _chain_count(capacity) * _LINK_BYTES + _COUNTERS * 8
 
     def __len__(self) -> int:
@@ -94,6 +107,14 @@ class StreamTuples:
         """Place of the tuple that came just before this one; 0 before the oldest. O(1)."""
         return int(self.links[place, _OLDER])
 
+    def at(self, newer: int) -> int:
+        """Place of the tuple that so many others are newer than: 0 for the newest, length - 1 for the oldest.
+
+        The queue must be ranked. O(changes of queue and position since the last call), so O(1) for each
+        tuple that came or left while the position keeps still.
+        """
+        return int(_move_finger(self._state, newer))
+
     def page_of(self, place: int) -> int:
         """The page of R on which the tuple's key would be. O(1)."""
         return int(self.tuples["page"][place])
@@ -112,15 +133,33 @@ class StreamTuples:
         """Take out all tuples that wait for a page; their keys and ids, int64, shape (n,) each. O(n)."""
         return _take_page(self._state, page)
 
-    def take_oldest(self, count: int) -> Int64Array:
-        """Take out the tuples at the queue's end; their ids, oldest first, shape (min(count, length),). O(count)."""
-        ids = np.empty(max(0, min(count, len(self))), np.int64)
-        _take_oldest(self._state, ids)
-        return ids
+    def some_pages(self, start: int, count: int) -> Int64Array:
+        """Pages at up to `count` places from one on: of tuples there, or that were there before. O(1): a view.
+
+        Args:
+            start: a place from 1 on; those never taken have no pages.
+            count: at least 1.
+        """
+        return self.tuples["page"][start : min(start + count, self.places + 1)]
+
+    @property
+    def places(self) -> int:
+        """The highest place ever taken."""
+        return int(self._counters[_USED])
+
+    def take_oldest(self, count: int) -> tuple[Int64Array, Int64Array]:
+        """Take out the tuples at the queue's end, oldest first. O(count).
+
+        Returns:
+            Their pages and ids, int64, shape (min(count, length),) each.
+        """
+        taken = np.empty((2, max(0, min(count, len(self)))), np.int64)
+        _take_oldest(self._state, taken[0], taken[1])
+        return taken[0], taken[1]
 
     def memory_used(self) -> int:
         """Bytes of its arrays."""
-        return sum(array.nbytes for array in self._state)
+        return sum(array.nbytes for array in self._state if array is not None)
 
     def check(self) -> None:
         """Assert that queue, chains and freed places are consistent and hold the same tuples. O(capacity)."""
@@ -138,6 +177,10 @@ class StreamTuples:
             assert all(_chain_of(self.page_of(place), place, self.chains) == chain for place in members)
             chained += members
         assert sorted(chained) == sorted(queued)
+        if self._marks is not None:
+            finger, newer = int(self._counters[_FINGER]), int(self._counters[_NEWER_THAN_FINGER])
+            assert self._marks[queued].tolist() == [0] * (length - newer) + [1] * newer
+            assert finger == (queued[length - newer - 1] if newer < length else RING)
 
 
 def _walk(links: Int32Array, place: int) -> list[int]:
@@ -161,9 +204,16 @@ def _chain_of(page: Any, place: Any, chains: Int32Array) -> Any:
     return np.int64(mix(page) & np.uint64(len(chains) - _CHAINS)) + place % _CHAINS
 
 
+@kernel_part
+def _mark_newer(marks: Any, counters: Int64Array, place: Any) -> None:
+    if marks is not None:
+        marks[place] = 1
+        counters[_NEWER_THAN_FINGER] += 1
+
+
 @kernel
 def _append(state: _State, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
-    tuples, links, chains, counters = state
+    tuples, links, chains, marks, counters = state
     newest = links[RING, _OLDER]
     for i in range(len(keys)):
         place = counters[_FREE]
@@ -182,6 +232,7 @@ def _append(state: _State, keys: Int64Array, pages: Int64Array, ids: Int64Array)
         links[place, _NEWER], links[place, _OLDER] = RING, newest
         links[newest, _NEWER] = place
         newest = place
+        _mark_newer(marks, counters, place)
     links[RING, _OLDER] = newest
     counters[_LENGTH] += len(keys)
 
@@ -198,9 +249,13 @@ def _leave_chain(links: Int32Array, chains: Int32Array, chain: Any, place: Any, 
 
 
 @kernel_part
-def _leave_queue(links: Int32Array, counters: Int64Array, place: Any) -> None:
-    """Unlink a tuple from the queue, and free its place."""
+def _leave_queue(links: Int32Array, marks: Any, counters: Int64Array, place: Any) -> None:
+    """Unlink a tuple from the queue, and free its place; a finger there gives way to the older side."""
     newer, older = links[place, _NEWER], links[place, _OLDER]
+    if marks is not None:
+        counters[_NEWER_THAN_FINGER] -= marks[place]
+        if counters[_FINGER] == place:
+            counters[_FINGER] = older
     links[newer, _OLDER] = older
     links[older, _NEWER] = newer
     links[place, _NEWER] = counters[_FREE]
@@ -209,14 +264,31 @@ def _leave_queue(links: Int32Array, counters: Int64Array, place: Any) -> None:
 
 
 @kernel
-def _take_oldest(state: _State, ids: Int64Array) -> None:
-    tuples, links, chains, counters = state
+def _move_finger(state: _State, newer: int) -> int:
+    _, links, _, marks, counters = state
+    assert marks is not None
+    finger, marked = counters[_FINGER], counters[_NEWER_THAN_FINGER]
+    while marked > newer:
+        finger = np.int64(links[finger, _NEWER])
+        marks[finger] = 0
+        marked -= 1
+    while marked < newer:
+        marks[finger] = 1
+        marked += 1
+        finger = np.int64(links[finger, _OLDER])
+    counters[_FINGER], counters[_NEWER_THAN_FINGER] = finger, marked
+    return finger
+
+
+@kernel
+def _take_oldest(state: _State, pages: Int64Array, ids: Int64Array) -> None:
+    tuples, links, chains, marks, counters = state
     for i in range(len(ids)):
         place = np.int64(links[RING, _NEWER])
-        ids[i] = tuples[place].id
-        chain = _chain_of(tuples[place].page, place, chains)
+        pages[i], ids[i] = tuples[place].page, tuples[place].id
+        chain = _chain_of(pages[i], place, chains)
         _leave_chain(links, chains, chain, place, links[place, _PREVIOUS])
-        _leave_queue(links, counters, place)
+        _leave_queue(links, marks, counters, place)
 
 
 @kernel
@@ -238,7 +310,7 @@ def _take_page(state: _State, page: int) -> tuple[Int64Array, Int64Array]:
 @kernel
 def _take_from_chains(state: _State, page: int, walk: Int64Array, taken: Any, count: int) -> int:
     """Follow the chains of a bucket in turn until they end or the room does; keep the tuples of other pages there."""
-    tuples, links, chains, counters = state
+    tuples, links, chains, marks, counters = state
     keys, ids = taken
     active = True
     while active and count + _CHAINS <= len(keys):
@@ -253,7 +325,7 @@ def _take_from_chains(state: _State, page: int, walk: Int64Array, taken: Any, co
                     count += 1
                     # Its link to the one before has just been written: to read it back would stall.
                     _leave_chain(links, chains, _chain_of(page, way, chains), place, walk[way, 1])
-                    _leave_queue(links, counters, place)
+                    _leave_queue(links, marks, counters, place)
                 else:
                     walk[way, 1] = place
     return count

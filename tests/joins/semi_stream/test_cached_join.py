@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from spark_jobs.joins.semi_stream import create
+from spark_jobs.joins.semi_stream.cached_join import CachedJoin
+from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
+from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
 from tests.joins.memory_relation import MemoryRelation
 
 
@@ -48,3 +51,31 @@ def test_back_stage_counts_are_the_joins_counts() -> None:
     counts = join.statistics
     assert (counts.pages_read, counts.bytes_read) == (2, 20 * 40)
     assert counts.probes == 3 + 20, "three probes of the front stage, two pages of ten tuples"
+
+
+def test_finish_drains_a_back_stage_that_waits_for_more_of_the_stream() -> None:
+    relation = MemoryRelation(range(2000), page_rows=10)
+    join = CachedJoin(relation, 60_000, MeshJoin)
+    for first in (0, 3):
+        keys = np.array([5, 1234, -1])
+        join.push(keys, relation.pages_of(keys), first + np.arange(3))
+        assert not join.reads_next
+        assert join.advance().matches is None, "three tuples are no chunk"
+        list(join.finish())
+        assert join.pending == 0
+    assert (join.statistics.matched, join.statistics.unmatched) == (4, 2)
+
+
+def test_what_waits_for_the_back_stage_goes_on_when_all_in_it_are_shed() -> None:
+    relation = MemoryRelation(range(2000), page_rows=10)
+    join = CachedJoin(relation, 8_000, HybridJoin)
+    pushed = 0
+    while join.room:
+        keys = np.arange(pushed, pushed + min(join.room, 20))
+        join.push(keys, relation.pages_of(keys), keys)
+        pushed += len(keys)
+    in_back_stage = join.back_stage.pending
+    assert join.pending > in_back_stage
+    assert len(join.shed(in_back_stage)) == in_back_stage
+    list(join.finish())
+    assert join.statistics.matched == pushed - in_back_stage

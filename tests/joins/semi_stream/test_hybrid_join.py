@@ -5,15 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
+from spark_jobs.joins.semi_stream.lookup_position import LookupPosition
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 from tests.joins.memory_relation import MemoryRelation
 
 
-class NewestTuple:
+class NewestTuple(LookupPosition):
     """Looks up the newest tuple, as a policy at the other end of the queue would."""
 
     def choose(self, waiting: StreamTuples) -> int:
-        return waiting.newest
+        return waiting.page_of(waiting.newest)
 
 
 def push(join: HybridJoin, relation: MemoryRelation, keys: list[int]) -> None:

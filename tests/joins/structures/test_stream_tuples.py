@@ -50,10 +50,10 @@ def test_the_queue_keeps_the_order_of_arrival_when_tuples_leave_from_its_middle(
 def test_the_oldest_are_taken_first() -> None:
     tuples = StreamTuples(10)
     append(tuples, [1, 2, 3], [1, 2, 1], [7, 8, 9])
-    assert tuples.take_oldest(2).tolist() == [7, 8]
+    assert [column.tolist() for column in tuples.take_oldest(2)] == [[1, 2], [7, 8]]
     tuples.check()
-    assert tuples.take_oldest(5).tolist() == [9]
-    assert tuples.take_oldest(5).size == 0
+    assert [column.tolist() for column in tuples.take_oldest(5)] == [[1], [9]]
+    assert tuples.take_oldest(5)[1].size == 0
     assert tuples.oldest == RING
     tuples.check()
 
@@ -84,9 +84,24 @@ def test_many_tuples_of_one_page_leave_at_once() -> None:
     assert len(tuples) == 0
 
 
+def test_a_ranked_queue_finds_the_tuple_at_any_position() -> None:
+    tuples = StreamTuples(8, ranked=True)
+    append(tuples, [1, 2, 3, 4, 5], [1, 2, 1, 2, 3], [10, 20, 30, 40, 50])
+    assert [int(tuples.tuples["id"][tuples.at(newer)]) for newer in (0, 4, 2)] == [50, 10, 30]
+    take_page(tuples, 1)  # The one found last leaves as well.
+    append(tuples, [6], [3], [60])
+    assert [int(tuples.tuples["id"][tuples.at(newer)]) for newer in (3, 2, 1, 0)] == [20, 40, 50, 60]
+    tuples.check()
+
+
+@pytest.mark.parametrize("ranked", [False, True])
 @pytest.mark.parametrize("capacity", [1, 2, 7, 1000])
-def test_memory_is_what_it_says(capacity: int) -> None:
-    assert StreamTuples(capacity).memory_used() == StreamTuples.bytes_for(capacity)
+def test_memory_is_what_it_says(capacity: int, ranked: bool) -> None:
+    assert StreamTuples(capacity, ranked=ranked).memory_used() == StreamTuples.bytes_for(capacity, ranked=ranked)
+
+
+def test_only_a_ranked_queue_takes_a_byte_more_for_a_tuple() -> None:
+    assert StreamTuples.bytes_for(1000, ranked=True) - StreamTuples.bytes_for(1000) == 1001
 
 
 @pytest.mark.parametrize("capacity", [0, 2**31])

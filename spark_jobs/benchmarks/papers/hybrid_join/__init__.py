@@ -1,0 +1,1 @@
+"""Figures of 000: HYBRIDJOIN beside MESHJOIN and index nested loop join."""

@@ -1,0 +1,113 @@
+"""Measures what a join's own work costs, with the kernels that the joins use."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from spark_jobs.joins.semi_stream.base import Int64Array
+from spark_jobs.joins.semi_stream.hot_set import HotSet
+from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
+from spark_jobs.joins.structures.page_probe import PageProbe
+from spark_jobs.joins.structures.stream_tuples import StreamTuples
+from spark_jobs.relation.calibration.median_of_means import ROUNDS, Clock, median_of_means, real_clock, seconds_of
+
+MOST_TUPLES = 1_000_000
+
+_REPETITIONS = 20 * ROUNDS
+_PAGES_AT_ONCE = 10
+# What a page settles, where skew and memory make reading pages worthwhile at all.
+_SETTLED_BY_A_PAGE = 64
+_SETTLED_BY_A_HOT_PAGE = 1024
+_TUPLES_AT_ONCE = 4096
+
+
+def measure_processor(
+    *, waiting_tuples: int, page_rows: int, page_count: int, cached_tuples: int, clock: Clock = real_clock
+) -> ProcessorCosts:
+    """Do the steps of HYBRIDJOIN and of a front stage with made-up keys. Takes about half a second.
+
+    The sizes matter because what fits into the processor's caches costs a fraction. What a call costs whatever it
+    handles is shared out among the tuples of one page.
+
+    Args:
+        waiting_tuples: stream tuples in memory (h_S of 003); a million are measured at most.
+        page_rows: tuples of a page of R.
+        page_count: pages of R.
+        cached_tuples: tuples in the front stage; a million are measured at most.
+        clock: tells seconds.
+    """
+    append, evict = _append_and_evict(max(_SETTLED_BY_A_PAGE, min(waiting_tuples, MOST_TUPLES)), clock)
+    probe, emit = _probe_and_emit(page_rows, clock)
+    return ProcessorCosts(
+        probe=probe,
+        front_probe=_probe_front_stage(max(1, min(cached_tuples, MOST_TUPLES)), clock),
+        emit=emit,
+        evict=evict,
+        read=_read_stream(page_count, page_rows, clock),
+        append=append,
+    )
+
+
+def _append_and_evict(waiting_tuples: int, clock: Clock) -> tuple[float, float]:
+    """c_A and c_E: a full queue with multimap loses the tuples of some pages, and gets as many new ones."""
+    random = np.random.default_rng(waiting_tuples)
+    waiting = StreamTuples(waiting_tuples)
+    page_count = max(1, waiting_tuples // _SETTLED_BY_A_PAGE)
+    keys = np.arange(waiting_tuples)
+    waiting.append(keys, random.integers(page_count, size=waiting_tuples), keys)
+    append, evict = [], []
+    for repetition in range(_REPETITIONS + 1):
+        evicted, taking = 0, 0.0
+        for page in random.integers(page_count, size=_PAGES_AT_ONCE).tolist():
+            started = clock()
+            taken, _ = waiting.take_page(page)
+            taking += clock() - started
+            evicted += len(taken)
+        if not evicted:
+            continue  # a small queue may hold no tuple of these pages
+        new_keys, new_pages = np.arange(evicted), random.integers(page_count, size=evicted)
+        appending = seconds_of(clock, partial(waiting.append, new_keys, new_pages, new_keys))
+        if repetition:  # the first one has compiled the kernels
+            append.append(appending / evicted)
+            evict.append(taking / evicted)
+    return median_of_means(append), median_of_means(evict)
+
+
+def _probe_and_emit(page_rows: int, clock: Clock) -> tuple[float, float]:
+    """c_H and c_O: a page that settles hardly a tuple costs its probes, one that settles many costs these, too."""
+    probe = PageProbe(PageProbe.bytes_for(8 * page_rows))
+    page_keys = np.arange(page_rows)
+    random = np.random.default_rng(page_rows)
+    few, many = np.zeros(1, np.int64), random.integers(page_rows, size=_SETTLED_BY_A_HOT_PAGE)
+    probe.join(many, many, page_keys)
+    seconds_few, seconds_many = [], []
+    for _ in range(_REPETITIONS):
+        seconds_few.append(seconds_of(clock, partial(probe.join, few, few, page_keys)))
+        seconds_many.append(seconds_of(clock, partial(probe.join, many, many, page_keys)))
+    page = median_of_means(seconds_few)
+    return page / page_rows, max(median_of_means(seconds_many) - page, 0.0) / (len(many) - len(few))
+
+
+def _probe_front_stage(cached_tuples: int, clock: Clock) -> float:
+    """A stream tuple looked up among the cached ones, every other one in vain."""
+    random = np.random.default_rng(cached_tuples)
+    hot_set = HotSet(0, random.permutation(2 * cached_tuples)[:cached_tuples])
+    hot_set.probe(hot_set.keys)
+    batches = random.integers(2 * cached_tuples, size=(_REPETITIONS, _TUPLES_AT_ONCE))
+    seconds = [seconds_of(clock, partial(hot_set.probe, keys)) for keys in batches]
+    return median_of_means(seconds) / _TUPLES_AT_ONCE
+
+
+def _read_stream(page_count: int, page_rows: int, clock: Clock) -> float:
+    """c_S: a stream tuple copied out of the stream buffer, and the page of R found on which its key falls."""
+    random = np.random.default_rng(page_count)
+    fences = np.arange(1, page_count) * page_rows
+    stream = random.integers(page_count * page_rows, size=(_REPETITIONS, _TUPLES_AT_ONCE))
+    seconds = [seconds_of(clock, partial(_read_tuples, keys, fences)) for keys in stream]
+    return median_of_means(seconds) / _TUPLES_AT_ONCE
+
+
+def _read_tuples(keys: Int64Array, fences: Int64Array) -> tuple[Int64Array, Int64Array]:
+    return keys.copy(), np.searchsorted(fences, keys, side="right")

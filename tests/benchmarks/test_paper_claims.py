@@ -1,0 +1,77 @@
+"""Claims judged on made-up lines: what counts as published, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from spark_jobs.benchmarks.papers.claims import (
+    is_faster,
+    lead_moves,
+    line_moves,
+    predictions_hold,
+    ratio_at,
+    ratio_below,
+    ratio_moves,
+    rises_then_falls,
+    top_near,
+)
+from spark_jobs.benchmarks.papers.confidence import interval
+from spark_jobs.benchmarks.papers.figure import Axis, Claim, Curves, Outcome, Panel, Point, Series
+
+
+def outcome(claim: Claim, **lines: Sequence[float]) -> Outcome:
+    """Judge lines with the points x = 1, 2, 3, ...; predictions are a tenth above what was measured."""
+    series = tuple(
+        Series(name, tuple(Point(x, y, predicted=1.1 * y) for x, y in enumerate(ys, start=1)))
+        for name, ys in lines.items()
+    )
+    return claim.judge(Curves([Panel(Axis("x"), Axis("y"), series)]))
+
+
+def test_faster_means_at_every_point() -> None:
+    claim = is_faster("a", ("b",), "")
+    assert outcome(claim, a=(2, 3), b=(1, 2)).as_published
+    assert not outcome(claim, a=(2, 3), b=(1, 4)).as_published
+    assert outcome(is_faster("a", ("b",), "", lower_is_better=True), a=(1, 1), b=(2, 3)).measured == "2.00x to 3.00x"
+
+
+def test_a_published_ratio_is_reached_from_nine_tenths_on() -> None:
+    claim = ratio_at(2, "a", "b", 4, "")
+    assert outcome(claim, a=(1, 7.3), b=(1, 2)).reached
+    short = outcome(claim, a=(1, 6), b=(1, 2))
+    assert short.as_published
+    assert not short.reached
+    assert short.measured == short.predicted == "3.00x"
+    assert not outcome(claim, a=(9, 1), b=(1, 2)).as_published
+
+
+def test_a_little_slower_is_neither_faster_nor_far_slower() -> None:
+    claim = ratio_below(1, "a", "b", "")
+    assert [outcome(claim, a=(y,), b=(10,)).as_published for y in (11, 9, 5)] == [False, True, False]
+
+
+def test_advantages_move_as_ratios_or_as_differences() -> None:
+    lines = {"a": (20, 300), "b": (10, 200)}
+    assert outcome(ratio_moves("a", "b", rises=False, text=""), **lines).as_published
+    assert outcome(lead_moves("a", "b", rises=True, text=""), **lines).as_published
+    assert outcome(line_moves("a", rises=True, text=""), **lines).as_published
+
+
+def test_a_maximum_lies_inside_and_near_where_it_was_published() -> None:
+    assert outcome(rises_then_falls("a", ""), a=(1, 3, 2)).as_published
+    assert not outcome(rises_then_falls("a", ""), a=(1, 2, 3)).as_published
+    assert outcome(top_near("a", 2, 0, "", ""), a=(1, 2.95, 3)).as_published
+    assert not outcome(top_near("a", 2, 0, "", ""), a=(1, 2, 3)).as_published
+
+
+def test_predictions_are_compared_point_by_point() -> None:
+    assert outcome(predictions_hold(["a"], 0.11, ""), a=(1, 5)).as_published
+    assert not outcome(predictions_hold(["a"], 0.09, ""), a=(1, 5)).as_published
+
+
+def test_confidence_intervals_are_students() -> None:
+    assert interval([3.0]) == (3.0, None, None)
+    mean, low, high = interval([1.0, 2.0, 3.0])
+    assert (mean, low, high) == pytest.approx((2, 2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5))
