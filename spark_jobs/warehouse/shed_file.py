@@ -7,7 +7,7 @@ from types import TracebackType
 
 import numpy as np
 
-from spark_jobs.joins.semi_stream.load_shedding.destination import ShedTuples
+from spark_jobs.joins.structures.stream_buffer import TupleColumns
 
 _COLUMNS = 3
 _TUPLE_BYTES = 8 * _COLUMNS
@@ -35,7 +35,7 @@ class ShedFile:
     def __len__(self) -> int:
         return self._stored - self._taken
 
-    def put(self, tuples: ShedTuples) -> None:
+    def put(self, tuples: TupleColumns) -> None:
         """Append tuples to the file. O(n)."""
         data = memoryview(np.stack(tuples, axis=1).tobytes())
         self._file.seek(self._stored * _TUPLE_BYTES)
@@ -43,7 +43,7 @@ class ShedFile:
             data = data[self._file.write(data) :]
         self._stored += len(tuples.ids)
 
-    def take(self, count: int) -> ShedTuples:
+    def take(self, count: int) -> TupleColumns:
         """Read back up to `count` tuples, those first that have been there longest. O(count)."""
         count = min(count, len(self))
         self._file.seek(self._taken * _TUPLE_BYTES)
@@ -54,7 +54,7 @@ class ShedFile:
         if self._taken == self._stored:
             self._file.truncate(0)
             self._taken = self._stored = 0
-        return ShedTuples(*np.frombuffer(data, np.int64).reshape(count, _COLUMNS).T.copy())
+        return TupleColumns(*np.frombuffer(data, np.int64).reshape(count, _COLUMNS).T.copy())
 
     def close(self) -> None:
         """Close the file; what is left in it stays there."""

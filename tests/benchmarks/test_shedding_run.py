@@ -15,7 +15,8 @@ from spark_jobs.benchmarks.semi_stream.shedding_run import (
     lookup_position_series,
 )
 from spark_jobs.benchmarks.semi_stream.workloads import zipf
-from spark_jobs.joins.semi_stream.load_shedding import MemoryDestination, ShedTuples
+from spark_jobs.joins.semi_stream.load_shedding import MemoryDestination
+from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from spark_jobs.relation.virtual_disk import DiskProfile, VirtualClock
 
 R_TUPLES, PAGE_ROWS = 50_000, 50
@@ -58,7 +59,7 @@ def test_a_destination_charges_for_every_full_buffer_both_ways(profile: DiskProf
     clock = VirtualClock()
     destination = ChargedDestination(MemoryDestination(), profile, clock)
     ids = np.arange(5000)
-    destination.put(ShedTuples(ids, ids, ids))
+    destination.put(TupleColumns(ids, ids, ids))
     assert clock() == pytest.approx(profile.seconds(profile.block_bytes))
     assert destination.take(5000).ids.tolist() == ids.tolist()
     assert clock() == pytest.approx(3 * profile.seconds(profile.block_bytes))

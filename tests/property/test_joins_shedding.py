@@ -12,11 +12,11 @@ from spark_jobs.joins.semi_stream.load_shedding import (
     LoadSheddingJoin,
     MemoryDestination,
     SheddingPolicy,
-    ShedTuples,
     considered,
     upfront,
 )
 from spark_jobs.joins.semi_stream.lookup_position import FixedPosition, LongestWait, OldestTuple
+from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 from spark_jobs.relation.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
 from spark_jobs.relation.virtual_relation import VirtualRelation
@@ -41,13 +41,13 @@ class Workload:
         self.page_probability = np.add.reduceat(probabilities, np.arange(0, ROWS, PAGE_ROWS)) / probabilities.sum()
         self._random = np.random.default_rng(8)
 
-    def tuples(self, first: int, count: int) -> ShedTuples:
+    def tuples(self, first: int, count: int) -> TupleColumns:
         """The next stream tuples; an id holds its key."""
         keys = np.minimum(np.searchsorted(self._cumulative, self._random.random(count)), ROWS - 1)
         return self.of(np.arange(first, first + count) * ROWS + keys)
 
-    def of(self, ids: np.ndarray) -> ShedTuples:
-        return ShedTuples(ids % ROWS, self.relation.pages_of(ids % ROWS), ids)
+    def of(self, ids: np.ndarray) -> TupleColumns:
+        return TupleColumns(ids % ROWS, self.relation.pages_of(ids % ROWS), ids)
 
 
 def settled_by_load(workload: Workload, policy: SheddingPolicy, arrivals_by_load: float, turnovers: int = 8) -> float:

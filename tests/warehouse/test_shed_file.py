@@ -6,13 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from spark_jobs.joins.semi_stream.load_shedding import Destination, ShedTuples
+from spark_jobs.joins.semi_stream.load_shedding import Destination
+from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from spark_jobs.warehouse.shed_file import ShedFile
 
 
-def tuples(first: int, count: int) -> ShedTuples:
+def tuples(first: int, count: int) -> TupleColumns:
     ids = np.arange(first, first + count)
-    return ShedTuples(ids * 3 - 2**62, ids // 7, ids)
+    return TupleColumns(ids * 3 - 2**62, ids // 7, ids)
 
 
 def test_what_was_put_first_comes_back_first_and_whole(tmp_path: Path) -> None:

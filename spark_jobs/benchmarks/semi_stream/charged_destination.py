@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from spark_jobs.joins.semi_stream.load_shedding import Destination, ShedTuples
+from spark_jobs.joins.semi_stream.load_shedding import Destination
+from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from spark_jobs.relation.virtual_disk import DiskProfile, VirtualClock
 
 _BUFFER_BYTES = 1 << 16
@@ -32,12 +33,12 @@ class ChargedDestination:
     def __len__(self) -> int:
         return len(self._destination)
 
-    def put(self, tuples: ShedTuples) -> None:
+    def put(self, tuples: TupleColumns) -> None:
         """Store tuples."""
         self._charge(len(tuples.ids))
         self._destination.put(tuples)
 
-    def take(self, count: int) -> ShedTuples:
+    def take(self, count: int) -> TupleColumns:
         """Take up to `count` tuples back."""
         tuples = self._destination.take(count)
         self._charge(len(tuples.ids))

@@ -9,8 +9,9 @@ import numpy as np
 from spark_jobs.benchmarks.semi_stream.stream_blocks import PagedRelation, Stream, StreamBlocks
 from spark_jobs.benchmarks.semi_stream.work_charge import WorkCharge
 from spark_jobs.joins.semi_stream.base import Int64Array, SemiStreamJoin
-from spark_jobs.joins.semi_stream.load_shedding import Destination, LoadSheddingJoin, SheddingPolicy, ShedTuples
+from spark_jobs.joins.semi_stream.load_shedding import Destination, LoadSheddingJoin, SheddingPolicy
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
+from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from spark_jobs.relation.virtual_disk import VirtualClock
 
 _BUFFER_TUPLES = 1 << 17
@@ -121,6 +122,6 @@ class OverloadedRun:
             self._arrived += len(keys)
             self._due -= len(keys)
 
-    def _tuples_of(self, ids: Int64Array) -> ShedTuples:
+    def _tuples_of(self, ids: Int64Array) -> TupleColumns:
         keys = ids % self._key_count
-        return ShedTuples(keys, self._relation.pages_of(keys), ids)
+        return TupleColumns(keys, self._relation.pages_of(keys), ids)

@@ -11,8 +11,7 @@ from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.semi_stream.admission_threshold import AdmissionThreshold
 from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
-from spark_jobs.joins.semi_stream.load_shedding.destination import ShedTuples
-from spark_jobs.joins.semi_stream.load_shedding.stream_buffer import StreamBuffer
+from spark_jobs.joins.structures.stream_buffer import StreamBuffer, TupleColumns
 
 BackStage = Callable[["CacheableRelation", int], SemiStreamJoin]
 
@@ -133,7 +132,7 @@ class CachedJoin(SemiStreamJoin):
         self._hit_ids[self._hits : until] = hit_ids
         self._hits = until
         self.front_stage.observe_slots(hit_slots)
-        self._misses.append(ShedTuples(*misses))
+        self._misses.append(TupleColumns(*misses))
         self._fill_back_stage()
 
     def _fill_back_stage(self) -> None:

@@ -17,13 +17,13 @@ from spark_jobs.joins.semi_stream.load_shedding import (
     LoadSheddingJoin,
     MemoryDestination,
     SheddingPolicy,
-    ShedTuples,
     considered,
     random_sample,
     untuned,
     upfront,
 )
 from spark_jobs.joins.semi_stream.lookup_position import FixedPosition, LongestWait
+from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from tests.joins.memory_relation import MemoryRelation
 
 ROWS, PAGE_ROWS = 400, 4
@@ -41,8 +41,8 @@ class Stream:
         self.settled: list[int] = []
         self._random = np.random.default_rng(seed)
 
-    def tuples_of(self, ids: np.ndarray) -> ShedTuples:
-        return ShedTuples(self.keys[ids], self.relation.pages_of(self.keys[ids]), ids)
+    def tuples_of(self, ids: np.ndarray) -> TupleColumns:
+        return TupleColumns(self.keys[ids], self.relation.pages_of(self.keys[ids]), ids)
 
     def push(self, count: int) -> None:
         # A tenth of the keys has no match.

@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from spark_jobs.joins.semi_stream.load_shedding.destination import Destination, MemoryDestination, ShedTuples
+from spark_jobs.joins.semi_stream.load_shedding.destination import Destination, MemoryDestination
 from spark_jobs.joins.semi_stream.load_shedding.load_shedding_join import LoadSheddingJoin
 from spark_jobs.joins.semi_stream.load_shedding.policies import (
     SheddingPolicy,
@@ -43,7 +43,6 @@ __all__ = [
     "Destination",
     "LoadSheddingJoin",
     "MemoryDestination",
-    "ShedTuples",
     "SheddingPolicy",
     "considered",
     "random_sample",

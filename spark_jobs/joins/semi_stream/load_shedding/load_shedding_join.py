@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.joins.semi_stream.base import Int64Array, SemiStreamJoin, Step
-from spark_jobs.joins.semi_stream.load_shedding.destination import Destination, ShedTuples
+from spark_jobs.joins.semi_stream.load_shedding.destination import Destination
 from spark_jobs.joins.semi_stream.load_shedding.policies import SheddingPolicy, TuplesOf
-from spark_jobs.joins.semi_stream.load_shedding.stream_buffer import StreamBuffer
+from spark_jobs.joins.structures.stream_buffer import StreamBuffer, TupleColumns
 
 # The number of iterations over which w is averaged.
 _ITERATIONS = 16
@@ -97,7 +97,7 @@ class LoadSheddingJoin(SemiStreamJoin):
         assert extra["shed"] - extra["reloaded"] == len(self._destination)
 
     def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
-        self._buffer.append(ShedTuples(keys, pages, ids))
+        self._buffer.append(TupleColumns(keys, pages, ids))
 
     def _give_up(self, count: int) -> Int64Array:
         """Shed at the caller's word: what the join gives up, then what came last."""

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.joins.semi_stream.base import Int64Array, SemiStreamJoin
-from spark_jobs.joins.semi_stream.load_shedding.destination import ShedTuples
-from spark_jobs.joins.semi_stream.load_shedding.stream_buffer import StreamBuffer
 from spark_jobs.joins.semi_stream.lookup_position import FixedPosition, LookupPosition, OldestTuple
+from spark_jobs.joins.structures.stream_buffer import StreamBuffer, TupleColumns
 
 # Finds the tuples with some ids: its caller has kept them.
-TuplesOf = Callable[[Int64Array], ShedTuples]
+TuplesOf = Callable[[Int64Array], TupleColumns]
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class SheddingPolicy:
 
     name: str
     position: LookupPosition
-    shed: Callable[[SemiStreamJoin, StreamBuffer, TuplesOf, int], ShedTuples]
+    shed: Callable[[SemiStreamJoin, StreamBuffer, TuplesOf, int], TupleColumns]
 
 
 def considered(position: LookupPosition | None = None) -> SheddingPolicy:
@@ -50,7 +49,7 @@ def untuned() -> SheddingPolicy:
 def upfront() -> SheddingPolicy:
     """Shed what came last, before it is processed ("keep", MESHJOIN's way; 003 §4): all equally likely."""
 
-    def newest(_: SemiStreamJoin, buffer: StreamBuffer, __: TuplesOf, count: int) -> ShedTuples:
+    def newest(_: SemiStreamJoin, buffer: StreamBuffer, __: TuplesOf, count: int) -> TupleColumns:
         return buffer.take_newest(count)
 
     return SheddingPolicy("upfront", OldestTuple(), newest)
@@ -66,11 +65,11 @@ def random_sample(random: np.random.Generator | None = None) -> SheddingPolicy:
     """
     generator = np.random.default_rng(0) if random is None else random
 
-    def sample(_: SemiStreamJoin, buffer: StreamBuffer, __: TuplesOf, count: int) -> ShedTuples:
+    def sample(_: SemiStreamJoin, buffer: StreamBuffer, __: TuplesOf, count: int) -> TupleColumns:
         return buffer.take_sample(count, generator)
 
     return SheddingPolicy("random_sample", OldestTuple(), sample)
 
 
-def _shed_oldest_of_queue(join: SemiStreamJoin, _: StreamBuffer, tuples_of: TuplesOf, count: int) -> ShedTuples:
+def _shed_oldest_of_queue(join: SemiStreamJoin, _: StreamBuffer, tuples_of: TuplesOf, count: int) -> TupleColumns:
     return tuples_of(join.shed(count))

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
-import numpy as np
+from typing import NamedTuple
 
-from spark_jobs.joins.semi_stream.base import Int64Array
-from spark_jobs.joins.semi_stream.load_shedding.destination import ShedTuples
+import numpy as np
+from numpy.typing import NDArray
+
+Int64Array = NDArray[np.int64]
+
 
 _COLUMNS = 3
+_NONE: Int64Array = np.empty(0, np.int64)
+
+
+class TupleColumns(NamedTuple):
+    """Stream tuples, a column for each part of them; int64, shape (n,) each.
+
+    Attributes:
+        keys: their join keys.
+        pages: the page of R on which each key would be.
+        ids: what their caller calls them.
+    """
+
+    keys: Int64Array
+    pages: Int64Array
+    ids: Int64Array
+
+    def part(self, start: int, stop: int) -> TupleColumns:
+        """Those from `start` to before `stop`. O(1): views."""
+        return TupleColumns(self.keys[start:stop], self.pages[start:stop], self.ids[start:stop])
+
+    @staticmethod
+    def concatenate(parts: list[TupleColumns]) -> TupleColumns:
+        """All tuples of some parts, in order."""
+        if not parts:
+            return TupleColumns(_NONE, _NONE, _NONE)
+        return TupleColumns(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 class StreamBuffer:
@@ -34,7 +63,7 @@ class StreamBuffer:
     def __len__(self) -> int:
         return self._end - self._first
 
-    def append(self, tuples: ShedTuples) -> None:
+    def append(self, tuples: TupleColumns) -> None:
         """Add tuples as the newest; there must be room. O(n), and O(length) once the arrays' end is reached."""
         count = len(tuples.ids)
         if self._end + count > self.capacity:
@@ -44,17 +73,17 @@ class StreamBuffer:
             row[self._end : self._end + count] = values
         self._end += count
 
-    def take_oldest(self, count: int) -> ShedTuples:
+    def take_oldest(self, count: int) -> TupleColumns:
         """Take out the first to come, up to so many. O(count)."""
         return self._taken(self._first, min(self._first + count, self._end))
 
-    def take_newest(self, count: int) -> ShedTuples:
+    def take_newest(self, count: int) -> TupleColumns:
         """Take out the last to come, up to so many. O(count)."""
         stop = self._end
         self._end -= min(count, len(self))
-        return ShedTuples(*self._tuples[:, self._end : stop].copy())
+        return TupleColumns(*self._tuples[:, self._end : stop].copy())
 
-    def take_sample(self, count: int, random: np.random.Generator) -> ShedTuples:
+    def take_sample(self, count: int, random: np.random.Generator) -> TupleColumns:
         """Take out a random sample of so many, every subset equally likely. O(length)."""
         chosen = np.zeros(len(self), bool)
         chosen[random.choice(len(self), min(count, len(self)), replace=False)] = True
@@ -62,12 +91,12 @@ class StreamBuffer:
         sample, kept = waiting[:, chosen], waiting[:, ~chosen]
         self._end = self._first + kept.shape[1]
         self._tuples[:, self._first : self._end] = kept
-        return ShedTuples(*sample)
+        return TupleColumns(*sample)
 
     def memory_used(self) -> int:
         """Bytes of its array."""
         return self._tuples.nbytes
 
-    def _taken(self, start: int, stop: int) -> ShedTuples:
+    def _taken(self, start: int, stop: int) -> TupleColumns:
         self._first = stop
-        return ShedTuples(*self._tuples[:, start:stop].copy())
+        return TupleColumns(*self._tuples[:, start:stop].copy())
