@@ -72,3 +72,12 @@ def test_every_arrival_is_due_once_however_late_it_is_asked_for(waits: list[floa
 
 def test_all_of_a_step_is_due_at_its_end() -> None:
     assert len(ArrivalSchedule(steady_arrivals(100)).due(10.0)) == 1000
+
+
+@pytest.mark.parametrize("count", [1, 7, 250])
+def test_the_schedule_tells_when_so_many_more_will_be_due(count: int) -> None:
+    schedule = ArrivalSchedule(bursty_arrivals(50, seed=2))
+    schedule.due(3.0)
+    moment = schedule.next_due(count)
+    assert moment > 3.0
+    assert len(schedule.due(moment)) == count

@@ -18,8 +18,8 @@ COMPARED = (CMESHJOIN, MESHJOIN, CHYBRIDJOIN, HYBRIDJOIN)
 # less the memory given away.
 FRONT_STAGE_BOUND = (
     "counting page loads, a front stage of 15 % of memory gives no more than 0.85 / (1 - hit ratio), and no cache hits "
-    "more than the top tuples' share of the stream (test_published_ratios.py); the published MESHJOIN must have been "
-    "slowed down by something besides page loads"
+    "more than the top tuples' share of the stream (test_published_ratios.py); what else slowed the "
+    "published MESHJOIN down is not known"
 )
 HYBRID_BOUND = (
     "the cost model gives 2.2x for R = 100 million with the processor costs assumed here and 3.2x with none, so that "

@@ -18,7 +18,7 @@ _TUPLES_PER_KEY = (1, 10, 20)
 _INTERVAL_TUPLES = 2_000_000
 
 _LEARNS_TOO_LATE = (
-    "MESHJOIN finds a match half a cycle after a tuple came, which for all but the smallest memory is longer than an "
+    "MESHJOIN finds a match half a cycle after a tuple came, which with memory of 10 % of R is longer than an "
     "interval, so that the front stage learns what was frequent in former ones (test_published_ratios.py)"
 )
 
