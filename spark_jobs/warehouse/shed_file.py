@@ -49,7 +49,12 @@ class ShedFile:
         self._file.seek(self._taken * _TUPLE_BYTES)
         data = b""
         while len(data) < count * _TUPLE_BYTES:
-            data += self._file.read(count * _TUPLE_BYTES - len(data))
+            part = self._file.read(count * _TUPLE_BYTES - len(data))
+            if not part:
+                raise OSError(
+                    f"{self._file.name} is shorter than what was written to it: {len(self)} tuples are missing"
+                )
+            data += part
         self._taken += count
         if self._taken == self._stored:
             self._file.truncate(0)

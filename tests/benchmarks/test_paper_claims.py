@@ -7,9 +7,11 @@ from collections.abc import Sequence
 import pytest
 
 from spark_jobs.benchmarks.papers.claims import (
+    is_as_fast,
     is_faster,
     lead_moves,
     line_moves,
+    ours,
     predictions_hold,
     ratio_at,
     ratio_below,
@@ -18,7 +20,10 @@ from spark_jobs.benchmarks.papers.claims import (
     top_near,
 )
 from spark_jobs.benchmarks.papers.confidence import interval
-from spark_jobs.benchmarks.papers.figure import Axis, Claim, Curves, Outcome, Panel, Point, Series
+from spark_jobs.benchmarks.papers.figure import Axis, Cause, Claim, Curves, Outcome, Panel, Point, Series
+from spark_jobs.benchmarks.papers.registry import FIGURES
+from spark_jobs.benchmarks.papers.report import verdict
+from tests.benchmarks import test_published_ratios
 
 
 def outcome(claim: Claim, **lines: Sequence[float]) -> Outcome:
@@ -35,6 +40,12 @@ def test_faster_means_at_every_point() -> None:
     assert outcome(claim, a=(2, 3), b=(1, 2)).as_published
     assert not outcome(claim, a=(2, 3), b=(1, 4)).as_published
     assert outcome(is_faster("a", ("b",), "", lower_is_better=True), a=(1, 1), b=(2, 3)).measured == "2.00x to 3.00x"
+
+
+def test_as_fast_means_within_a_part_at_every_point() -> None:
+    claim = is_as_fast("a", "b", 0.05, "")
+    assert outcome(claim, a=(98, 104), b=(100, 100)).as_published
+    assert not outcome(claim, a=(98, 94), b=(100, 100)).as_published
 
 
 def test_a_published_ratio_is_reached_from_nine_tenths_on() -> None:
@@ -75,3 +86,31 @@ def test_confidence_intervals_are_students() -> None:
     assert interval([3.0]) == (3.0, None, None)
     mean, low, high = interval([1.0, 2.0, 3.0])
     assert (mean, low, high) == pytest.approx((2, 2 - 4.303 / 3**0.5, 2 + 4.303 / 3**0.5))
+
+
+@pytest.mark.parametrize(
+    ("line", "cause", "told"),
+    [
+        ((4,), None, "reached"),
+        ((2,), None, "order as published, number NOT reached; cause unknown"),
+        ((0.5,), Cause("dear pages", "test_pages"), "NOT as published; dear pages; shown by test_pages"),
+    ],
+)
+def test_a_number_that_is_not_reached_is_never_told_as_published(
+    line: Sequence[float], cause: Cause | None, told: str
+) -> None:
+    claim = ratio_at(1, "a", "b", 4, "", cause=cause)
+    assert verdict(claim, outcome(claim, a=line, b=(1,))) == told
+
+
+def test_an_order_without_a_number_is_as_published_and_a_statement_of_ours_holds() -> None:
+    claim = is_faster("a", ("b",), "")
+    assert verdict(claim, outcome(claim, a=(2,), b=(1,))) == "as published"
+    assert verdict(ours(claim), outcome(claim, a=(2,), b=(1,))) == "holds"
+    assert verdict(ours(claim), outcome(claim, a=(1,), b=(2,))) == "does NOT hold"
+
+
+def test_the_test_that_shows_a_cause_is_there() -> None:
+    causes = [claim.cause for figure in FIGURES for claim in figure.claims if claim.cause is not None]
+    assert causes
+    assert [cause.test for cause in causes if not hasattr(test_published_ratios, cause.test)] == []

@@ -11,6 +11,7 @@ import pytest
 from spark_jobs.benchmarks.papers.contender import CHYBRIDJOIN, CMESHJOIN, HYBRIDJOIN, MESHJOIN
 from spark_jobs.benchmarks.papers.disks import VirtualKind, disk_of
 from spark_jobs.benchmarks.papers.prediction import best_page_rows, predicted
+from spark_jobs.benchmarks.semi_stream.shedding_run import SheddingSetting, arrival_rate_series
 from spark_jobs.benchmarks.semi_stream.workloads import TUPLE_BYTES, temporal_locality, zipf
 from spark_jobs.joins.semi_stream.theory.hybrid_join_model import stays_in_queue
 from spark_jobs.joins.semi_stream.theory.popularity import zipf_page_popularity
@@ -146,3 +147,30 @@ def test_hybrid_joins_advantage_over_mesh_join_does_not_shrink_with_r() -> None:
     assert ks == sorted(ks)
     # In the paper's settings, R = 2 million, it measured 1.36.
     assert ks[1] == pytest.approx(1.36, rel=0.1)
+
+
+def test_a_front_stage_of_three_quarters_of_memory_pays_with_the_papers_relation_only() -> None:
+    """003 Fig. 9(a): with a quarter of memory left it has to hit 75 %, which takes a large R: hits grow with log R."""
+
+    def gain(tuples: int) -> float:
+        disk, memory = VirtualKind(HARD_DISK, PAPER_ERA), tuples * TUPLE_BYTES // 10
+        r = zipf(tuples, 1.0, sorted_by_rank=False)
+        rates = []
+        for share in (0.75, 0.0):
+            contender = CMESHJOIN.with_front_share(share)
+            prediction = predicted(contender, r, memory, best_page_rows(contender, r, memory, disk), disk)
+            assert prediction is not None
+            rates.append(prediction.service_rate)
+        return rates[0] / rates[1]
+
+    assert gain(PAPER_TUPLES) > 1 > gain(PAPER_TUPLES // 100)
+
+
+def test_untuned_shedding_leaves_little_to_gain_behind_a_front_stage() -> None:
+    """003 Fig. 8, 33 %: to settle a third more than untuned shedding does is to settle nearly all that comes."""
+    r = zipf(250_000, 1.0, sorted_by_rank=True)
+    setting = SheddingSetting(r, r.relation_bytes // 100, page_rows=800, warm_up=34_000, measured=34_000)
+    points = arrival_rate_series(setting, overloads=(5,))
+    untuned = next(point.measurement for point in points if point.series == "untuned")
+    assert untuned.settled > 0.67 * untuned.arrived
+    assert untuned.front_stage_hits > 0.5 * untuned.settled

@@ -62,9 +62,10 @@ class Run:
             self._check()
 
     def advance(self) -> Step:
-        return self._take(self.join.advance())
+        return self.take(self.join.advance())
 
-    def _take(self, step: Step) -> Step:
+    def take(self, step: Step) -> Step:
+        """Note what a step settled."""
         if step.matches is not None:
             page = step.matches.page
             for id_, row in zip(step.matches.ids.tolist(), step.matches.rows.tolist(), strict=True):
@@ -87,7 +88,7 @@ class Run:
 
     def finish(self) -> None:
         for step in self.join.finish():
-            self._take(step)
+            self.take(step)
 
     @property
     def settled(self) -> set[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 
 import numpy as np
@@ -197,6 +198,74 @@ def test_a_waiting_tuple_finds_what_came_to_its_page_meanwhile(algorithm: str, m
     growing.insert(5)
     run.finish()
     assert 0 in run.found
+
+
+def test_pages_that_come_to_r_are_read_for_those_that_wait_for_them(algorithm: str, memory: int) -> None:
+    growing = relation()
+    run = Run(algorithm, growing, memory)
+    run.push(stream(100))
+    for first in (300, 320, 340):
+        growing.append_page(range(first, first + 14, 2))
+        run.push([first, first + 1, first + 12, 4, *stream(20), first + 2])
+        run.advance()
+    run.finish()
+    assert run.found.keys() >= {id_ for id_, key in enumerate(run.keys) if key in (320, 322, 352)}
+    run.assert_equals_dictionary_join()
+
+
+class Unreliable(MemoryRelation):
+    """Fails every third access."""
+
+    accesses = 0
+
+    def _fail(self) -> None:
+        self.accesses += 1
+        if self.accesses % 3 == 0:
+            raise OSError("R can't be read just now")
+
+    def read_page(self, number: int) -> Page:
+        self._fail()
+        return super().read_page(number)
+
+    def lookup(self, keys: np.ndarray, ids: np.ndarray) -> Page:
+        self._fail()
+        return super().lookup(keys, ids)
+
+
+def test_nothing_is_lost_when_r_cannot_be_read_now_and_then(algorithm: str, memory: int) -> None:
+    run = Run(algorithm, Unreliable(range(0, 200, 2), page_rows=8, most_rows=16), memory)
+    keys, ended = stream(200), False
+    while keys or not ended:
+        part, keys = keys[: run.join.room], keys[run.join.room :]
+        with contextlib.suppress(OSError):
+            run.push(part)
+            part = []
+            run.advance()
+        keys = part + keys
+        if not keys:
+            with contextlib.suppress(OSError):
+                run.finish()
+                ended = True
+    run.assert_equals_dictionary_join()
+
+
+def test_two_drains_at_once_both_end(algorithm: str, memory: int) -> None:
+    run = Run(algorithm, relation(), memory)
+    run.push([2, 50, 120])
+    outer = run.join.finish()
+    run.take(next(outer))
+    run.finish()
+    run.push([4, 60])
+    for step in outer:
+        run.take(step)
+    run.assert_equals_dictionary_join()
+
+
+def test_negative_pages_are_refused(algorithm: str) -> None:
+    join = create(algorithm, relation(), 100_000)
+    with pytest.raises(JoinStateError, match="numbered from 0"):
+        join.push(np.array([1, 2]), np.array([0, -1]), np.arange(2))
+    assert join.pending == 0
 
 
 def test_more_than_there_is_room_for_is_refused(algorithm: str) -> None:

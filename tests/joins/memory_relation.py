@@ -62,6 +62,12 @@ class MemoryRelation:
         if key not in page and len(page) < self._most_rows:
             page.append(key)
 
+    def append_page(self, keys: Iterable[int]) -> None:
+        """R grows by a page, behind all others; its keys are above those of all others."""
+        ordered = sorted(keys)
+        self._first_keys = np.append(self._first_keys, ordered[0])
+        self._pages.append(ordered)
+
     def read_page(self, number: int) -> Page:
         self.page_reads[number] += 1
         return _page(self._pages[number])

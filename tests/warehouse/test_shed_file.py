@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from spark_jobs.joins.semi_stream.load_shedding import Destination
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
@@ -42,3 +44,12 @@ def test_the_file_is_emptied_when_all_is_read_back(tmp_path: Path) -> None:
             assert path.stat().st_size == 100 * 24
             assert shed.take(100).ids.tolist() == list(range(100 * round_, 100 * round_ + 100))
             assert path.stat().st_size == 0
+
+
+def test_a_file_that_somebody_has_cut_off_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "shed"
+    with ShedFile(path) as shed:
+        shed.put(tuples(0, 5))
+        os.truncate(path, 30)
+        with pytest.raises(OSError, match="5 tuples are missing"):
+            shed.take(5)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from spark_jobs.benchmarks.papers.figure import Claim, Curves, Outcome, Point, Series
+from spark_jobs.benchmarks.papers.figure import Cause, Claim, Curves, Origin, Outcome, Point, Series
 
 # A published number counts as reached from this part of it on: the papers' machines are not ours.
 REACHED = 0.9
@@ -19,7 +20,7 @@ def is_faster(
     text: str,
     *,
     lower_is_better: bool = False,
-    cause: str = "",
+    cause: Cause | None = None,
     contradicted: bool = False,
 ) -> Claim:
     """The winner's line lies above (or below) those of the losers at every x."""
@@ -34,8 +35,27 @@ def is_faster(
     return Claim(text, "at every point", judge, cause, contradicted)
 
 
+def is_as_fast(name: str, other: str, within: float, text: str) -> Claim:
+    """Two lines lie within this part of each other at every x."""
+
+    def judge(curves: Curves) -> Outcome:
+        pairs = _paired(curves[name], curves[other])
+        ratios = [a.y / b.y for a, b in pairs]
+        predicted = _predicted_ratios(pairs, lower_is_better=False)
+        return Outcome(_range(predicted), _range(ratios), max(abs(ratio - 1) for ratio in ratios) <= within)
+
+    return Claim(text, "the same", judge)
+
+
 def ratio_at(
-    x: float, winner: str, loser: str, published: float, text: str, *, cause: str = "", contradicted: bool = False
+    x: float,
+    winner: str,
+    loser: str,
+    published: float,
+    text: str,
+    *,
+    cause: Cause | None = None,
+    contradicted: bool = False,
 ) -> Claim:
     """At one x the winner is so many times as fast as the loser."""
 
@@ -47,7 +67,9 @@ def ratio_at(
     return Claim(text, told, judge, cause, contradicted)
 
 
-def ratio_below(x: float, slower: str, faster: str, text: str, *, cause: str = "", contradicted: bool = False) -> Claim:
+def ratio_below(
+    x: float, slower: str, faster: str, text: str, *, cause: Cause | None = None, contradicted: bool = False
+) -> Claim:
     """At one x a line lies a little lower than another: by less than a third."""
 
     def judge(curves: Curves) -> Outcome:
@@ -59,7 +81,7 @@ def ratio_below(x: float, slower: str, faster: str, text: str, *, cause: str = "
 
 
 def greatest_ratio(
-    winner: str, loser: str, published: float, text: str, *, cause: str = "", contradicted: bool = False
+    winner: str, loser: str, published: float, text: str, *, cause: Cause | None = None, contradicted: bool = False
 ) -> Claim:
     """The winner is up to so many times as fast as the loser."""
 
@@ -71,7 +93,7 @@ def greatest_ratio(
 
 
 def ratio_moves(
-    winner: str, loser: str, *, rises: bool, text: str, cause: str = "", contradicted: bool = False
+    winner: str, loser: str, *, rises: bool, text: str, cause: Cause | None = None, contradicted: bool = False
 ) -> Claim:
     """From the first x to the last the winner's advantage grows, or shrinks."""
 
@@ -86,7 +108,7 @@ def ratio_moves(
 
 
 def lead_moves(
-    winner: str, loser: str, *, rises: bool, text: str, cause: str = "", contradicted: bool = False
+    winner: str, loser: str, *, rises: bool, text: str, cause: Cause | None = None, contradicted: bool = False
 ) -> Claim:
     """From the first x to the last the winner's lead, as a difference, grows or shrinks."""
 
@@ -104,7 +126,7 @@ def lead_moves(
     return Claim(text, "grows with x" if rises else "shrinks with x", judge, cause, contradicted)
 
 
-def line_moves(name: str, *, rises: bool, text: str, cause: str = "", contradicted: bool = False) -> Claim:
+def line_moves(name: str, *, rises: bool, text: str, cause: Cause | None = None, contradicted: bool = False) -> Claim:
     """From the first x to the last a line rises, or falls."""
 
     def judge(curves: Curves) -> Outcome:
@@ -117,7 +139,12 @@ def line_moves(name: str, *, rises: bool, text: str, cause: str = "", contradict
 
 
 def rises_then_falls(
-    name: str, text: str, *, published: str = "rises, then falls", cause: str = "", contradicted: bool = False
+    name: str,
+    text: str,
+    *,
+    published: str = "rises, then falls",
+    cause: Cause | None = None,
+    contradicted: bool = False,
 ) -> Claim:
     """A line has its maximum between its ends."""
 
@@ -132,7 +159,14 @@ def rises_then_falls(
 
 
 def top_near(
-    name: str, x: float, within: float, text: str, published: str, *, cause: str = "", contradicted: bool = False
+    name: str,
+    x: float,
+    within: float,
+    text: str,
+    published: str,
+    *,
+    cause: Cause | None = None,
+    contradicted: bool = False,
 ) -> Claim:
     """A line's maximum lies within so much of x, or is hardly higher than the line there."""
 
@@ -171,16 +205,22 @@ def fact(
     published: str,
     check: Callable[[Curves], tuple[str, bool]],
     *,
-    cause: str = "",
+    cause: Cause | None = None,
     contradicted: bool = False,
+    number: bool = False,
 ) -> Claim:
-    """Anything else: `check` tells what was measured, and whether that is as published."""
+    """Anything else: `check` tells what was measured, and whether that is as published: a number, or something else."""
 
     def judge(curves: Curves) -> Outcome:
         measured, as_published = check(curves)
-        return Outcome("", measured, as_published)
+        return Outcome("", measured, as_published, reached=as_published if number else None)
 
     return Claim(text, published, judge, cause, contradicted)
+
+
+def ours(claim: Claim) -> Claim:
+    """A statement of our own, about which nothing was published."""
+    return replace(claim, published="-", origin=Origin.OURS)
 
 
 def _paired(first: Series, second: Series) -> list[tuple[Point, Point]]:
@@ -191,7 +231,8 @@ def _paired(first: Series, second: Series) -> list[tuple[Point, Point]]:
 def _ratio_outcome(a: Point, b: Point, published: float) -> Outcome:
     ratio = a.y / b.y
     told = "" if a.predicted is None or b.predicted is None else f"{a.predicted / b.predicted:.2f}x"
-    return Outcome(told, f"{ratio:.2f}x", as_published=ratio > 1, reached=ratio >= REACHED * published)
+    reached = ratio >= REACHED * published if published > 1 else None
+    return Outcome(told, f"{ratio:.2f}x", as_published=ratio > 1, reached=reached)
 
 
 def _predicted_ratios(pairs: Sequence[tuple[Point, Point]], lower_is_better: bool) -> list[float]:

@@ -97,6 +97,8 @@ CMESHJOIN = Contender("CMESHJOIN", "mesh_join", PAPER_FRONT_SHARE, papers_layout
 CHYBRIDJOIN = Contender("CHYBRIDJOIN", "hybrid_join", PAPER_FRONT_SHARE)
 
 BATCHED_INLJ = Contender("batched INLJ (ours)", "batched_index_nested_loop", origin=Origin.OURS)
+LONGEST_WAIT = Contender("HYBRIDJOIN, longest wait (ours)", "longest_wait_join", origin=Origin.OURS)
+CACHED_LONGEST_WAIT = Contender("CHYBRIDJOIN, longest wait (ours)", "longest_wait_join", PAPER_FRONT_SHARE, Origin.OURS)
 SSIJ = Contender("SSIJ", "semi_streamed_index_join", origin=Origin.REFERENCE)
 
 PACKED_MESHJOIN = Contender("MESHJOIN, packed (ours)", "mesh_join", origin=Origin.OURS)

@@ -20,6 +20,7 @@ COLUMNS = (
     "low",
     "high",
     "predicted",
+    "note",
 )
 
 
@@ -36,6 +37,7 @@ def write_csv(reproduction: Reproduction, file: Path) -> None:
                             *(reproduction.figure.id, reproduction.disk, reproduction.scale, panel.y.label),
                             *(series.name, series.origin.value, panel.x.label),
                             *map(_number, (point.x, point.y, point.low, point.high, point.predicted)),
+                            point.note,
                         ]
                     )
 

@@ -38,6 +38,7 @@ class Point:
         predicted: what the cost model says, if there is one.
         low: lower end of the 95 % confidence interval, if there are several seeds.
         high: its upper end.
+        note: what else the table says of it.
     """
 
     x: float
@@ -45,6 +46,7 @@ class Point:
     predicted: float | None = None
     low: float | None = None
     high: float | None = None
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,10 @@ class Curves:
     def __getitem__(self, name: str) -> Series:
         return self._series[name]
 
+    def all(self) -> tuple[Series, ...]:
+        """Every line."""
+        return tuple(self._series.values())
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -102,22 +108,37 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Cause:
+    """Why a published number is not reached, or an order differs.
+
+    Attributes:
+        text: the cause, as far as it is known.
+        test: name of the test that shows it, in tests/benchmarks/test_published_ratios.py.
+    """
+
+    text: str
+    test: str
+
+
+@dataclass(frozen=True)
 class Claim:
-    """A statement of the paper's text about a figure.
+    """A statement about a figure: of the paper's text, or our own.
 
     Attributes:
         text: the statement, shortened.
         published: its number, or what it says in a word.
         judge: compares it with the measured lines.
-        cause: why a published number is not reached or an order differs, if that is known; a test shows it.
+        cause: why a published number is not reached or an order differs; None if that is not known.
         contradicted: whether even the order is not to be expected here, at small scale at least, for that cause.
+        origin: whose statement it is.
     """
 
     text: str
     published: str
     judge: Callable[[Curves], Outcome]
-    cause: str = ""
+    cause: Cause | None = None
     contradicted: bool = False
+    origin: Origin = Origin.PAPER
 
 
 @dataclass(frozen=True)

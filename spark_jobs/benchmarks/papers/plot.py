@@ -23,7 +23,14 @@ _MANY_POINTS = 40
 _FEW_DECADES = 50
 
 # Each algorithm keeps its colour in all figures; beside its twin with a front stage it is dashed.
-_COLOURS = (("HYBRIDJOIN", "#d1495b"), ("early release", "#2e8b57"), ("MESHJOIN", "#2b6cb0"), ("INLJ", "#7a5195"))
+_COLOURS = (
+    ("longest wait", "#c77f0a"),
+    ("HYBRIDJOIN", "#d1495b"),
+    ("early release", "#2e8b57"),
+    ("MESHJOIN", "#2b6cb0"),
+    ("INLJ", "#7a5195"),
+    ("SSIJ", "#666666"),
+)
 _OTHER_COLOURS = ("#444444", "#c77f0a", "#2b6cb0", "#d1495b", "#2e8b57", "#7a5195", "#8c6d46", "#e377c2")
 _MARKERS = "osD^vP*X"
 
@@ -123,7 +130,7 @@ def _caption(reproduction: Reproduction) -> str:
     setting = f"Disk {reproduction.disk}, scale {reproduction.scale}: {sizes}."
     paragraphs = [f"{setting} {reproduction.figure.assumption}".strip()]
     for claim, outcome in reproduction.outcomes:
-        verdict = verdict_in_short(outcome)
+        verdict = verdict_in_short(claim, outcome)
         predicted = f", predicted {outcome.predicted}" if outcome.predicted else ""
         paragraphs.append(
             f"- {claim.text}: published {claim.published}{predicted}, measured {outcome.measured} ({verdict})."

@@ -1,9 +1,10 @@
-"""All figures, in the papers' order."""
+"""All figures, in the papers' order, and one of our own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_jobs.benchmarks.papers import auto_choice
 from spark_jobs.benchmarks.papers.caching import (
     cost_validation as caching_costs,
 )
@@ -56,6 +57,7 @@ FIGURES = (
     front_stage_at_work.ROLE,
     growing_relation.FIGURE,
     caching_costs.FIGURE,
+    auto_choice.FIGURE,
 )
 
 

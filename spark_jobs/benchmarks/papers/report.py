@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from spark_jobs.benchmarks.papers.figure import Claim, Outcome, Reproduction
+from spark_jobs.benchmarks.papers.figure import Claim, Origin, Outcome, Reproduction
 
 
 def lines_of(reproduction: Reproduction) -> Iterator[str]:
-    """For each claim: published, predicted, measured, and whether who beats whom came out as published."""
+    """For each claim: published, predicted, measured, and whether that is as published."""
     for claim, outcome in reproduction.outcomes:
         predicted = f"predicted {outcome.predicted}, " if outcome.predicted else ""
         yield (
@@ -17,17 +17,25 @@ def lines_of(reproduction: Reproduction) -> Iterator[str]:
         )
 
 
-def verdict_in_short(outcome: Outcome) -> str:
-    """Whether order and number came out as published."""
+def verdict_in_short(claim: Claim, outcome: Outcome) -> str:
+    """Whether a published number is reached, or the order at least; of a statement of ours, whether it holds."""
+    if claim.origin is Origin.OURS:
+        return "holds" if outcome.as_published else "does NOT hold"
     if not outcome.as_published:
         return "NOT as published"
-    return "order as published, number not reached" if outcome.reached is False else "as published"
+    if outcome.reached is None:
+        return "as published"
+    return "reached" if outcome.reached else "order as published, number NOT reached"
 
 
 def verdict(claim: Claim, outcome: Outcome) -> str:
-    """The same, and why not."""
-    told = verdict_in_short(outcome)
-    return f"{told}: {claim.cause}" if claim.cause and told != "as published" else told
+    """The same, and why not: the cause with the test that shows it, or that it is not known."""
+    told = verdict_in_short(claim, outcome)
+    if claim.origin is Origin.OURS or (outcome.as_published and outcome.reached is not False):
+        return told
+    if claim.cause is None:
+        return f"{told}; cause unknown"
+    return f"{told}; {claim.cause.text}; shown by {claim.cause.test}"
 
 
 def gallery(reproductions: Sequence[Reproduction]) -> str:
@@ -46,7 +54,7 @@ def gallery(reproductions: Sequence[Reproduction]) -> str:
 
 
 def _table(reproduction: Reproduction) -> str:
-    rows = ["| the paper | published | predicted | measured | as published |", "|---|---|---|---|---|"]
+    rows = ["| claim | published | predicted | measured | outcome |", "|---|---|---|---|---|"]
     for claim, outcome in reproduction.outcomes:
         cells = (claim.text, claim.published, outcome.predicted or "-", outcome.measured, verdict(claim, outcome))
         rows.append(f"| {' | '.join(cells)} |")

@@ -40,7 +40,7 @@ def run_length(join: SemiStreamJoin, contender: Contender, period: int = 1) -> R
     if contender.reads_by_key:
         return RunLength(front_warm_up, _LOOKUPS)
     turnover = waiting_capacity(join) * (2 if cached else 1)
-    chooses_pages = contender.back_stage in ("hybrid_join", "semi_streamed_index_join")
+    chooses_pages = contender.back_stage in ("hybrid_join", "longest_wait_join", "semi_streamed_index_join")
     warm_up, measured = (_HYBRID_WARM_UP, _HYBRID_MEASURED) if chooses_pages else (_MESH_WARM_UP, _MESH_MEASURED)
     return RunLength(warm_up * turnover + front_warm_up, -(-measured * turnover // period) * period)
 

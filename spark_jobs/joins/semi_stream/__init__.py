@@ -9,7 +9,7 @@
 | mesh_join                       | 000 §3  | a page, a stream buffer, and the tuples of a cycle             |
 | r_mesh_join                     | 003 §2  | the same; the cycle has a chosen number of segments            |
 | early_release_mesh_join         | ours    | a page and the tuples that are not joined yet                  |
-| semi_streamed_index_join        | 003 §2  | a page, the index of its keys, counters of all pages; of the   |
+| semi_streamed_index_join        | 003 §2  | page, index of its keys, page counters, 15 % of the rest cached |
 |---------------------------------|---------|----------------------------------------------------------------|
 | cached_index_nested_loop        | 003 §3.3| 15 % front stage, the rest as index_nested_loop                |
 | cached_mesh_join                | 003 §3.1| 15 % front stage, the rest as mesh_join                        |
@@ -20,7 +20,13 @@
 All of them are exact: every stream tuple is joined, or reported as unmatched, or shed at the caller's
 word. The mesh joins and SSIJ of the catalogue don't wait until enough of the stream has come, as those of
 the papers do: whoever drives an operator by its name may push little, and wants it settled. Their classes
-wait unless told not to. Importing the catalogue loads no algorithm; `create` loads the one that it makes.
+wait unless told not to.
+
+What surrounds them: `auto_join.AutoJoin` chooses among them while the stream runs, `load_shedding` keeps up
+with a stream that is too fast, `theory` predicts what each gives. (The Spark job has all tuples of a batch at
+hand, so its `algorithm: auto` needs no guesses about the stream: `theory.batch_choice`.)
+
+Importing the catalogue loads no algorithm; `create` loads the one that it makes.
 """
 
 from __future__ import annotations
@@ -176,7 +182,7 @@ def create(name: str, relation: Relation, memory_bytes: int, *, front_share: flo
         front_share: the front stage's part of it, for an algorithm that has one; None for the papers' 15 %.
 
     Raises:
-        ValueError: there is no algorithm of this name.
+        ValueError: there is no algorithm of this name, or it has no front stage to give a share to.
         MemoryBudgetError: the budget is too small for a single step.
     """
     algorithm = ALGORITHMS.get(name)
@@ -189,6 +195,8 @@ def create(name: str, relation: Relation, memory_bytes: int, *, front_share: flo
         made: SemiStreamJoin = operator_class(relation, memory_bytes, **algorithm.keywords)
         return made
 
+    if not algorithm.cached and front_share is not None:
+        raise ValueError(f"{name} has no front stage: a share of the memory can be given to cached_... only")
     if not algorithm.cached:
         return operator(relation, memory_bytes)
     cached_join = import_module(f"{__name__}.cached_join")

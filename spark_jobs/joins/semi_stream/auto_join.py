@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Protocol
 
 from spark_jobs.errors import MemoryBudgetError
@@ -60,7 +59,8 @@ class AutoJoin(SemiStreamJoin):
     where there is one, tell the exponent; the sample, whether R is sorted by popularity. When what they tell, R's size
     or the arrival rate has drifted from what the last decision was made for, it decides again. If another algorithm,
     or another share of the front stage, is predicted to be 5 % better, it takes no more tuples in until all pending
-    ones are settled, and goes on with the other. No tuple is lost, and memory never holds two algorithms.
+    ones are settled, and goes on with the other. No tuple is lost, and memory never holds the tuples of two algorithms.
+    Where memory is too small for the other, as when R's pages have grown, it goes on as it was.
 
     Keys that are not in R count as keys like others, as if a front stage could hold them.
 
@@ -97,12 +97,12 @@ class AutoJoin(SemiStreamJoin):
         self._sample = StreamSample(max(_SMALLEST_SAMPLE, min(_LARGEST_SAMPLE, sampled)))
         self._sample.start(self._every(memory_bytes // _FIRST_SPAN_BYTES))
         self._memory_bytes = memory_bytes - self._sample.memory_used()
-        self._stream = ZipfStream(relation.row_count, _ASSUMED_EXPONENT, shuffled=True)
+        self._stream = ZipfStream(max(1, relation.row_count), _ASSUMED_EXPONENT, shuffled=True)
         self._samples = 0
         self._decided_for = (self._stream, arrival_rate)
         self.decisions = [choose(self._setting(), self._stream, arrival_rate=arrival_rate)]
         self._make(self.decisions[0])
-        self._draining: Iterator[Step] | None = None
+        self._draining = False
         self.statistics.extra["front_stage_hits"] = 0
 
     @property
@@ -113,7 +113,7 @@ class AutoJoin(SemiStreamJoin):
     @property
     def room(self) -> int:
         """How many stream tuples `push` takes now; none while an algorithm makes way for another."""
-        return 0 if self._draining is not None else self._join.room
+        return 0 if self._draining else self._join.room
 
     @property
     def pending(self) -> int:
@@ -132,34 +132,36 @@ class AutoJoin(SemiStreamJoin):
     def check(self) -> None:
         """Assert the invariants of the algorithm at work, and that it is the one decided for. O(memory)."""
         self._join.check()
-        assert self._draining is not None or self._current is self.decisions[-1]
+        assert self._draining or self._current is self.decisions[-1]
 
     def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
         self._sample.observe(keys, pages)
         self._join.push(keys, pages, ids)
         self._count()
+
+    def _step(self) -> Step:
         if self._sample.full:
             self._learn()
             self._sample.start(self._every(self._memory_bytes // _SPAN_BYTES))
             self._reconsider()
-
-    def _step(self) -> Step:
-        step = next(self._draining) if self._draining is not None else self._join.advance()
+        # The first step of the algorithm's own `finish` waits for no more of the stream either.
+        ending = self._draining or self._finishing
+        step = next(self._join.finish()) if ending else self._join.advance()
         self._count()
-        if self._draining is not None and not self._join.pending:
+        if self._draining and not self._join.pending:
             self._change()
         return step
 
     def _give_up(self, count: int) -> Int64Array:
         """What the algorithm at work sheds."""
         ids = self._join.shed(count)
-        if self._draining is not None and not self._join.pending:
+        if self._draining and not self._join.pending:
             self._change()
         return ids
 
     def _learn(self) -> None:
         """Take what the sample tells into the estimates."""
-        rows, front = self._relation.row_count, self._front_stage
+        rows, front = max(1, self._relation.row_count), self._front_stage
         if front is not None and front.observed > _SEEN_PER_SLOT * front.capacity:
             exponent = estimate_exponent(front.frequencies, front.observed, rows)
             weight = 1.0
@@ -175,21 +177,22 @@ class AutoJoin(SemiStreamJoin):
 
     def _reconsider(self) -> None:
         """Decide again if what was decided for has drifted; begin to change if that is worth it."""
-        if not self._drifted():
+        if self._draining or not self._drifted():
             return
         self._decided_for = (self._stream, self.arrival_rate)
         setting = self._setting()
-        choice = choose(setting, self._stream, arrival_rate=self.arrival_rate)
         now = self._current
-        kept = predict(now.algorithm, setting, self._stream, now.front_share)
+        try:
+            choice = choose(setting, self._stream, arrival_rate=self.arrival_rate)
+            kept = predict(now.algorithm, setting, self._stream, now.front_share)
+        except MemoryBudgetError:
+            return  # R has outgrown what the models take to fit, and the algorithm at work has its memory.
         worth_it = choice.service_rate > _GAIN * kept.service_rate
         if self.arrival_rate is not None and kept.service_rate > self.arrival_rate:
             worth_it = choice.algorithm != now.algorithm
         if worth_it:
             self.decisions.append(choice)
-            self._draining = self._join.finish()
-            if not self._join.pending:
-                self._change()
+            self._draining = True
 
     def _drifted(self) -> bool:
         stream, rate = self._decided_for
@@ -206,17 +209,19 @@ class AutoJoin(SemiStreamJoin):
         )
 
     def _change(self) -> None:
-        """Put the last choice in force; nothing is pending."""
-        self._draining = None
-        del self._join  # Its memory is for the next one.
-        self._make(self.decisions[-1])
+        """Put the last choice in force; nothing is pending. The arrays of the next one are empty until tuples come."""
+        self._draining = False
+        try:
+            self._make(self.decisions[-1])
+        except MemoryBudgetError:
+            self.decisions.pop()
 
     def _make(self, choice: Choice) -> None:
-        self._counted = (0, 0, 0, 0, 0)
         share = choice.front_share or None
         try:
             self._join = create(choice.algorithm, self._relation, self._memory_bytes, front_share=share)
             self._current = self.decisions[-1] = choice
+            self._counted = (0, 0, 0, 0, 0)
         except MemoryBudgetError:
             # The models round where the algorithms do not: with memory for a tuple or two, they may differ.
             others = choice.predictions.keys() - {choice.algorithm}

@@ -39,7 +39,7 @@ class Relation(Protocol):
 
     @property
     def page_count(self) -> int:
-        """Pages of R."""
+        """Pages of R; may grow while a join runs, and never falls."""
 
     @property
     def page_bytes(self) -> int:
@@ -152,7 +152,7 @@ class SemiStreamJoin(ABC):
             ids: int64, shape (n,), at least 0 and unique among the pending ones.
 
         Raises:
-            JoinStateError: n exceeds `room`, or the arrays differ in length.
+            JoinStateError: n exceeds `room`, the arrays differ in length, or a page number is negative.
         """
         count = len(keys)
         if count > self.room:
@@ -162,6 +162,8 @@ class SemiStreamJoin(ABC):
         if not count == len(pages) == len(ids):
             raise JoinStateError(f"{count} keys pushed with {len(pages)} pages and {len(ids)} ids: one each is needed")
         if count:
+            if pages.min() < 0:
+                raise JoinStateError(f"page {pages.min()} pushed: the pages of R are numbered from 0")
             self._take_in(
                 np.ascontiguousarray(keys, np.int64),
                 np.ascontiguousarray(pages, np.int64),
@@ -190,12 +192,13 @@ class SemiStreamJoin(ABC):
 
     def finish(self) -> Iterator[Step]:
         """Join all pending tuples, step by step, without waiting for more of the stream."""
-        self._finishing = True
-        try:
-            while self.pending:
-                yield self.advance()
-        finally:
-            self._finishing = False
+        while self.pending:
+            self._finishing = True
+            try:
+                step = self.advance()
+            finally:
+                self._finishing = False
+            yield step
 
     @abstractmethod
     def memory_used(self) -> int:

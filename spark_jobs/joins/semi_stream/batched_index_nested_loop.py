@@ -21,7 +21,9 @@ class BatchedIndexNestedLoop(SemiStreamJoin):
     """INLJ (000 §3) with batched lookups: the oldest stream tuples, up to a number of distinct keys, in one access.
 
     How many keys a batch may have follows from the memory for their tuples of R. How large these are
-    shows only when some have been read: the first batch is small, as if each tuple filled a page.
+    shows only when some have been read: the first batch is small, as if each tuple filled a page. From
+    then on the largest mean of a lookup counts: where tuples differ much in size, a lookup that meets many
+    of the widest ones may take more than its half of the memory, until the next one is cut smaller.
 
     Args:
         relation: R.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_jobs.errors import JoinStateError
 from spark_jobs.joins.semi_stream.base import Page, Relation, Statistics
 
 
@@ -22,6 +23,7 @@ class CyclicScan:
         self._relation = relation
         self._statistics = statistics
         self._disk_buffer: Page | None = None
+        self._most_pages = 0
         self.next_page = 0
 
     @property
@@ -35,7 +37,17 @@ class CyclicScan:
         return self.next_page / self.page_count if self.next_page else 1.0
 
     def read(self) -> Page:
-        """Read the next page into the disk buffer, and move on."""
+        """Read the next page into the disk buffer, and move on.
+
+        Raises:
+            JoinStateError: R has fewer pages than before: what has been read of it can't be told any more.
+        """
+        if self.page_count < self._most_pages:
+            raise JoinStateError(
+                f"R had {self._most_pages} pages and has {self.page_count}: a scan goes on only while R keeps its "
+                "pages; finish before R is cut anew"
+            )
+        self._most_pages = self.page_count
         self._disk_buffer = None  # The new page takes the old one's memory.
         page = self._disk_buffer = self._relation.read_page(self.next_page)
         self._statistics.pages_read += 1

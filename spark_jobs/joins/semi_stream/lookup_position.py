@@ -16,6 +16,8 @@ Int64Array = NDArray[np.int64]
 PAPERS_SHARE = 0.15
 # Tuples looked at before a page is read: with as many the choice is as good as among all.
 _CANDIDATES = 64
+# One access in so many is for the oldest tuple, while some wait for pages that are too new to be counted.
+_ACCESSES_PER_OLDEST = 16
 
 
 class LookupPosition(ABC):
@@ -95,6 +97,9 @@ class LongestWait(LookupPosition):
     It serves with shedding and without: a tuple's wait grows until its page's turn comes. Only some
     tuples are looked at each time, at places in a row, which takes in all of them in turn.
 
+    Pages that R gets later are not counted: they are read when one of their tuples is the oldest, and one
+    access in 16 is for the oldest while there are such tuples.
+
     Args:
         page_count: pages of R; takes 12 bytes for each.
     """
@@ -102,9 +107,13 @@ class LongestWait(LookupPosition):
     def __init__(self, page_count: int) -> None:
         self._waits = PageWaits(page_count)
         self._next_place = 1
+        self._accesses = 0
 
     def choose(self, waiting: StreamTuples) -> int:
         """The page with the longest wait among some. O(1)."""
+        self._accesses += 1
+        if self._waits.untold and self._accesses % _ACCESSES_PER_OLDEST == 0:
+            return waiting.page_of(waiting.oldest)
         if self._next_place > waiting.places:
             self._next_place = 1
         candidates = waiting.some_pages(self._next_place, _CANDIDATES)

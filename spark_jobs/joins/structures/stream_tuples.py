@@ -103,10 +103,6 @@ class StreamTuples:
         """Place of the tuple that came next after this one; 0 after the newest. O(1)."""
         return int(self.links[place, _NEWER])
 
-    def older_than(self, place: int) -> int:
-        """Place of the tuple that came just before this one; 0 before the oldest. O(1)."""
-        return int(self.links[place, _OLDER])
-
     def at(self, newer: int) -> int:
         """Place of the tuple that so many others are newer than: 0 for the newest, length - 1 for the oldest.
 

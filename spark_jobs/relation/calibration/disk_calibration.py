@@ -16,6 +16,7 @@ from spark_jobs.relation.calibration.sample_reads import (
     NumberedRelation,
     SampleLookups,
     page_sizes,
+    rows_of_a_lookup,
     spread_pages,
     stays_in_memory,
 )
@@ -68,7 +69,8 @@ def measure_disk(relation: PostgresRelation | NumberedRelation, clock: Clock = r
     points = tuple((read.page_bytes, read.seconds) for read in reads)
     seek, bytes_per_second = fit_page_reads(*zip(*points, strict=True))
     overhead, per_key = _measure_lookups(lookups, clock) if lookups.count else (reads[0].seconds, 0.0)
-    return DiskMeasurement(DiskCosts(seek, bytes_per_second, overhead, per_key, points), tuple(reads))
+    shared = rows_of_a_lookup(relation)
+    return DiskMeasurement(DiskCosts(seek, bytes_per_second, overhead, per_key, points, shared), tuple(reads))
 
 
 def measure_access(relation: PostgresRelation, clock: Clock = real_clock, pages_at_once: int = 1) -> AccessCosts:

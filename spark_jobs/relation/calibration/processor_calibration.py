@@ -6,14 +6,20 @@ from functools import partial
 
 import numpy as np
 
-from spark_jobs.joins.semi_stream.base import Int64Array
-from spark_jobs.joins.semi_stream.hot_set import HotSet
+from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
+from spark_jobs.joins.structures.keyed_tuples import KeyedTuples
 from spark_jobs.joins.structures.page_probe import PageProbe
+from spark_jobs.joins.structures.stream_buffer import StreamBuffer, TupleColumns
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
+from spark_jobs.relation.calibration.front_stage_calibration import measure_front_probe, measure_upkeep
 from spark_jobs.relation.calibration.median_of_means import ROUNDS, Clock, median_of_means, real_clock, seconds_of
+from spark_jobs.relation.calibration.multimap_calibration import measure_multimap
+from spark_jobs.relation.calibration.relation_in_memory import RelationInMemory
+from spark_jobs.relation.calibration.step_calibration import measure_access
 
 MOST_TUPLES = 1_000_000
+PAPER_TUPLE_BYTES = 120
 
 _REPETITIONS = 20 * ROUNDS
 _PAGES_AT_ONCE = 10
@@ -24,29 +30,49 @@ _TUPLES_AT_ONCE = 4096
 
 
 def measure_processor(
-    *, waiting_tuples: int, page_rows: int, page_count: int, cached_tuples: int, clock: Clock = real_clock
+    *,
+    waiting_tuples: int,
+    page_rows: int,
+    page_count: int,
+    cached_tuples: int,
+    tuple_bytes: int = PAPER_TUPLE_BYTES,
+    clock: Clock = real_clock,
 ) -> ProcessorCosts:
-    """Do the steps of HYBRIDJOIN and of a front stage with made-up keys. Takes about half a second.
+    """Do the steps of HYBRIDJOIN, of a MESHJOIN and of a front stage with made-up keys. Takes about two seconds.
 
     The sizes matter because what fits into the processor's caches costs a fraction. What a call costs whatever it
     handles is shared out among the tuples of one page.
 
     Args:
-        waiting_tuples: stream tuples in memory (h_S of 003); a million are measured at most.
+        waiting_tuples: stream tuples in HYBRIDJOIN's memory (h_S of 003), from which follows how many are in as much
+            of MESHJOIN's; a million are measured at most.
         page_rows: tuples of a page of R.
         page_count: pages of R.
         cached_tuples: tuples in the front stage; a million are measured at most.
+        tuple_bytes: size of a tuple of R; matters to the front stage, which copies them.
         clock: tells seconds.
     """
-    append, evict = _append_and_evict(max(_SETTLED_BY_A_PAGE, min(waiting_tuples, MOST_TUPLES)), clock)
+    waiting = min(waiting_tuples, MOST_TUPLES)
+    cached = max(1, min(cached_tuples, MOST_TUPLES))
+    append, evict = _append_and_evict(max(_SETTLED_BY_A_PAGE, waiting), clock)
     probe, emit = _probe_and_emit(page_rows, clock)
+    read = _read_stream(clock)
+    front_probe = measure_front_probe(cached, clock)
+    upkeep = measure_upkeep(
+        RelationInMemory(page_count, page_rows, tuple_bytes), cached, max(1, waiting), front_probe, clock
+    )
+    in_multimap = waiting * StreamTuples.bytes_for(1000) // KeyedTuples.bytes_for(1000)
     return ProcessorCosts(
         probe=probe,
-        front_probe=_probe_front_stage(max(1, min(cached_tuples, MOST_TUPLES)), clock),
+        front_probe=front_probe,
         emit=emit,
         evict=evict,
-        read=_read_stream(page_count, page_rows, clock),
+        read=read,
         append=append,
+        per_access=measure_access(HybridJoin, clock),
+        upkeep_per_access=upkeep.per_access,
+        upkeep_per_miss=upkeep.per_miss,
+        multimap=measure_multimap(max(1, min(in_multimap, MOST_TUPLES)), page_rows, page_count, read, clock),
     )
 
 
@@ -90,24 +116,12 @@ def _probe_and_emit(page_rows: int, clock: Clock) -> tuple[float, float]:
     return page / page_rows, max(median_of_means(seconds_many) - page, 0.0) / (len(many) - len(few))
 
 
-def _probe_front_stage(cached_tuples: int, clock: Clock) -> float:
-    """A stream tuple looked up among the cached ones, every other one in vain."""
-    random = np.random.default_rng(cached_tuples)
-    hot_set = HotSet(0, random.permutation(2 * cached_tuples)[:cached_tuples])
-    hot_set.probe(hot_set.keys)
-    batches = random.integers(2 * cached_tuples, size=(_REPETITIONS, _TUPLES_AT_ONCE))
-    seconds = [seconds_of(clock, partial(hot_set.probe, keys)) for keys in batches]
+def _read_stream(clock: Clock) -> float:
+    """c_S: key, page and id of a stream tuple copied out of the stream buffer; who fills that has found the page."""
+    buffer = StreamBuffer(_TUPLES_AT_ONCE)
+    tuples = TupleColumns(*np.arange(3 * _TUPLES_AT_ONCE).reshape(3, -1))
+    seconds = []
+    for _ in range(_REPETITIONS):
+        buffer.append(tuples)
+        seconds.append(seconds_of(clock, partial(buffer.take_oldest, _TUPLES_AT_ONCE)))
     return median_of_means(seconds) / _TUPLES_AT_ONCE
-
-
-def _read_stream(page_count: int, page_rows: int, clock: Clock) -> float:
-    """c_S: a stream tuple copied out of the stream buffer, and the page of R found on which its key falls."""
-    random = np.random.default_rng(page_count)
-    fences = np.arange(1, page_count) * page_rows
-    stream = random.integers(page_count * page_rows, size=(_REPETITIONS, _TUPLES_AT_ONCE))
-    seconds = [seconds_of(clock, partial(_read_tuples, keys, fences)) for keys in stream]
-    return median_of_means(seconds) / _TUPLES_AT_ONCE
-
-
-def _read_tuples(keys: Int64Array, fences: Int64Array) -> tuple[Int64Array, Int64Array]:
-    return keys.copy(), np.searchsorted(fences, keys, side="right")

@@ -85,6 +85,11 @@ class SampleLookups:
         return self._look_up(numbers)
 
 
+def rows_of_a_lookup(relation: PostgresRelation | NumberedRelation) -> int:
+    """Neighbouring tuples of R that keys of a batch share the cost of; 1 where a server finds each by itself."""
+    return 1 if isinstance(relation, PostgresRelation) else relation.page_row_step
+
+
 def stays_in_memory(relation: Relation) -> bool:
     """Whether a read that is done again finds R in the server's memory."""
     if not isinstance(relation, PostgresRelation):

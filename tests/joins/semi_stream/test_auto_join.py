@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from spark_jobs.errors import MemoryBudgetError
+from spark_jobs.joins.semi_stream import auto_join as auto_join_module
 from spark_jobs.joins.semi_stream.auto_join import AutoJoin
+from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.theory.choice import PREDICTABLE
 from spark_jobs.joins.semi_stream.theory.processor_costs import PAPER_ERA
 from spark_jobs.relation.virtual_disk import HARD_DISK, SOLID_STATE_DISK, DiskProfile, VirtualClock, VirtualDisk
@@ -127,11 +129,9 @@ def test_shedding_while_it_changes() -> None:
     pushed = 0
     while len(join.decisions) == 1:
         part = keys[pushed : pushed + join.room]
-        assert len(part)
         join.push(part, relation.pages_of(part), np.arange(pushed, pushed + len(part)))
         pushed += len(part)
-        if len(join.decisions) == 1:
-            join.advance()
+        join.advance()
     assert join.room == 0
     assert len(join.shed(pushed)) == join.statistics.shed
     assert join.pending == 0
@@ -163,3 +163,66 @@ def test_the_smallest_budget_that_holds_a_page_is_enough() -> None:
         join = auto_join(relation, memory=memory)
         assert join.room > 0
         assert join.memory_used() <= memory
+
+
+class Unreliable(VirtualRelation):
+    """Fails when told to."""
+
+    failing = False
+
+    def read_page(self, number: int) -> Page:
+        if self.failing:
+            raise OSError("R can't be read just now")
+        return super().read_page(number)
+
+
+def changing(relation: VirtualRelation) -> AutoJoin:
+    """A join that has decided for another algorithm, and still has tuples in the former one."""
+    join = auto_join(relation)
+    random = np.random.default_rng(1)
+    identifiers = 0
+    while join.room:
+        keys = random.integers(0, ROWS, join.room)
+        join.push(keys, relation.pages_of(keys), np.arange(identifiers, identifiers + len(keys)))
+        identifiers += len(keys)
+        join.advance()
+    assert join.pending
+    return join
+
+
+def settle(join: AutoJoin) -> None:
+    for _ in join.finish():
+        join.check()
+    counts = join.statistics
+    assert counts.pushed == counts.matched + counts.unmatched
+    assert join.room
+
+
+def test_a_page_that_cannot_be_read_while_it_changes_is_read_later() -> None:
+    relation = Unreliable(ROWS, VirtualDisk(HARD_DISK, VirtualClock()), tuple_bytes=TUPLE_BYTES, page_rows=100)
+    join = changing(relation)
+    relation.failing = True
+    for _ in range(3):
+        with pytest.raises(OSError, match="just now"):
+            join.advance()
+    relation.failing = False
+    settle(join)
+
+
+def test_it_stays_as_it_is_where_memory_is_too_small_for_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise MemoryBudgetError("pages have grown")
+
+    join = changing(relation_of(ROWS, 100))
+    before, algorithm = join.decisions[:-1], join.decisions[-2].algorithm
+    monkeypatch.setattr(auto_join_module, "create", refused)
+    settle(join)
+    assert join.algorithm == algorithm
+    assert join.decisions == before
+
+
+def test_an_empty_relation_matches_nothing() -> None:
+    relation = relation_of(0, 100)
+    join = auto_join(relation)
+    join.push(np.arange(5), np.zeros(5, np.int64), np.arange(5))
+    assert sum(len(step.unmatched) for step in join.finish()) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 
 import numpy as np
@@ -23,6 +24,8 @@ from spark_jobs.joins.semi_stream.load_shedding import (
     upfront,
 )
 from spark_jobs.joins.semi_stream.lookup_position import FixedPosition, LongestWait
+from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
+from spark_jobs.joins.semi_stream.semi_streamed_index_join import SemiStreamedIndexJoin
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from tests.joins.memory_relation import MemoryRelation
 
@@ -33,8 +36,15 @@ MEMORY = 3000
 class Stream:
     """A skewed stream into a join that sheds; ids count up, and every outcome is kept."""
 
-    def __init__(self, join: SemiStreamJoin, relation: MemoryRelation, policy: SheddingPolicy, seed: int = 1) -> None:
-        self.destination = MemoryDestination()
+    def __init__(
+        self,
+        join: SemiStreamJoin,
+        relation: MemoryRelation,
+        policy: SheddingPolicy,
+        seed: int = 1,
+        destination: MemoryDestination | None = None,
+    ) -> None:
+        self.destination = MemoryDestination() if destination is None else destination
         self.join = LoadSheddingJoin(join, policy, self.destination, self.tuples_of, buffer_capacity=1000)
         self.relation = relation
         self.keys = np.empty(0, np.int64)
@@ -84,8 +94,10 @@ def relation() -> MemoryRelation:
     return MemoryRelation(range(ROWS), PAGE_ROWS)
 
 
-def stream_into(relation: MemoryRelation, back_stage: str, policy: SheddingPolicy) -> Stream:
-    return Stream(BACK_STAGES[back_stage](relation, policy), relation, policy)
+def stream_into(
+    relation: MemoryRelation, back_stage: str, policy: SheddingPolicy, destination: MemoryDestination | None = None
+) -> Stream:
+    return Stream(BACK_STAGES[back_stage](relation, policy), relation, policy, destination=destination)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -222,6 +234,69 @@ def test_the_caller_can_shed_too(relation: MemoryRelation) -> None:
     assert sorted(ids.tolist()) == list(range(500))
     assert stream.join.pending == 0
     assert stream.join.statistics.shed == 500
+
+
+class FailingDestination(MemoryDestination):
+    """Stores every second parcel only."""
+
+    tries = 0
+
+    def put(self, tuples: TupleColumns) -> None:
+        self.tries += 1
+        if self.tries % 2:
+            raise OSError("no room")
+        super().put(tuples)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_what_the_destination_fails_to_store_is_stored_later(relation: MemoryRelation, policy: str) -> None:
+    stream = stream_into(relation, "hybrid_join", POLICIES[policy](), FailingDestination())
+    failures = 0
+    for _ in range(60):
+        stream.push(min(stream.join.room, 100))
+        try:
+            stream.advance()
+        except OSError:
+            failures += 1
+        stream.join.check()
+    assert failures > 3
+    while stream.join.pending:
+        with contextlib.suppress(OSError):
+            stream.advance()
+    assert sorted(stream.settled) == list(range(len(stream.keys)))
+
+
+WAITING = {"mesh_join": MeshJoin, "semi_streamed_index_join": SemiStreamedIndexJoin}
+
+
+@pytest.mark.parametrize("join", WAITING)
+def test_a_join_that_waits_for_more_of_the_stream_ends_when_told_to(relation: MemoryRelation, join: str) -> None:
+    stream = Stream(WAITING[join](relation, 20_000), relation, upfront())
+    stream.push(3)
+    list(stream.join.finish())
+    assert stream.join.pending == 0
+
+
+@pytest.mark.parametrize("join", WAITING)
+def test_a_join_that_waits_for_more_of_the_stream_gets_back_what_was_shed(relation: MemoryRelation, join: str) -> None:
+    stream = Stream(WAITING[join](relation, 20_000), relation, upfront())
+    for _ in range(100):
+        stream.push(min(stream.join.room, 500))
+        stream.advance()
+    assert len(stream.destination) > 1000
+    for _ in range(20_000):
+        stream.advance()
+        if not len(stream.destination):
+            break
+    assert len(stream.destination) == 0
+
+
+def test_probes_are_those_of_the_join(relation: MemoryRelation) -> None:
+    stream = stream_into(relation, "cached_hybrid_join", considered())
+    for _ in range(30):
+        stream.push(min(stream.join.room, 100))
+        stream.advance()
+    assert stream.join.statistics.probes == stream.join.join.statistics.probes
 
 
 def test_impossible_positions_are_refused() -> None:

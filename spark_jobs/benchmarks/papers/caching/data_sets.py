@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.benchmarks.papers.caching.specification import (
+    BESIDE,
     COMPARED,
     FRONT_STAGE_BOUND,
     HYBRID_BOUND,
@@ -10,7 +11,7 @@ from spark_jobs.benchmarks.papers.caching.specification import (
     relation_tuples,
 )
 from spark_jobs.benchmarks.papers.claims import is_faster, ratio_at
-from spark_jobs.benchmarks.papers.figure import Axis, Figure, Panel
+from spark_jobs.benchmarks.papers.figure import Axis, Cause, Figure, Panel
 from spark_jobs.benchmarks.papers.lines import Case, measure_lines
 from spark_jobs.benchmarks.papers.setting import Setting
 from spark_jobs.benchmarks.semi_stream.workloads import CUSTOMER_BYTES, Workload, tpch_orders, weather, zipf
@@ -21,9 +22,10 @@ _LEAST_REPORTS = 200_000
 _MEMORY = Axis("memory (% of R)")
 _SKEWED = "Zipf customers"
 
-_UNIFORM_KEYS = (
+_UNIFORM_KEYS = Cause(
     "dbgen draws the customers of orders nearly uniformly: a front stage of 15 % of 1 % of R hits less than 1 % of the "
-    "stream (test_published_ratios.py): the published ratio needs skewed orders, see the other panel"
+    "stream: the published ratio needs skewed orders, see the other panel",
+    "test_no_cache_of_customers_hits_much_of_dbgens_orders",
 )
 
 
@@ -41,7 +43,7 @@ def measure_weather(setting: Setting) -> list[Panel]:
 
 def _panel(setting: Setting, r: Workload, suffix: str) -> Panel:
     cases = [Case(percent, r, int(r.relation_bytes * percent / 100)) for percent in setting.some(MEMORY_PERCENTS)]
-    contenders = [contender.named(contender.name + suffix) for contender in COMPARED]
+    contenders = [contender.named(contender.name + suffix) for contender in (*COMPARED, *BESIDE)]
     lines = measure_lines(setting, contenders, cases)
     return Panel(_MEMORY, Axis(f"service rate (tuples/s){suffix}", log=True), lines)
 

@@ -91,7 +91,11 @@ THRESHOLD = Figure(
 ROLE = Figure(
     "003-9d",
     "The front stage's part in 1000 iterations, begun with an empty cache",
-    (fact("About 51 % of the stream is joined by the front stage (003 §5.4)", "51 %", _half_of_the_stream),),
+    (
+        fact(
+            "About 51 % of the stream is joined by the front stage (003 §5.4)", "51 %", _half_of_the_stream, number=True
+        ),
+    ),
     measure_role,
     minutes_at_paper_scale=5,
     memory_at_paper_scale=5_000_000_000,

@@ -99,7 +99,14 @@ PAGE_USE = Figure(
 LONG_TAIL = Figure(
     "000-8",
     "The long tail: sales by product, Zipf exponent 1",
-    (fact("Only a limited number of products (20 %) is sold frequently; 80/20 rule (000 §5)", "80 %", _eighty_twenty),),
+    (
+        fact(
+            "Only a limited number of products (20 %) is sold frequently; 80/20 rule (000 §5)",
+            "80 %",
+            _eighty_twenty,
+            number=True,
+        ),
+    ),
     measure_long_tail,
     minutes_at_paper_scale=0.1,
     memory_at_paper_scale=200_000_000,

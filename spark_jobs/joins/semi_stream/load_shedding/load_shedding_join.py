@@ -36,8 +36,9 @@ class LoadSheddingJoin(SemiStreamJoin):
     together. After each such page the paper's rule would take w tuples back that it has just shed.
 
     Tuples at the destination are the statistics' `shed`; those that came back are pending again. `extra`
-    counts how many went there and came back, as "shed" and "reloaded". `finish` leaves what is there: to
-    have it all, `advance` while there is anything `pending`.
+    counts how many went there and came back, as "shed" and "reloaded". `finish` leaves what is there:
+    whoever wants it joined then takes it from there, and pushes it anew. Should the destination fail to
+    store tuples, they are kept, and stored before any others are.
 
     Args:
         join: new and empty, with the policy's lookup position.
@@ -61,6 +62,7 @@ class LoadSheddingJoin(SemiStreamJoin):
         self._destination = destination
         self._tuples_of = tuples_of
         self._buffer = StreamBuffer(buffer_capacity)
+        self._unstored: TupleColumns | None = None  # what the destination has failed to store
         self._settled_by_access = float(buffer_capacity)  # w
         self._accesses = 0
         self._until_calm = 0  # tuples to settle without shedding until the overload is over
@@ -94,7 +96,8 @@ class LoadSheddingJoin(SemiStreamJoin):
         """Assert the invariants of the join, and that what went to the destination is there or came back."""
         self.join.check()
         extra = self.statistics.extra
-        assert extra["shed"] - extra["reloaded"] == len(self._destination)
+        unstored = 0 if self._unstored is None else len(self._unstored.ids)
+        assert extra["shed"] - extra["reloaded"] == len(self._destination) + unstored
 
     def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
         self._buffer.append(TupleColumns(keys, pages, ids))
@@ -106,7 +109,7 @@ class LoadSheddingJoin(SemiStreamJoin):
 
     def _step(self) -> Step:
         self._fill()
-        if self.join.reads_next and not self._finishing:
+        if not self._finishing:
             self._shed_or_reload()
         step = self._step_of_join()
         if not self.pending and not self._finishing:
@@ -121,20 +124,29 @@ class LoadSheddingJoin(SemiStreamJoin):
         settled_by_access = max(1, round(self._settled_by_access))
         left = len(self._buffer)
         if left > settled_by_access:
-            self._shed_to_destination(left - settled_by_access)
+            if self.join.reads_next:
+                self._shed_to_destination(left - settled_by_access)
         elif not self.overloaded:
             self._reload(min(2 * settled_by_access, self.join.room + settled_by_access - left, self.room))
 
     def _shed_to_destination(self, count: int) -> None:
-        tuples = self.policy.shed(self.join, self._buffer, self._tuples_of, count)
-        self._destination.put(tuples)
+        self._store()
+        tuples = self._unstored = self.policy.shed(self.join, self._buffer, self._tuples_of, count)
         self.statistics.shed += len(tuples.ids)
         self.statistics.extra["shed"] += len(tuples.ids)
+        self._store()
         self._fill()
         self._until_calm = self.join.pending
         self.policy.position.overloaded = True
 
+    def _store(self) -> None:
+        """Hand what was shed over to the destination; it stays here if that fails."""
+        if self._unstored is not None:
+            self._destination.put(self._unstored)
+            self._unstored = None
+
     def _reload(self, count: int) -> None:
+        self._store()
         tuples = self._destination.take(count)
         self._buffer.append(tuples)
         self.statistics.shed -= len(tuples.ids)
@@ -143,16 +155,19 @@ class LoadSheddingJoin(SemiStreamJoin):
 
     def _step_of_join(self) -> Step:
         counts = self.join.statistics
-        seeks, probes = counts.seeks, counts.probes
-        step = self.join.advance()
+        seeks = counts.seeks
+        # The first step of the join's own `finish` waits for no more of the stream either.
+        ending = self._finishing and self.join.pending
+        step = next(self.join.finish()) if ending else self.join.advance()
         settled = len(step.unmatched) + (len(step.matches.ids) if step.matches else 0)
         if counts.seeks > seeks:
             self._accesses += 1
             self._settled_by_access += (settled - self._settled_by_access) / min(self._accesses, _ITERATIONS)
-        self._until_calm = max(0, self._until_calm - settled) if self.pending else 0
+        waits_for_more = not settled and counts.seeks == seeks
+        self._until_calm = 0 if waits_for_more or not self.pending else max(0, self._until_calm - settled)
         self.policy.position.overloaded = self.overloaded
         self.statistics.pages_read, self.statistics.lookups = counts.pages_read, counts.lookups
         self.statistics.bytes_read = counts.bytes_read
-        self.statistics.probes += counts.probes - probes
+        self.statistics.probes = counts.probes
         self.statistics.extra.update(counts.extra)
         return step

@@ -23,9 +23,11 @@ class DiskCosts:
         seek_seconds: before the first byte of a page: seek, latency, and what a server does for each query.
         bytes_per_second: from then on; what a server does for each tuple is in it.
         lookup_overhead_seconds: a lookup of one key; what a batch costs, whatever its number of keys.
-        lookup_seconds_per_key: one more key in a batch.
+        lookup_seconds_per_key: one more key in a batch, far from the others.
         page_reads: measured reads, (bytes of the page, seconds), by ascending bytes; none where the constants are
             all that is known.
+        lookup_rows: neighbouring tuples of R that one read for a lookup brings: keys of a batch that fall on them
+            share it; 1 where each key costs the same.
     """
 
     seek_seconds: float
@@ -33,6 +35,7 @@ class DiskCosts:
     lookup_overhead_seconds: float
     lookup_seconds_per_key: float
     page_reads: tuple[tuple[int, float], ...] = ()
+    lookup_rows: int = 1
 
     def page_read_seconds(self, size: float) -> float:
         """One page of so many bytes: c_I/O(v_P).

@@ -36,8 +36,13 @@ class FrontStageHits(NamedTuple):
 
 def front_stage_slots(memory_bytes: float, tuple_bytes: int) -> float:
     """Tuples of R that a front stage's memory holds, h_R; 0 if it holds none."""
-    slots = memory_bytes / (_SLOT_BYTES + _SLOT_TUPLES * tuple_bytes)
+    slots = memory_bytes / front_stage_bytes(1, tuple_bytes)
     return slots if slots >= 1 else 0.0
+
+
+def front_stage_bytes(slots: float, tuple_bytes: int) -> float:
+    """Memory of a front stage that holds so many tuples of R."""
+    return slots * (_SLOT_BYTES + _SLOT_TUPLES * tuple_bytes)
 
 
 def learned_hits(

@@ -6,6 +6,7 @@ import numpy as np
 
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.semi_stream.theory.back_stage import BackStage
+from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
 from spark_jobs.joins.semi_stream.theory.setting import Setting
 from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
@@ -30,14 +31,17 @@ def index_nested_loop(setting: Setting, stream: StreamPopularity, cached_keys: f
     """
     waiting_tuples = _waiting_tuples(setting, setting.page_bytes)
     processor = setting.processor
-    seconds = setting.disk.lookup_seconds(1) + processor.probe + processor.per_joined_tuple
+    own_work = processor.per_access + processor.probe + processor.per_joined_tuple
+    seconds = setting.disk.lookup_seconds(1) + own_work
     return BackStage(waiting_tuples, waiting_tuples, 1.0, seconds)
 
 
 def batched_index_nested_loop(setting: Setting, stream: StreamPopularity, cached_keys: float = 0) -> BackStage:
     """INLJ with a lookup for a batch of distinct keys: repeated keys ride along.
 
-    A batch of n stream tuples has sum(1 - (1 - p)^n) distinct keys on average.
+    A batch of n stream tuples has sum(1 - (1 - p)^n) distinct keys on average, and as many reads of the disk; fewer
+    where popular keys lie side by side, as in an R sorted by popularity, and a read brings several tuples: then p is
+    the popularity of what one read brings.
 
     Args:
         setting: with the memory of this stage.
@@ -53,18 +57,20 @@ def batched_index_nested_loop(setting: Setting, stream: StreamPopularity, cached
     waiting_tuples = _waiting_tuples(setting, lookup_bytes + most_keys * _KEY_BYTES)
 
     keys = stream.pages(1, cached_keys)
-    log_absent = np.log1p(-np.minimum(keys.probabilities, 1 - 1e-12))
-
-    def distinct(tuples: float) -> float:
-        return keys.sum(-np.expm1(tuples * log_absent))
-
     most_tuples = min(_TUPLES_PER_KEY * most_keys, waiting_tuples)
-    tuples = increasing_root(lambda count: distinct(count) - most_keys, 1.0, most_tuples)
-    looked_up = distinct(tuples)
-    processor = setting.processor
-    lookup_seconds = setting.disk.lookup_overhead_seconds + (looked_up - 1) * setting.disk.lookup_seconds_per_key
-    seconds = lookup_seconds + looked_up * processor.probe + tuples * processor.per_joined_tuple
-    return BackStage(waiting_tuples, waiting_tuples, tuples, seconds)
+    tuples = increasing_root(lambda count: _distinct(keys, count) - most_keys, 1.0, most_tuples)
+    looked_up = _distinct(keys, tuples)
+    disk, processor = setting.disk, setting.processor
+    reads = looked_up if disk.lookup_rows == 1 else _distinct(stream.pages(disk.lookup_rows, cached_keys), tuples)
+    lookup_seconds = disk.lookup_overhead_seconds + (reads - 1) * disk.lookup_seconds_per_key
+    own_work = processor.per_access + looked_up * processor.probe + tuples * processor.per_joined_tuple
+    return BackStage(waiting_tuples, waiting_tuples, tuples, lookup_seconds + own_work)
+
+
+def _distinct(popularity: PagePopularity, tuples: float) -> float:
+    """How many keys, or pages, so many stream tuples ask for on average."""
+    log_absent = np.log1p(-np.minimum(popularity.probabilities, 1 - 1e-12))
+    return popularity.sum(-np.expm1(tuples * log_absent))
 
 
 def _waiting_tuples(setting: Setting, besides: float) -> float:

@@ -92,6 +92,7 @@ def _scan(setting: Setting, segments: float) -> BackStage:
 
 
 def _access_seconds(setting: Setting, matches: float) -> float:
+    setting = setting.with_multimap
     return setting.page_seconds + matches * setting.processor.per_joined_tuple
 
 

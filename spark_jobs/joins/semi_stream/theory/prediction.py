@@ -65,7 +65,7 @@ def predict(
     """Predict an algorithm's service rate and processing time.
 
     A front stage probes every stream tuple, and settles hits for c_S + c_O; the rest costs what the back stage makes
-    of the memory and the popularity that are left.
+    of the memory and the popularity that are left, and what it costs to offer it to the front stage.
 
     Args:
         algorithm: its name in the catalogue.
@@ -78,14 +78,15 @@ def predict(
         KeyError: there is no model of such an algorithm.
     """
     model = BACK_STAGES[algorithm.removeprefix(CACHED)]
+    processor = setting.processor
     front = FrontStageHits(0.0, 0.0, 0.0)
-    front_seconds = 0.0
+    front_seconds = upkeep_per_access = upkeep_per_miss = 0.0
     if algorithm.startswith(CACHED):
         slots = front_stage_slots(setting.memory_bytes * front_share, setting.tuple_bytes)
         remembered = REMEMBERED_WITH_MESH_JOIN if "mesh_join" in algorithm else REMEMBERED_PER_SLOT
         front = learned_hits(stream, slots, remembered)
-        processor = setting.processor
         front_seconds = processor.front_probe + front.hit_ratio * (processor.read + processor.emit)
+        upkeep_per_access, upkeep_per_miss = processor.upkeep_per_access, processor.upkeep_per_miss
         setting = replace(setting, memory_bytes=setting.memory_bytes * (1 - front_share))
     else:
         front_share = 0.0
@@ -93,7 +94,8 @@ def predict(
         rate = 1 / front_seconds if front_seconds else float("inf")
         return Prediction(algorithm, rate, 0.0, 0.0, 0.0, 1.0, front_share)
     back = model(setting, stream, front.cached_keys)
-    seconds = front_seconds + (1 - front.hit_ratio) * back.seconds_per_tuple
+    upkeep = upkeep_per_miss + upkeep_per_access / back.matches_per_access
+    seconds = front_seconds + (1 - front.hit_ratio) * (back.seconds_per_tuple + upkeep)
     # Little's law; hits are settled at once.
     return Prediction(
         algorithm,

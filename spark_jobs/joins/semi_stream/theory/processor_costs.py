@@ -1,4 +1,4 @@
-"""What a join's own work costs: seconds of processor time for each tuple that it handles."""
+"""What a join's own work costs: seconds of processor time for each tuple that it handles, and for each step."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ProcessorCosts:
-    """Seconds of processor time per tuple, by what is done with it (000 Table 1).
+    """Seconds of processor time by what is done (000 Table 1); the last four are ours.
 
     Attributes:
         probe: a tuple of R looked up among the waiting stream tuples, c_H.
@@ -16,6 +16,11 @@ class ProcessorCosts:
         evict: a stream tuple taken out of hash table and queue, c_E.
         read: a stream tuple taken from the stream buffer, c_S.
         append: a stream tuple put into hash table and queue, c_A.
+        per_access: a step of the join, whatever it settles: choosing what to read, and calls.
+        upkeep_per_access: what a front stage adds to a step of its back stage.
+        upkeep_per_miss: a stream tuple that a front stage misses, counted, offered to it and, some of them, taken in.
+        multimap: the constants of MESHJOIN's hash table, which finds tuples by their keys alone, where they differ
+            from those of HYBRIDJOIN's, which keeps the tuples of a page together.
     """
 
     probe: float
@@ -24,6 +29,10 @@ class ProcessorCosts:
     evict: float
     read: float
     append: float
+    per_access: float = 0.0
+    upkeep_per_access: float = 0.0
+    upkeep_per_miss: float = 0.0
+    multimap: ProcessorCosts | None = None
 
     @property
     def per_joined_tuple(self) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
@@ -18,7 +18,7 @@ class Setting:
         page_rows: tuples of a page, which is what the disk buffer holds, D_t; whole or not.
         memory_bytes: the join's budget, M.
         disk: what reading costs, c_I/O.
-        processor: what a tuple costs, c_H, c_O, c_E, c_S and c_A.
+        processor: what a tuple costs, c_H, c_O, c_E, c_S and c_A, and what a step does.
     """
 
     row_count: int
@@ -40,6 +40,12 @@ class Setting:
 
     @property
     def page_seconds(self) -> float:
-        """Reading a page and probing each tuple of it: c_I/O(v_P) + (v_P / v_R) c_H of 000 equation (3)."""
+        """A step that reads a page and probes each tuple of it: c_I/O(v_P) + (v_P / v_R) c_H of 000 equation (3)."""
         rows = min(self.page_rows, self.row_count)
-        return self.disk.page_read_seconds(int(rows * self.tuple_bytes)) + rows * self.processor.probe
+        reading = self.disk.page_read_seconds(int(rows * self.tuple_bytes))
+        return reading + rows * self.processor.probe + self.processor.per_access
+
+    @property
+    def with_multimap(self) -> Setting:
+        """The same with what a tuple costs in MESHJOIN's hash table."""
+        return replace(self, processor=self.processor.multimap or self.processor)

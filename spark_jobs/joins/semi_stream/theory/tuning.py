@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.semi_stream.theory.prediction import PAPER_FRONT_SHARE, predict
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
 from spark_jobs.joins.semi_stream.theory.setting import Setting
@@ -20,6 +21,8 @@ _TOLERANCE = 1e-3
 _LARGEST_PAGE_PART = 0.6
 _LARGEST_SHARE = 0.95
 _SMALLEST_SHARE = 1e-4
+# Instead of the logarithm of the seconds a tuple takes, where memory is too small for the algorithm to work at all.
+_DOES_NOT_WORK = 1e3
 
 
 def best_page_rows(
@@ -39,7 +42,7 @@ def best_page_rows(
 
     def log_cost(log_rows: float) -> float:
         sized = replace(setting, page_rows=float(np.exp(log_rows)))
-        return -float(np.log(predict(algorithm, sized, stream, front_share).service_rate))
+        return _log_seconds(algorithm, sized, stream, front_share)
 
     back_stage_bytes = setting.memory_bytes * (1 - _LARGEST_SHARE if front_share > _LARGEST_SHARE else 1 - front_share)
     largest = min(setting.row_count, max(2.0, _LARGEST_PAGE_PART * back_stage_bytes / setting.tuple_bytes))
@@ -63,7 +66,7 @@ def best_front_share(algorithm: str, setting: Setting, stream: StreamPopularity)
     """
 
     def cost(log_odds: float) -> float:
-        return -float(np.log(predict(algorithm, setting, stream, _share(log_odds)).service_rate))
+        return _log_seconds(algorithm, setting, stream, _share(log_odds))
 
     most = 1 - 2 * setting.page_bytes / setting.memory_bytes
     if most <= _SMALLEST_SHARE:
@@ -71,6 +74,13 @@ def best_front_share(algorithm: str, setting: Setting, stream: StreamPopularity)
     lowest, highest = _log_odds(_SMALLEST_SHARE), _log_odds(min(most, _LARGEST_SHARE))
     best = _last_minimum(cost, lowest, highest)
     return _share(best) if best > lowest and cost(best) < cost(lowest) else 0.0
+
+
+def _log_seconds(algorithm: str, setting: Setting, stream: StreamPopularity, front_share: float) -> float:
+    try:
+        return -float(np.log(predict(algorithm, setting, stream, front_share).service_rate))
+    except MemoryBudgetError:
+        return _DOES_NOT_WORK
 
 
 def _last_minimum(cost: Callable[[float], float], lowest: float, highest: float) -> float:
