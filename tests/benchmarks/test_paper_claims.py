@@ -25,6 +25,8 @@ from spark_jobs.benchmarks.papers.registry import FIGURES
 from spark_jobs.benchmarks.papers.report import verdict
 from tests.benchmarks import test_published_ratios
 
+DEAR_PAGES = Cause("dear pages", "test_pages")
+
 
 def outcome(claim: Claim, **lines: Sequence[float]) -> Outcome:
     """Judge lines with the points x = 1, 2, 3, ...; predictions are a tenth above what was measured."""
@@ -89,17 +91,19 @@ def test_confidence_intervals_are_students() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "cause", "told"),
+    ("line", "cause", "contradicted", "told"),
     [
-        ((4,), None, "reached"),
-        ((2,), None, "order as published, number NOT reached; cause unknown"),
-        ((0.5,), Cause("dear pages", "test_pages"), "NOT as published; dear pages; shown by test_pages"),
+        ((4,), None, False, "reached"),
+        ((2,), None, False, "order as published, number NOT reached; cause unknown"),
+        ((2,), DEAR_PAGES, False, "order as published, number NOT reached; dear pages; shown by test_pages"),
+        ((0.5,), DEAR_PAGES, True, "NOT as published; dear pages; shown by test_pages"),
+        ((0.5,), DEAR_PAGES, False, "NOT as published; cause unknown"),
     ],
 )
 def test_a_number_that_is_not_reached_is_never_told_as_published(
-    line: Sequence[float], cause: Cause | None, told: str
+    line: Sequence[float], cause: Cause | None, contradicted: bool, told: str
 ) -> None:
-    claim = ratio_at(1, "a", "b", 4, "", cause=cause)
+    claim = ratio_at(1, "a", "b", 4, "", cause=cause, contradicted=contradicted)
     assert verdict(claim, outcome(claim, a=line, b=(1,))) == told
 
 

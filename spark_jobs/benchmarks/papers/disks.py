@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -101,10 +101,10 @@ class RealKind(Disk):
 
     Args:
         name: on the command line.
-        make: opens R from key count, tuple size and page rows, and makes it where it is not there.
+        make: opens R from key count, tuple size and page rows until a block ends, and makes it where it is not there.
     """
 
-    def __init__(self, name: str, make: Callable[[int, int, int], Any]) -> None:
+    def __init__(self, name: str, make: Callable[[int, int, int], AbstractContextManager[Any]]) -> None:
         self.name = name
         self._make = make
         self._calibrated: dict[tuple[int, int], Costs] = {}
@@ -112,7 +112,7 @@ class RealKind(Disk):
     @contextmanager
     def open(self, workload: Workload, page_rows: int) -> Iterator[OpenRelation]:
         """R as it lies there."""
-        with closing(self._make(workload.key_count, workload.tuple_bytes, page_rows)) as relation:
+        with self._make(workload.key_count, workload.tuple_bytes, page_rows) as relation:
             yield OpenRelation(relation, time.perf_counter, None)
 
     def costs(self, workload: Workload) -> Costs:
@@ -158,9 +158,14 @@ def disk_of(name: str, home: Home, progress: Progress) -> Iterator[Disk]:
         raise WorkloadError(f"There is no disk {name!r}: give one of {', '.join(DISKS)}.")
 
 
-def _snapshot(folder: Path, progress: Progress, key_count: int, tuple_bytes: int, page_rows: int) -> Any:
-    return snapshot_relation(folder, key_count, tuple_bytes, page_rows, progress)
+def _snapshot(
+    folder: Path, progress: Progress, key_count: int, tuple_bytes: int, page_rows: int
+) -> AbstractContextManager[Any]:
+    return closing(snapshot_relation(folder, key_count, tuple_bytes, page_rows, progress))
 
 
-def _postgres(url: str, progress: Progress, key_count: int, tuple_bytes: int, page_rows: int) -> Any:
-    return postgres_relation(url, key_count, tuple_bytes, page_rows, progress)
+def _postgres(
+    url: str, progress: Progress, key_count: int, tuple_bytes: int, page_rows: int
+) -> AbstractContextManager[Any]:
+    # All relations of a process share a connection, which stays open.
+    return nullcontext(postgres_relation(url, key_count, tuple_bytes, page_rows, progress))

@@ -33,7 +33,9 @@ def verdict(claim: Claim, outcome: Outcome) -> str:
     told = verdict_in_short(claim, outcome)
     if claim.origin is Origin.OURS or (outcome.as_published and outcome.reached is not False):
         return told
-    if claim.cause is None:
+    # A cause why a number is not reached does not explain that even the order is another.
+    explained = outcome.as_published or claim.contradicted
+    if claim.cause is None or not explained:
         return f"{told}; cause unknown"
     return f"{told}; {claim.cause.text}; shown by {claim.cause.test}"
 

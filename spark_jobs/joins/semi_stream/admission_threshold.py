@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-# Parts of the cache that may come in vain from one version to the next.
-_TOO_MANY = 1 / 25
-_FEW = 1 / 200
-_RISE = 1.25
-_FALL = 0.8
+# When it keeps still, so many tuples are accepted: one for so many stream tuples that the cache saves from the back
+# stage, as an accepted tuple costs about as much time (it is copied, compared, and put in a new version) as those save;
+_HITS_FOR_ONE = 64
+# and one for so many stream tuples of all, so that a cache that saves nothing goes on to learn.
+_STREAM_TUPLES_FOR_ONE = 1024
+_MOST_RISE = 2.0
+_MOST_FALL = 0.8
 _FALL_WHILE_NOT_FULL = 0.5
 _LOWEST = 1.0
 
@@ -14,9 +16,8 @@ _LOWEST = 1.0
 class AdmissionThreshold:
     """The threshold of 003 §3.2.1: lowered while the cache is not full, raised when tuples are evicted too frequently.
 
-    "Too frequently" is taken to mean: soon after they came. When the popularity of tuples has shifted,
-    many are evicted that were popular for long, and raising the threshold then would only delay those
-    that are popular now.
+    A full cache evicts for every tuple that it takes. "Too frequently" is taken to mean: more often than what
+    the cache saves is worth. So where no tuple is more popular than others it rises until few pass by chance.
 
     Attributes:
         value: the frequency that a tuple needs, in stream tuples.
@@ -25,19 +26,20 @@ class AdmissionThreshold:
     def __init__(self) -> None:
         self.value = _LOWEST
 
-    def adapt(self, *, full: bool, in_vain: float) -> None:
-        """Move after the cache has changed.
+    def adapt(self, *, full: bool, accepted: int, stream_tuples: int, hit_ratio: float) -> None:
+        """Move after the cache may have changed: by the square root of how far off the rate was, within bounds.
 
         Args:
             full: whether every slot of the cache is taken.
-            in_vain: tuples evicted soon after they came, as a part of the cache's capacity.
+            accepted: tuples accepted since it last moved.
+            stream_tuples: that came meanwhile.
+            hit_ratio: part of the stream whose tuples are in the cache.
         """
-        if not full:
+        if full:
+            wanted = max(1, stream_tuples) * (hit_ratio / _HITS_FOR_ONE + 1 / _STREAM_TUPLES_FOR_ONE)
+            self.value *= max(_MOST_FALL, min((accepted / wanted) ** 0.5, _MOST_RISE))
+        else:
             self.value *= _FALL_WHILE_NOT_FULL
-        elif in_vain > _TOO_MANY:
-            self.value *= _RISE
-        elif in_vain < _FEW:
-            self.value *= _FALL
         self.value = max(_LOWEST, self.value)
 
 
@@ -52,5 +54,5 @@ class FixedThreshold(AdmissionThreshold):
         super().__init__()
         self.value = value
 
-    def adapt(self, *, full: bool, in_vain: float) -> None:
+    def adapt(self, *, full: bool, accepted: int, stream_tuples: int, hit_ratio: float) -> None:
         """Stay."""

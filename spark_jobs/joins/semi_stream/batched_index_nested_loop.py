@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, Step
 from spark_jobs.joins.semi_stream.memory_budget import tuples_within
+from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 from spark_jobs.joins.structures.key_table import KeyTable
 
@@ -17,7 +18,7 @@ _TUPLES_PER_KEY = 4
 _WORKING_BYTES = 4 * 8
 
 
-class BatchedIndexNestedLoop(SemiStreamJoin):
+class BatchedIndexNestedLoop(QueuedJoin[ArrivalQueue]):
     """INLJ (000 §3) with batched lookups: the oldest stream tuples, up to a number of distinct keys, in one access.
 
     How many keys a batch may have follows from the memory for their tuples of R. How large these are
@@ -48,16 +49,6 @@ class BatchedIndexNestedLoop(SemiStreamJoin):
         self._batch = KeyTable(self._most_keys)
         self._widest_tuple: float | None = None
         self._found: Page | None = None
-
-    @property
-    def room(self) -> int:
-        """How many stream tuples `push` takes now."""
-        return self.capacity - len(self._waiting)
-
-    @property
-    def pending(self) -> int:
-        """How many stream tuples wait for their lookup."""
-        return len(self._waiting)
 
     @property
     def batch_keys(self) -> int:

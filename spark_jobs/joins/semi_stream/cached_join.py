@@ -23,8 +23,12 @@ _MOST_BUFFERED = 4096
 _FEWEST_BUFFERED = 8
 _HIT_BYTES = 16
 _BUFFERS_SHARE = 16
-# Stream tuples are taken when this part of the buffers is free: a few at a time would cost more than they bring.
-_LEAST_ROOM = 4
+# Tuples move on when there is room for many, for a few at a time would cost more than they bring: from the stream
+# when this part of the buffers is free,
+_LEAST_ROOM = 2
+# and to the back stage when it has room for this part of the buffers, or for this part of what it holds already.
+_LEAST_OF_BUFFERS = 4
+_LEAST_OF_BACK_STAGE = 64
 
 
 class CacheableRelation(Relation, Protocol):
@@ -88,9 +92,9 @@ class CachedJoin(SemiStreamJoin):
         self._hit_slots: Int64Array = np.empty(buffered, np.int64)
         self._hits = 0
         self._misses = StreamBuffer(buffered)
+        self._many = buffered // _LEAST_OF_BUFFERS
         self._cached: Page | None = None
         self._accepted: list[tuple[Any, Int64Array]] = []
-        self._since_publication = 0
         self.statistics.extra["front_stage_hits"] = 0
 
     @property
@@ -126,7 +130,6 @@ class CachedJoin(SemiStreamJoin):
     def _take_in(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
         (hit_slots, hit_ids), misses = self.front_stage.hot_set.part(keys, pages, ids)
         self.statistics.probes += len(keys)
-        self._since_publication += len(keys)
         until = self._hits + len(hit_ids)
         self._hit_slots[self._hits : until] = hit_slots
         self._hit_ids[self._hits : until] = hit_ids
@@ -136,9 +139,14 @@ class CachedJoin(SemiStreamJoin):
         self._fill_back_stage()
 
     def _fill_back_stage(self) -> None:
-        waiting = min(len(self._misses), self.back_stage.room)
-        if waiting:
-            self.back_stage.push(*self._misses.take_oldest(waiting))
+        back_stage = self.back_stage
+        room, waiting = back_stage.room, len(self._misses)
+        few = room < self._many and room < waiting and room * _LEAST_OF_BACK_STAGE < back_stage.pending
+        # One that reads nothing as yet may wait for the last few of a chunk.
+        if few and back_stage.reads_next:
+            return
+        if room and waiting:
+            back_stage.push(*self._misses.take_oldest(min(waiting, room)))
 
     def _step(self) -> Step:
         if self._hits and self._cached is not None:
@@ -147,7 +155,7 @@ class CachedJoin(SemiStreamJoin):
         if step.matches is not None:
             self._offer(step.matches)
         self._fill_back_stage()
-        if not self.front_stage.staging_room or self._since_publication >= self.front_stage.capacity:
+        if self.front_stage.publication_due:
             self._publish()
         return step
 
@@ -170,16 +178,13 @@ class CachedJoin(SemiStreamJoin):
 
     def _offer(self, matches: Matches) -> None:
         """Frequency detection (003 Algorithm 1, lines 16 to 22)."""
-        frequencies = np.bincount(matches.rows, minlength=len(matches.page.keys))
-        found = np.flatnonzero(frequencies)
-        accepted = found[self.front_stage.offer(matches.page.keys[found], frequencies[found])]
+        accepted = self.front_stage.offer_rows(matches.page.keys, matches.rows)
         if accepted.size:
             rows = self._relation.gather([(matches.page.rows, accepted)])
             self._accepted.append((rows, np.arange(len(accepted))))
 
     def _publish(self) -> None:
         """Put a new version of the cache in force; no hits wait here, whose slots it would change."""
-        self._since_publication = 0
         publication = self.front_stage.publish()
         if publication is not None:
             former = [] if self._cached is None else [(self._cached.rows, np.arange(len(self._cached.keys)))]

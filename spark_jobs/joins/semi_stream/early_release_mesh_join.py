@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Relation, Step
 from spark_jobs.joins.semi_stream.cyclic_scan import CyclicScan
 from spark_jobs.joins.semi_stream.memory_budget import tuples_within
+from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.keyed_tuples import KeyedTuples
 
 
-class EarlyReleaseMeshJoin(SemiStreamJoin):
+class EarlyReleaseMeshJoin(QueuedJoin[KeyedTuples]):
     """MESHJOIN (000 §3) without its queue: nothing but tuples that are not joined yet take memory.
 
         stream ---> [ hash multimap ] ---> joined
@@ -48,16 +49,6 @@ class EarlyReleaseMeshJoin(SemiStreamJoin):
             fixed=f"a page of R ({relation.page_bytes:,} bytes)",
         )
         self._waiting = KeyedTuples(self.capacity)
-
-    @property
-    def room(self) -> int:
-        """How many stream tuples `push` takes now."""
-        return self.capacity - len(self._waiting)
-
-    @property
-    def pending(self) -> int:
-        """How many stream tuples are neither joined nor known to have no match."""
-        return len(self._waiting)
 
     def memory_used(self) -> int:
         """Bytes of the multimap, and of the page in the disk buffer."""

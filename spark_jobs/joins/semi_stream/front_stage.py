@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -22,8 +23,8 @@ _STAGED_SHARE = 8
 # Stream tuples after which a frequency counts half, per tuple in the cache: at Zipf exponent 1 the rarest
 # tuple in the cache has then been seen about six times, enough to tell it from those outside.
 _HALF_LIFE_PER_SLOT = 60
-# A tuple evicted within so many versions of its coming has come in vain.
-_SHORT_STAY = 5
+# Stream tuples after which a version ends at the latest, per tuple in the cache: a small part of the half-life.
+_VERSION_PER_SLOT = 8
 
 
 class Publication(NamedTuple):
@@ -77,8 +78,8 @@ class FrontStage:
         self.hot_set = HotSet(0, np.empty(0, np.int64))
         self._threshold = threshold or AdmissionThreshold()
         self._recorder = FrequencyRecorder(self.capacity, _HALF_LIFE_PER_SLOT * self.capacity)
+        self._least_accepted = math.ceil(self._threshold.value)
         self._clear_staging()
-        self._came_with: NDArray[np.int32] = np.zeros(self.capacity, np.int32)  # the version, for each slot
 
     @property
     def threshold(self) -> float:
@@ -99,6 +100,18 @@ class FrontStage:
     def staged(self) -> int:
         """Tuples accepted since the last publication."""
         return self._staged.size
+
+    @property
+    def publication_due(self) -> bool:
+        """Whether so many have been accepted, or so much of the stream has come, that a publication is worth its cost.
+
+        That is O(capacity): so after an eighth of the capacity was accepted, and the threshold sees to it that
+        this takes many times as many stream tuples; or after eight times the capacity in stream tuples.
+        """
+        return (
+            self._staged.size >= _staged_capacity(self.capacity)
+            or self._recorder.since_aged >= _VERSION_PER_SLOT * self.capacity
+        )
 
     @property
     def staging_room(self) -> int:
@@ -144,12 +157,32 @@ class FrontStage:
         if cached.size:
             self._recorder.record_slots(slots[cached], frequencies[cached])
         others = np.flatnonzero(slots < 0)
-        counted = frequencies[others]
-        estimates = np.maximum(self._recorder.record_others(keys[others], counted), counted)
-        frequent = np.flatnonzero(estimates >= self._threshold.value)
-        best_first = frequent[np.argsort(-estimates[frequent], kind="stable")]
-        fresh = self._stage(keys[others[best_first]], estimates[best_first])
-        return others[best_first[fresh]]
+        estimates = self._recorder.record_others(keys[others], frequencies[others])
+        frequent = np.flatnonzero(estimates >= self._least_accepted)
+        return self._accept(keys, others[frequent], estimates[frequent])
+
+    def offer_rows(self, keys: Int64Array, rows: Int64Array) -> Int64Array:
+        """Offer the tuples of a page of R that the back stage found, each as often as it found it.
+
+        Does what `offer` does, in a fraction of its time where few tuples were found, of which none is frequent:
+        all are counted as if they were not in the cache, and only those that seem frequent are looked up there.
+
+        Args:
+            keys: int64, shape (m,), distinct, the join keys of the page.
+            rows: int64, shape (n,), what was found; a row may stand several times.
+
+        Returns:
+            int64, shape (a,): rows of those accepted, as for `offer`. O(n + m), and O(f log f) for f frequent ones.
+        """
+        frequent = self._recorder.record_rows(keys, rows, self._least_accepted)
+        if not frequent.size:
+            return frequent[0]
+        slots = self.hot_set.probe(keys[frequent[0]])
+        cached = slots >= 0
+        if np.count_nonzero(cached):
+            self._recorder.credit_slots(slots[cached], frequent[1, cached])
+            frequent = frequent[:, ~cached]
+        return self._accept(keys, frequent[0], frequent[2])
 
     def publish(self) -> Publication | None:
         """Take the most frequent accepted tuples into the cache, in empty slots or for the least frequent ones.
@@ -174,11 +207,13 @@ class FrontStage:
         sources[slots] = old_count + replacing
 
         version = self.hot_set.version + 1
-        in_vain = np.count_nonzero(version - self._came_with[slots] <= _SHORT_STAY)
-        self._came_with[slots] = version
-        self._came_with[old_count : len(keys)] = version
-        self._threshold.adapt(full=len(keys) == self.capacity, in_vain=in_vain / self.capacity)
-        self._recorder.age()
+        full = len(keys) == self.capacity
+        recorder = self._recorder
+        hit_ratio = float(recorder.of_slots.sum()) / max(1.0, recorder.total)
+        stream_tuples = recorder.since_aged
+        self._threshold.adapt(full=full, accepted=self.staged, stream_tuples=stream_tuples, hit_ratio=hit_ratio)
+        recorder.age()
+        self._least_accepted = max(math.ceil(self._threshold.value), self._least_that_wins() if full else 1)
         changed = len(newcomers) + len(slots) > 0
         if changed:
             self.hot_set = HotSet(version, keys)
@@ -188,7 +223,7 @@ class FrontStage:
     def memory_used(self) -> int:
         """Bytes of hot set, recorder and accepted keys, and of the caller's tuples that belong to them."""
         tuples = (self.hot_set.slot_count + self.staged) * self._tuple_bytes
-        slots = self.hot_set.memory_used() + self._recorder.memory_used() + self._came_with.nbytes
+        slots = self.hot_set.memory_used() + self._recorder.memory_used()
         return slots + self._staged.memory_used() + self._staged_frequencies.nbytes + tuples
 
     def check(self) -> None:
@@ -204,13 +239,34 @@ class FrontStage:
         self._staged = KeyTable(room)
         self._staged_frequencies: Int64Array = np.zeros(room, np.int64)
 
+    def _accept(self, keys: Int64Array, positions: Int64Array, frequencies: Int64Array) -> Int64Array:
+        """Accept the keys at these positions, the most frequent first, while there is room; positions of the new."""
+        if not positions.size or not self.staging_room:
+            return positions[:0]
+        if len(positions) > 1:
+            best_first = np.argsort(-frequencies, kind="stable")
+            positions, frequencies = positions[best_first], frequencies[best_first]
+        return positions[self._stage(keys[positions], frequencies)]
+
     def _stage(self, keys: Int64Array, frequencies: Int64Array) -> Int64Array:
         """Accept keys while there is room; the positions of those that were not accepted before."""
         before = self._staged.size
         slots = self._staged.insert(keys)
         np.maximum.at(self._staged_frequencies, slots, frequencies[: len(slots)])
-        highest_so_far = np.maximum.accumulate(np.concatenate([[before - 1], slots]))
-        return np.flatnonzero(slots > highest_so_far[:-1])
+        fresh = (slots >= before).nonzero()[0]
+        if len(fresh) > self._staged.size - before:
+            # Some stand twice. Slots count up as keys come, so these are in order.
+            fresh = fresh[np.unique(slots[fresh], return_index=True)[1]]
+        return fresh
+
+    def _least_that_wins(self) -> int:
+        """More than the eighth of the slots that can be replaced have, by a standard deviation of such a count.
+
+        What is less frequent would win by chance, if at all, and soon be replaced in its turn.
+        """
+        replaceable = _staged_capacity(self.capacity) - 1
+        frequency = float(np.partition(self._recorder.of_slots, replaceable)[replaceable])
+        return math.floor(frequency + math.sqrt(frequency)) + 1
 
     def _least_frequent_replaced(
         self, challengers: Int64Array, frequencies: Int64Array
@@ -239,7 +295,7 @@ def _bytes_for(capacity: int, tuple_bytes: int) -> int:
     half = -(-capacity // 2)
     filling = HotSet.bytes_for(half) + KeyTable.bytes_for(capacity) + capacity * (8 + tuple_bytes)
     full = HotSet.bytes_for(capacity) + KeyTable.bytes_for(staged) + staged * 8 + (capacity + staged) * tuple_bytes
-    slots = FrequencyRecorder.bytes_for(capacity) + capacity * (8 + 4)
+    slots = FrequencyRecorder.bytes_for(capacity) + capacity * 8
     return slots + max(filling, full)
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, Step
 from spark_jobs.joins.semi_stream.lookup_position import LookupPosition, OldestTuple
 from spark_jobs.joins.semi_stream.memory_budget import tuples_within
+from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 
@@ -12,7 +13,7 @@ from spark_jobs.joins.structures.stream_tuples import StreamTuples
 _INDEX_SHARE = 4
 
 
-class HybridJoin(SemiStreamJoin):
+class HybridJoin(QueuedJoin[StreamTuples]):
     """HYBRIDJOIN (000 §4): queue with random deletion, hash multimap, page by index.
 
         stream ---> [ hash multimap + queue ] ---> joined
@@ -56,16 +57,6 @@ class HybridJoin(SemiStreamJoin):
         self._waiting = StreamTuples(self.capacity, ranked=ranked)
         self._probe = PageProbe(index_bytes)
         self._disk_buffer: Page | None = None
-
-    @property
-    def room(self) -> int:
-        """How many stream tuples `push` takes now."""
-        return self.capacity - len(self._waiting)
-
-    @property
-    def pending(self) -> int:
-        """How many stream tuples wait for their page."""
-        return len(self._waiting)
 
     def memory_used(self) -> int:
         """Bytes of the stream tuples' arrays, of the page in the disk buffer, of the index of its keys, and of

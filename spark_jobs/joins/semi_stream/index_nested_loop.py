@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, Step
 from spark_jobs.joins.semi_stream.memory_budget import tuples_within
+from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 
 
-class IndexNestedLoop(SemiStreamJoin):
+class IndexNestedLoop(QueuedJoin[ArrivalQueue]):
     """INLJ (000 §3): takes the oldest stream tuple, looks its key up, joins it.
 
     Every tuple costs one access to R, however many others have the same key.
@@ -31,16 +32,6 @@ class IndexNestedLoop(SemiStreamJoin):
         )
         self._waiting = ArrivalQueue(self.capacity)
         self._found: Page | None = None
-
-    @property
-    def room(self) -> int:
-        """How many stream tuples `push` takes now."""
-        return self.capacity - len(self._waiting)
-
-    @property
-    def pending(self) -> int:
-        """How many stream tuples wait for their lookup."""
-        return len(self._waiting)
 
     def memory_used(self) -> int:
         """Bytes of the queue and of what the last lookup brought."""

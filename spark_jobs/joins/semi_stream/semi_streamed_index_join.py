@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, SemiStreamJoin, Step
+from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, Step
 from spark_jobs.joins.semi_stream.memory_budget import tuples_within
 from spark_jobs.joins.semi_stream.page_cache import PageCache
+from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 
@@ -23,7 +24,7 @@ _LOADS_PER_OLDEST = 16
 _HALF_LIFE = 8
 
 
-class SemiStreamedIndexJoin(SemiStreamJoin):
+class SemiStreamedIndexJoin(QueuedJoin[StreamTuples]):
     """SSIJ (Bornea, Deligiannakis, Kotidis, Vassalos: Semi-Streamed Index Join, ICDE 2011; 003 §2).
 
         stream ---> [ input buffer ] ---> [ cached pages ] ---> joined            online phase
@@ -99,16 +100,6 @@ class SemiStreamedIndexJoin(SemiStreamJoin):
         self._without_load = 0  # steps
         self._since_ageing = 0  # tuples
         self.statistics.extra["page_cache_hits"] = 0
-
-    @property
-    def room(self) -> int:
-        """How many stream tuples `push` takes now."""
-        return self.capacity - len(self._waiting)
-
-    @property
-    def pending(self) -> int:
-        """How many stream tuples wait."""
-        return len(self._waiting)
 
     @property
     def reads_next(self) -> bool:

@@ -22,6 +22,10 @@ class FrequencyRecorder:
     once gives way to what is popular now. Time passes in `age` only: what is counted between two
     calls weighs the same, in whatever order it comes.
 
+    The sketch overrates what is not in the cache, the more so the more keys there are. What it says of keys
+    never seen is therefore taken off; else each newcomer would seem more frequent than the tuples in the
+    slots, which are counted exactly, and the cache would change for ever where all are equally frequent.
+
     Args:
         capacity: slots of the cache.
         half_life: stream tuples, at least 1.
@@ -29,6 +33,7 @@ class FrequencyRecorder:
     Attributes:
         of_slots: float32, shape (capacity,), the frequency of the tuple in each slot.
         total: all stream tuples counted, aged as the frequencies are.
+        since_aged: stream tuples counted since time last passed.
     """
 
     def __init__(self, capacity: int, half_life: int) -> None:
@@ -36,7 +41,9 @@ class FrequencyRecorder:
         self.total = 0.0
         self._half_life = half_life
         self._of_others = FrequencySketch(capacity)
-        self._since_halving = 0  # stream tuples
+        self.since_aged = 0
+        self._noise = 0  # as of when time last passed
+        self._since_halving = 0  # stream tuples, up to when time last passed
 
     @staticmethod
     def bytes_for(capacity: int) -> int:
@@ -50,17 +57,16 @@ class FrequencyRecorder:
             slots: int64, shape (n,).
             counts: int64, shape (n,).
         """
-        self._count(counts)
+        self._passed(int(counts.sum()))
         np.add.at(self.of_slots, slots, counts.astype(np.float32))
 
     def record_each(self, slots: Int64Array) -> None:
         """Count one stream tuple for each of these slots, int64, shape (n,); a slot may stand several times. O(n)."""
-        self._since_halving += len(slots)
-        self.total += len(slots)
+        self._passed(len(slots))
         np.add.at(self.of_slots, slots, _ONE)
 
     def record_others(self, keys: Int64Array, counts: Int64Array) -> Int64Array:
-        """Count stream tuples whose keys are not in the cache; their estimated frequencies. O(n).
+        """Count stream tuples whose keys are not in the cache; their frequencies, at least the counts. O(n).
 
         Args:
             keys: int64, shape (n,).
@@ -69,12 +75,35 @@ class FrequencyRecorder:
         Returns:
             int64, shape (n,).
         """
-        self._count(counts)
-        return self._of_others.add(keys, counts)
+        self._passed(int(counts.sum()))
+        return np.maximum(self._of_others.add(keys, counts) - self._noise, counts)
+
+    def record_rows(self, keys: Int64Array, rows: Int64Array, least: int) -> Int64Array:
+        """Count one stream tuple for each of these rows of a page, as if its key were not in the cache. O(n + m).
+
+        Args:
+            keys: int64, shape (m,), distinct, those of the page.
+            rows: int64, shape (n,); a row may stand several times.
+            least: from which frequency on rows are wanted.
+
+        Returns:
+            int64, shape (3, f): those rows, distinct; how often each stands here; their frequencies.
+        """
+        self._passed(len(rows))
+        return self._of_others.add_each(keys, rows, least, self._noise)
+
+    def credit_slots(self, slots: Int64Array, counts: Int64Array) -> None:
+        """Count for the cache what `record_rows` has counted among the others. O(n).
+
+        Args:
+            slots: int64, shape (n,), distinct.
+            counts: int64, shape (n,).
+        """
+        self.of_slots[slots] += counts
 
     def estimates(self, keys: Int64Array) -> Int64Array:
         """Estimated frequencies of keys that are not in the cache, int64, shape (n,). O(n)."""
-        return self._of_others.estimates(keys)
+        return np.maximum(self._of_others.estimates(keys) - self._noise, 0)
 
     def replace(self, slots: Int64Array, evicted: Int64Array, frequencies: Int64Array) -> None:
         """Tuples leave the cache for others: those are remembered among the others, these counted from now on.
@@ -92,11 +121,13 @@ class FrequencyRecorder:
 
     def age(self) -> None:
         """Let the stream tuples that have been counted pass as time. O(capacity) for each half-life."""
-        halvings, self._since_halving = divmod(self._since_halving, self._half_life)
+        halvings, self._since_halving = divmod(self._since_halving + self.since_aged, self._half_life)
+        self.since_aged = 0
         for _ in range(min(halvings, _ENOUGH_HALVINGS)):
             self.of_slots *= np.float32(0.5)
             self.total *= 0.5
             self._of_others.halve()
+        self._noise = self._of_others.noise()
 
     def memory_used(self) -> int:
         """Bytes of its arrays."""
@@ -107,7 +138,6 @@ class FrequencyRecorder:
         assert np.isfinite(self.of_slots).all()
         assert (self.of_slots >= 0).all()
 
-    def _count(self, counts: Int64Array) -> None:
-        counted = int(counts.sum())
-        self._since_halving += counted
-        self.total += counted
+    def _passed(self, count: int) -> None:
+        self.since_aged += count
+        self.total += count

@@ -10,6 +10,7 @@ from spark_jobs.joins.semi_stream.early_release_mesh_join import EarlyReleaseMes
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
 from spark_jobs.joins.structures.keyed_tuples import KeyedTuples
+from spark_jobs.relation.calibration.displaced_caches import DisplacedCaches
 from spark_jobs.relation.calibration.median_of_means import ROUNDS, Clock, median_of_means, seconds_of
 from spark_jobs.relation.calibration.relation_in_memory import RelationInMemory
 from spark_jobs.relation.calibration.step_calibration import measure_access
@@ -40,23 +41,26 @@ def measure_multimap(waiting_tuples: int, page_rows: int, page_count: int, read:
     # As in the middle of a run: most wait for the pages that come next, for those were read longest ago.
     keys = ((1 - np.sqrt(random.random(join.room))) * relation.row_count).astype(np.int64)
     join.push(keys, keys, np.arange(len(keys)))
-    append, evict = [], []
+    caches, append, joined = DisplacedCaches(), [], []
     for _ in range(_STEPS):
+        caches.displace()
         step = seconds_of(clock, join.advance)
         settled = join.room
         if not settled:
             continue
         keys = random.integers(relation.row_count, size=settled)
         ids = np.arange(join.statistics.pushed, join.statistics.pushed + settled)
-        append.append(seconds_of(clock, partial(join.push, keys, keys, ids)) / settled)
-        evict.append((step - early_release - page_rows * probe) / settled)
+        push = seconds_of(clock, partial(join.push, keys, keys, ids))
+        append.append(push / settled)
+        joined.append((step + push - early_release - page_rows * probe) / settled)
+    appended = median_of_means(append)
     return ProcessorCosts(
         probe=probe,
         front_probe=0.0,
         emit=0.0,
-        evict=max(0.0, median_of_means(evict)),
+        evict=max(0.0, median_of_means(joined) - appended),
         read=read,
-        append=median_of_means(append),
+        append=appended,
         per_access=measure_access(partial(MeshJoin, blocking=False), clock),
     )
 
@@ -66,10 +70,12 @@ def _probe(waiting_tuples: int, page_rows: int, clock: Clock) -> float:
     waiting = KeyedTuples(waiting_tuples)
     keys = np.arange(waiting_tuples)
     waiting.append(keys, keys)
-    one, page = [], []
+    caches, one, page = DisplacedCaches(), [], []
     for first in range(waiting_tuples, waiting_tuples + (_STEPS + 1) * page_rows, page_rows):
         absent = np.arange(first, first + page_rows)
+        caches.displace()
         one.append(seconds_of(clock, partial(waiting.take, absent[:1])))
+        caches.displace()
         page.append(seconds_of(clock, partial(waiting.take, absent)))
     further = median_of_means(page[1:]) - median_of_means(one[1:])  # the first ones have compiled the kernels
     return max(0.0, further) / max(1, page_rows - 1)

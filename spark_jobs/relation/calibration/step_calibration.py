@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from spark_jobs.joins.semi_stream.base import Relation, SemiStreamJoin
+from spark_jobs.relation.calibration.displaced_caches import DisplacedCaches
 from spark_jobs.relation.calibration.median_of_means import ROUNDS, Clock, median_of_means
 from spark_jobs.relation.calibration.relation_in_memory import RelationInMemory
 
@@ -24,10 +25,11 @@ def measure_access(make_join: Callable[[Relation, int], SemiStreamJoin], clock: 
         clock: tells seconds.
     """
     join = make_join(RelationInMemory(_PAGES, 1, _TUPLE_BYTES), _MEMORY_BYTES)
-    seconds = []
+    caches, seconds = DisplacedCaches(), []
     for number in range(_PAGES + _STEPS):
         asked = np.array([number % _PAGES])  # of the page whose turn it is in a scan, too
         ids = np.array([number])
+        caches.displace()
         started = clock()
         join.push(asked, asked, ids)
         join.advance()

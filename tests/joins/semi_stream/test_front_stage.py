@@ -102,7 +102,7 @@ def test_a_newcomer_replaces_the_least_frequent_only_if_it_is_more_frequent() ->
     front = front_stage(1)
     front.offer(np.array([7]), np.array([5]))
     assert front.publish() is not None
-    assert front.offer(np.array([8]), np.array([4])).tolist() == [0]
+    assert front.offer(np.array([8]), np.array([4])).size == 0, "it would not win"
     assert front.publish() is None
     assert front.hot_set.keys.tolist() == [7]
     front.offer(np.array([8]), np.array([4]))
@@ -147,6 +147,57 @@ def test_a_tuple_is_accepted_once_however_often_it_is_offered() -> None:
     assert sorted(publication.hot_set.keys.tolist()) == [5, 6, 7]
     assert front.offer(np.array([7]), np.array([3])).size == 0, "7 is in the cache already"
     front.check()
+
+
+def test_rows_of_a_page_are_offered_as_their_keys_and_counts_are() -> None:
+    by_key, by_row = front_stage(200), front_stage(200)
+    rng = np.random.default_rng(1)
+    for _ in range(200):
+        page_keys = np.arange(50) + 50 * rng.integers(0, 4)
+        rows = np.minimum(rng.zipf(1.5, 30) - 1, 49)
+        found, counts = np.unique(rows, return_counts=True)
+        accepted = page_keys[found[by_key.offer(page_keys[found], counts)]]
+        assert sorted(page_keys[by_row.offer_rows(page_keys, rows)].tolist()) == sorted(accepted.tolist())
+        by_row.check()
+    for front in (by_key, by_row):
+        front.publish()
+    in_order = [front.frequencies[np.argsort(front.hot_set.keys)] for front in (by_key, by_row)]
+    assert len(in_order[0]) > 100
+    assert np.array_equal(*in_order)
+
+
+def test_rows_that_are_in_the_cache_by_now_count_for_their_slots() -> None:
+    front = front_stage(8)
+    front.offer_rows(np.array([5, 6, 7]), np.array([1, 1]))
+    front.publish()
+    assert front.hot_set.keys.tolist() == [6]
+    assert front.offer_rows(np.array([5, 6, 7]), np.array([1, 2, 1, 1])).tolist() == [2]
+    assert front.frequencies.tolist() == [2 + 3]
+    assert front.observed == 6
+
+
+def test_a_publication_is_due_after_an_eighth_of_the_cache_or_eight_times_as_much_of_the_stream() -> None:
+    front = front_stage(80)
+    front.offer(np.arange(9), np.ones(9, np.int64))
+    assert not front.publication_due
+    front.offer(np.array([9]), np.array([1]))
+    assert front.publication_due
+    front.publish()
+    front.observe_slots(np.zeros(639, np.int64))
+    assert not front.publication_due
+    front.observe_slots(np.zeros(1, np.int64))
+    assert front.publication_due
+
+
+def test_few_are_accepted_where_none_is_more_popular_than_others() -> None:
+    front = front_stage(500)
+    rng = np.random.default_rng(1)
+    accepted = []
+    for _ in range(10_000):
+        accepted.append(len(front.offer_rows(np.arange(500) + 500 * rng.integers(0, 1000), rng.integers(0, 500, 50))))
+        if front.publication_due:
+            front.publish()
+    assert sum(accepted[5000:]) < 250_000 / 300
 
 
 def test_hits_are_counted_by_slot_or_one_by_one() -> None:
@@ -213,17 +264,22 @@ def test_an_empty_hot_set_misses() -> None:
     assert HotSet(0, np.empty(0, np.int64)).probe(np.array([0, 1])).tolist() == [-1, -1]
 
 
-def test_the_threshold_falls_while_the_cache_is_not_full_and_rises_when_tuples_come_in_vain() -> None:
+def test_the_threshold_falls_while_the_cache_is_not_full_and_rises_when_too_many_are_accepted() -> None:
     threshold = AdmissionThreshold()
-    threshold.adapt(full=False, in_vain=0.0)
-    assert threshold.value == 1
+
+    def adapt(accepted: int, *, full: bool = True, hit_ratio: float = 0.5) -> float:
+        threshold.adapt(full=full, accepted=accepted, stream_tuples=12_800, hit_ratio=hit_ratio)
+        return threshold.value
+
+    assert adapt(0, full=False) == 1
     for _ in range(10):
-        threshold.adapt(full=True, in_vain=0.1)
+        adapt(1000)
     risen = threshold.value
     assert risen > 5
-    threshold.adapt(full=True, in_vain=0.01)
-    assert threshold.value == risen
-    threshold.adapt(full=True, in_vain=0.0)
-    assert 1 < threshold.value < risen
-    threshold.adapt(full=False, in_vain=0.0)
-    assert threshold.value < risen / 2
+    # One for 64 hits, and one for 1,024 stream tuples.
+    assert adapt(100 + 12) == pytest.approx(risen, rel=0.01)
+    assert adapt(100 + 12, hit_ratio=0.0) > 1.5 * risen, "a cache that saves nothing is not worth as many"
+    risen = threshold.value
+    assert 1 < adapt(0) < risen
+    risen = threshold.value
+    assert adapt(1000, full=False) == risen / 2

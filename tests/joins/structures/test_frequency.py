@@ -36,6 +36,31 @@ def test_halving_halves() -> None:
     assert sketch.estimates(np.array([4, 5])).tolist() == [100, 0]
 
 
+def test_rows_are_counted_as_keys_with_their_counts() -> None:
+    by_key, by_row = FrequencySketch(100), FrequencySketch(100)
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        keys = rng.permutation(2000)[:300]
+        rows = rng.integers(0, 300, 400)
+        found, counts = np.unique(rows, return_counts=True)
+        # Keys that share counters are raised in the order in which they come.
+        order = np.argsort(np.unique(rows, return_index=True)[1])
+        found, counts = found[order], counts[order]
+        estimates = np.maximum(by_key.add(keys[found], counts) - 3, counts)
+        frequent = estimates >= 5
+        expected = np.stack([found[frequent], counts[frequent], estimates[frequent]])
+        assert np.array_equal(by_row.add_each(keys, rows, least=5, noise=3), expected)
+
+
+def test_noise_is_what_a_key_gets_that_was_never_seen() -> None:
+    sketch = FrequencySketch(100)
+    assert sketch.noise() == 0
+    sketch.add(np.arange(20_000), np.ones(20_000, np.int64))
+    strangers = sketch.estimates(np.arange(10**6, 10**6 + 1000))
+    assert abs(sketch.noise() - np.median(strangers)) <= 1
+    assert sketch.noise() > 10
+
+
 def test_memory_is_sixteen_bytes_a_key() -> None:
     assert FrequencySketch(1000).memory_used() == FrequencySketch.bytes_for(1000) == 16_000
 
@@ -62,6 +87,16 @@ def test_everything_counts_half_after_the_half_life() -> None:
     assert recorder.of_slots.tolist() == [30, 10**6 + 1], "what is counted together weighs the same"
     recorder.age()
     assert recorder.of_slots.max() < 1e-9
+
+
+def test_noise_is_taken_off_the_frequencies_of_others_once_time_has_passed() -> None:
+    recorder = FrequencyRecorder(100, half_life=10**6)
+    recorder.record_others(np.arange(20_000), np.ones(20_000, np.int64))
+    strangers = np.arange(10**6, 10**6 + 1000)
+    assert np.median(recorder.estimates(strangers)) > 10
+    recorder.age()
+    assert abs(np.median(recorder.estimates(strangers))) <= 1
+    assert (recorder.record_others(strangers, np.full(1000, 2)) >= 2).all(), "never below what has just been counted"
 
 
 def test_a_tuple_that_leaves_a_slot_is_remembered() -> None:
