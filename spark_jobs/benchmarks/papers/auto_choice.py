@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from spark_jobs.benchmarks.papers.caching.specification import relation_tuples
 from spark_jobs.benchmarks.papers.claims import fact, ours
@@ -14,7 +14,6 @@ from spark_jobs.benchmarks.papers.disks import VirtualKind
 from spark_jobs.benchmarks.papers.figure import Axis, Curves, Figure, Origin, Panel, Point, Series
 from spark_jobs.benchmarks.papers.point import saturated_run
 from spark_jobs.benchmarks.papers.setting import Setting
-from spark_jobs.benchmarks.semi_stream.measurement import Measurement
 from spark_jobs.benchmarks.semi_stream.workloads import Workload, zipf
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.auto_join import AutoJoin
@@ -32,9 +31,11 @@ _ORDERS = {"sorted by popularity": True, "unsorted": False}
 _DISKS = (VirtualKind(HARD_DISK, PAPER_ERA), VirtualKind(SOLID_STATE_DISK, PAPER_ERA))
 # All read R in the same pages, which take this part of memory: AutoJoin does not choose their size.
 _PAGE_PART = 1 / 10
-# Multiples of what memory holds, in stream tuples: AutoJoin samples the stream before it changes.
+# Multiples of what memory holds, in stream tuples: a queue begins full of recent tuples, which are settled faster than
+# those it holds later; and AutoJoin samples the stream before it changes.
 _STREAM_TUPLE_BYTES = 43
-_WARM_UP, _MEASURED, _AUTO_WARM_UP = 6, 6, 20
+_WARM_UP, _MEASURED, _AUTO_WARM_UP = 12, 6, 20
+_PARTS = 100
 _LEAST = 0.9
 # One lookup a tuple is never the best here; and MESHJOIN is never better than with early release.
 _RIVALS = tuple(
@@ -42,6 +43,14 @@ _RIVALS = tuple(
     for name in PREDICTABLE
     if ALGORITHMS[name].reads_pages and ("mesh_join" not in name or "early_release" in name)
 )
+
+
+class _Work(NamedTuple):
+    """What a join did while it was measured."""
+
+    settled: int
+    seconds: float
+    pages_read: int
 
 
 @dataclass(frozen=True)
@@ -58,13 +67,21 @@ class _Case:
         """Tuples of R on a page."""
         return int(self.memory_bytes * _PAGE_PART / self.r.tuple_bytes)
 
-    def measured(self, disk: VirtualKind, make: Operator, warm_up: int) -> Measurement:
-        """A join at work."""
+    def measured(self, disk: VirtualKind, make: Operator, warm_up: int) -> _Work:
+        """A join at work, over a multiple of as many page loads as R has pages: a scan settles most on popular ones."""
         held = self.memory_bytes // _STREAM_TUPLE_BYTES
         with disk.open(self.r, self.page_rows) as opened:
             run = saturated_run(make(opened.relation, self.memory_bytes), opened, self.r, seed=1)
             run.measure(warm_up * held)
-            return run.measure(_MEASURED * held)
+            work, loads = _Work(0, 0.0, 0), 0
+            while not loads or work.pages_read < loads:
+                part = run.measure(max(1, _MEASURED * held // _PARTS))
+                work = _Work(
+                    work.settled + part.settled, work.seconds + part.seconds, work.pages_read + part.pages_read
+                )
+                if not loads and work.settled >= _MEASURED * held:
+                    loads = -(-work.pages_read // opened.relation.page_count) * opened.relation.page_count
+        return work
 
 
 def measure(setting: Setting) -> list[Panel]:
@@ -95,11 +112,11 @@ def _cases(setting: Setting) -> Iterator[_Case]:
                 yield _Case(f"R {order}, memory {percent} %", r, exponent, r.relation_bytes * percent // 100)
 
 
-def _service_rate_on(disk: VirtualKind, case: _Case, measured: Measurement) -> float:
+def _service_rate_on(disk: VirtualKind, case: _Case, work: _Work) -> float:
     """What was measured on the first disk, on another: a saturated join reads the same pages whatever they cost."""
     size = case.page_rows * case.r.tuple_bytes
     dearer = disk.profile.seconds(size) - _DISKS[0].profile.seconds(size)
-    return measured.settled / (measured.seconds + measured.pages_read * dearer)
+    return work.settled / (work.seconds + work.pages_read * dearer)
 
 
 def _beside_the_best(disk: VirtualKind, case: _Case, rates: dict[str, float]) -> Point:
@@ -110,7 +127,8 @@ def _beside_the_best(disk: VirtualKind, case: _Case, rates: dict[str, float]) ->
         made.append(AutoJoin(relation, memory_bytes, reading, processor))
         return made[0]
 
-    own = case.measured(disk, auto_join, _AUTO_WARM_UP).service_rate
+    work = case.measured(disk, auto_join, _AUTO_WARM_UP)
+    own = work.settled / work.seconds
     best = max(rates, key=lambda name: rates[name])
     choice = made[0].decisions[-1]
     share = f" with {choice.front_share:.0%} for the front stage" if choice.front_share else ""

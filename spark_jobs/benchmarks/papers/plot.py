@@ -12,7 +12,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from spark_jobs.benchmarks.papers.figure import Origin, Panel, Reproduction, Series
-from spark_jobs.benchmarks.papers.report import verdict_in_short
+from spark_jobs.benchmarks.papers.report import numbers_of, verdict_in_short
 
 _DOTS_PER_INCH = 110
 _PANEL_INCHES = (7.2, 4.4)
@@ -29,7 +29,7 @@ _COLOURS = (
     ("early release", "#2e8b57"),
     ("MESHJOIN", "#2b6cb0"),
     ("INLJ", "#7a5195"),
-    ("SSIJ", "#666666"),
+    ("SSIJ", "#111111"),
 )
 _OTHER_COLOURS = ("#444444", "#c77f0a", "#2b6cb0", "#d1495b", "#2e8b57", "#7a5195", "#8c6d46", "#e377c2")
 _MARKERS = "osD^vP*X"
@@ -67,7 +67,7 @@ def _draw_panel(axes: Axes, panel: Panel) -> None:
     elif panel.y.from_zero:
         axes.set_ylim(bottom=0)
     for axis, scale in ((axes.xaxis, panel.x), (axes.yaxis, panel.y)):
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _plain(value)))
         axis.set_minor_formatter(NullFormatter())
         low, high = axis.get_view_interval()
         if scale.log and high < _FEW_DECADES * low:
@@ -88,7 +88,7 @@ def _draw_line(axes: Axes, series: Series, colour: str, marker: str, *, dashed: 
     style = {Origin.PAPER: "-", Origin.OURS: "-.", Origin.REFERENCE: ":"}[series.origin]
     if style == "-" and dashed:
         style = "--"
-    marker = "" if len(xs) > _MANY_POINTS or series.origin is Origin.REFERENCE else marker
+    marker = "" if len(xs) > _MANY_POINTS else marker
     axes.plot(xs, ys, linestyle=style, marker=marker, color=colour, label=series.name, linewidth=1.6, markersize=5)
     if all(point.low is not None and point.high is not None for point in series.points):
         below = [y - (point.low or 0.0) for y, point in zip(ys, series.points, strict=True)]
@@ -105,6 +105,11 @@ def _draw_line(axes: Axes, series: Series, colour: str, marker: str, *, dashed: 
             markersize=6,
             linewidth=1,
         )
+
+
+def _plain(value: float) -> str:
+    """Without an exponent, which few read at a glance."""
+    return f"{value:,.10g}" if abs(value) >= 1e-4 else f"{value:.10f}".rstrip("0").rstrip(".")
 
 
 def _colour(series: Series, panel: Panel) -> str:
@@ -131,9 +136,6 @@ def _caption(reproduction: Reproduction) -> str:
     paragraphs = [f"{setting} {reproduction.figure.assumption}".strip()]
     for claim, outcome in reproduction.outcomes:
         verdict = verdict_in_short(claim, outcome)
-        predicted = f", predicted {outcome.predicted}" if outcome.predicted else ""
-        paragraphs.append(
-            f"- {claim.text}: published {claim.published}{predicted}, measured {outcome.measured} ({verdict})."
-        )
+        paragraphs.append(f"- {claim.text}: {numbers_of(claim, outcome)} ({verdict}).")
     lines = [line for paragraph in paragraphs for line in textwrap.wrap(paragraph, width, subsequent_indent="  ")]
     return "\n".join(lines).replace("$", r"\$")

@@ -10,11 +10,15 @@ from spark_jobs.benchmarks.papers.figure import Claim, Origin, Outcome, Reproduc
 def lines_of(reproduction: Reproduction) -> Iterator[str]:
     """For each claim: published, predicted, measured, and whether that is as published."""
     for claim, outcome in reproduction.outcomes:
-        predicted = f"predicted {outcome.predicted}, " if outcome.predicted else ""
-        yield (
-            f"{reproduction.figure.id}  {claim.text}: published {claim.published}, {predicted}"
-            f"measured {outcome.measured}; {verdict(claim, outcome)}"
-        )
+        yield f"{reproduction.figure.id}  {claim.text}: {numbers_of(claim, outcome)}; {verdict(claim, outcome)}"
+
+
+def numbers_of(claim: Claim, outcome: Outcome) -> str:
+    """What was published, if it was, predicted, if there is a model, and measured."""
+    told = [] if claim.origin is Origin.OURS else [f"published {claim.published}"]
+    if outcome.predicted:
+        told.append(f"predicted {outcome.predicted}")
+    return ", ".join([*told, f"measured {outcome.measured}"])
 
 
 def verdict_in_short(claim: Claim, outcome: Outcome) -> str:
@@ -58,6 +62,7 @@ def gallery(reproductions: Sequence[Reproduction]) -> str:
 def _table(reproduction: Reproduction) -> str:
     rows = ["| claim | published | predicted | measured | outcome |", "|---|---|---|---|---|"]
     for claim, outcome in reproduction.outcomes:
-        cells = (claim.text, claim.published, outcome.predicted or "-", outcome.measured, verdict(claim, outcome))
+        text = f"(ours) {claim.text}" if claim.origin is Origin.OURS else claim.text
+        cells = (text, claim.published, outcome.predicted or "-", outcome.measured, verdict(claim, outcome))
         rows.append(f"| {' | '.join(cells)} |")
     return "\n".join(rows)

@@ -16,6 +16,8 @@ _MESH_WARM_UP, _MESH_MEASURED = 1, 1
 _LOOKUPS = 6_000
 # Stream tuples for each tuple that the front stage holds, until it holds the frequent ones.
 _FRONT_WARM_UP = 60
+# Where a lookup offers one tuple at a time it learns slower.
+_FRONT_WARM_UP_BY_LOOKUPS = 180
 
 
 class RunLength(NamedTuple):
@@ -36,7 +38,8 @@ def run_length(join: SemiStreamJoin, contender: Contender, period: int = 1) -> R
         period: stream tuples after which the stream repeats itself: whole periods are measured.
     """
     cached = isinstance(join, CachedJoin)
-    front_warm_up = _FRONT_WARM_UP * join.front_stage.capacity if isinstance(join, CachedJoin) else 0
+    per_slot = _FRONT_WARM_UP_BY_LOOKUPS if contender.reads_by_key else _FRONT_WARM_UP
+    front_warm_up = per_slot * join.front_stage.capacity if isinstance(join, CachedJoin) else 0
     if contender.reads_by_key:
         return RunLength(front_warm_up, _LOOKUPS)
     turnover = waiting_capacity(join) * (2 if cached else 1)

@@ -56,7 +56,8 @@ class FrontStage:
     page load, which a long queue of stream tuples makes telling; so its index nested loop join needs
     a temporary buffer of keys. Here a sketch remembers the frequencies of all tuples outside the cache,
     which serves every back stage, and an offer takes the place of the least frequent tuple only if
-    it is the more frequent of the two.
+    it is the more frequent of the two. What would win by chance only is not accepted in the first
+    place: to keep it and to publish costs more time than it saves.
 
     Args:
         memory_bytes: for all of it, the caller's tuples included.

@@ -5,7 +5,13 @@
 | median_of_means | the mean of noisy seconds |
 | sample_reads | which pages and keys of R are read to find out |
 | disk_calibration | c_I/O by page size, a lookup, a batch of lookups |
-| processor_calibration | c_H, c_O, c_E, c_S, c_A and the front stage's probe, with the joins' own kernels |
+| processor_calibration | c_H, c_O, c_E, c_S and c_A of HYBRIDJOIN with its own kernels, and all of the following |
+| multimap_calibration | the same of MESHJOIN |
+| step_calibration | a step of a join, whatever it settles |
+| front_stage_calibration | a front stage's probe, and its upkeep |
+| front_stage_at_work | a join with a front stage, timed apart from its back stage |
+| relation_in_memory | an R that costs hardly anything to read |
+| displaced_caches | the processor's caches as after a read |
 | relation_costs | all of that for one relation |
 | predicted_rates | what the cost models make of it |
 | report | what `freshet calibrate` shows |

@@ -16,8 +16,8 @@ _PROBES = 20 * ROUNDS
 _TUPLES_AT_ONCE = 4096
 # Stream tuples a slot until the cache is settled, and in each round of measuring.
 _WARM_UP_PER_SLOT = 40
-_MEASURED_PER_SLOT = 4
-_MOST_SLOTS = 1 << 14
+_MEASURED_PER_SLOT = 16
+_FEWEST_SLOTS, _MOST_SLOTS = 1 << 6, 1 << 14
 _EXPONENT = 1.0
 # A uniform stream and pages of one tuple: a step settles about one.
 _SINGLE_PAGES = 1 << 14
@@ -61,7 +61,7 @@ def measure_upkeep(
     """
     single = RelationInMemory(_SINGLE_PAGES, 1, relation.tuple_bytes)
     of_single = FrontStageAtWork(single, _SINGLE_SLOTS, _SINGLE_WAITING, 0.0, clock)
-    slots = min(cached_tuples, _MOST_SLOTS)
+    slots = max(_FEWEST_SLOTS, min(cached_tuples, _MOST_SLOTS))
     of_pages = FrontStageAtWork(relation, slots, waiting_tuples, _EXPONENT, clock)
     of_single.work(_WARM_UP_PER_SLOT * _SINGLE_SLOTS)
     of_pages.work(_WARM_UP_PER_SLOT * slots)

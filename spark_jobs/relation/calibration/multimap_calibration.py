@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from statistics import median
 
 import numpy as np
 
@@ -11,11 +12,11 @@ from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
 from spark_jobs.joins.structures.keyed_tuples import KeyedTuples
 from spark_jobs.relation.calibration.displaced_caches import DisplacedCaches
-from spark_jobs.relation.calibration.median_of_means import ROUNDS, Clock, median_of_means, seconds_of
+from spark_jobs.relation.calibration.median_of_means import Clock, seconds_of
 from spark_jobs.relation.calibration.relation_in_memory import RelationInMemory
 from spark_jobs.relation.calibration.step_calibration import measure_access
 
-_STEPS = 20 * ROUNDS
+_STEPS = 100
 _TUPLE_BYTES = 8
 
 
@@ -35,7 +36,8 @@ def measure_multimap(waiting_tuples: int, page_rows: int, page_count: int, read:
     """
     early_release = measure_access(EarlyReleaseMeshJoin, clock)
     probe = _probe(waiting_tuples, page_rows, clock)
-    relation = RelationInMemory(page_count, page_rows, _TUPLE_BYTES)
+    # With no more pages than tuples, most steps settle something.
+    relation = RelationInMemory(min(page_count, waiting_tuples), page_rows, _TUPLE_BYTES)
     join = EarlyReleaseMeshJoin(relation, relation.page_bytes + KeyedTuples.bytes_for(waiting_tuples))
     random = np.random.default_rng(waiting_tuples)
     # As in the middle of a run: most wait for the pages that come next, for those were read longest ago.
@@ -53,12 +55,12 @@ def measure_multimap(waiting_tuples: int, page_rows: int, page_count: int, read:
         push = seconds_of(clock, partial(join.push, keys, keys, ids))
         append.append(push / settled)
         joined.append((step + push - early_release - page_rows * probe) / settled)
-    appended = median_of_means(append)
+    appended = median(append)
     return ProcessorCosts(
         probe=probe,
         front_probe=0.0,
         emit=0.0,
-        evict=max(0.0, median_of_means(joined) - appended),
+        evict=max(0.0, median(joined) - appended),
         read=read,
         append=appended,
         per_access=measure_access(partial(MeshJoin, blocking=False), clock),
@@ -77,5 +79,5 @@ def _probe(waiting_tuples: int, page_rows: int, clock: Clock) -> float:
         one.append(seconds_of(clock, partial(waiting.take, absent[:1])))
         caches.displace()
         page.append(seconds_of(clock, partial(waiting.take, absent)))
-    further = median_of_means(page[1:]) - median_of_means(one[1:])  # the first ones have compiled the kernels
+    further = median(page[1:]) - median(one[1:])  # the first ones have compiled the kernels
     return max(0.0, further) / max(1, page_rows - 1)

@@ -21,6 +21,9 @@ from spark_jobs.relation.calibration.step_calibration import measure_access
 MOST_TUPLES = 1_000_000
 PAPER_TUPLE_BYTES = 120
 
+# A stream of more keys tells the same of a front stage, and takes more memory to draw.
+_MOST_ROWS = 1 << 21
+
 _REPETITIONS = 20 * ROUNDS
 _PAGES_AT_ONCE = 10
 # What a page settles, where skew and memory make reading pages worthwhile at all.
@@ -58,9 +61,8 @@ def measure_processor(
     probe, emit = _probe_and_emit(page_rows, clock)
     read = _read_stream(clock)
     front_probe = measure_front_probe(cached, clock)
-    upkeep = measure_upkeep(
-        RelationInMemory(page_count, page_rows, tuple_bytes), cached, max(1, waiting), front_probe, clock
-    )
+    relation = RelationInMemory(min(page_count, -(-_MOST_ROWS // page_rows)), page_rows, tuple_bytes)
+    upkeep = measure_upkeep(relation, cached, max(1, waiting), front_probe, clock)
     in_multimap = waiting * StreamTuples.bytes_for(1000) // KeyedTuples.bytes_for(1000)
     return ProcessorCosts(
         probe=probe,

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
+from spark_jobs.joins.semi_stream.theory.front_stage_model import front_stage_slots
+from spark_jobs.joins.semi_stream.theory.prediction import PAPER_FRONT_SHARE
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 from spark_jobs.relation.calibration.disk_calibration import DiskMeasurement, measure_disk
@@ -89,11 +91,13 @@ def calibrate_local_disk(folder: Path) -> RelationCosts:
 
 def _costs(name: str, disk: str, relation: PostgresRelation | NumberedRelation, memory_bytes: int) -> RelationCosts:
     page_rows = max(1, min(_TYPICAL_PAGE_BYTES // relation.tuple_bytes, relation.row_count))
+    cached = front_stage_slots(PAPER_FRONT_SHARE * memory_bytes, relation.tuple_bytes)
     processor = measure_processor(
         waiting_tuples=1000 * memory_bytes // StreamTuples.bytes_for(1000),
         page_rows=page_rows,
         page_count=max(1, -(-relation.row_count // page_rows)),
-        cached_tuples=min(memory_bytes // relation.tuple_bytes, relation.row_count),
+        cached_tuples=max(1, int(min(cached, relation.row_count))),
+        tuple_bytes=relation.tuple_bytes,
     )
     return RelationCosts(
         relation=name,

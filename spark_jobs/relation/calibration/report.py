@@ -18,11 +18,16 @@ EXPONENTS = (0.0, 0.5, 1.0)
 
 _PROCESSOR_STEPS = {
     "probe": "a tuple of R probed among the waiting tuples (c_H)",
-    "front_probe": "a stream tuple probed in the front stage",
-    "emit": "a joined tuple emitted (c_O)",
+    "emit": "a joined tuple emitted (c_O; in MESHJOIN a part of c_E)",
     "evict": "a stream tuple taken out of queue and hash table (c_E)",
-    "read": "a stream tuple read, and its page of R found (c_S)",
+    "read": "a stream tuple taken from the stream buffer (c_S)",
     "append": "a stream tuple put into queue and hash table (c_A)",
+    "per_access": "a step, whatever it settles",
+}
+_FRONT_STAGE_STEPS = {
+    "front_probe": "a stream tuple probed",
+    "upkeep_per_access": "a step of the back stage",
+    "upkeep_per_miss": "a stream tuple that misses, counted and offered",
 }
 
 
@@ -36,8 +41,8 @@ def to_json(measured: Sequence[RelationCosts]) -> str:
 
 
 def render(measured: Sequence[RelationCosts]) -> RenderableType:
-    """Three tables for each relation: what reading R costs, what the join's own work costs, what follows from it."""
-    tables = (_heading, _reading_table, _processor_table, _prediction_table)
+    """Tables for each relation: what reading R costs, what a join's and a front stage's work costs, what follows."""
+    tables = (_heading, _reading_table, _processor_table, _front_stage_table, _prediction_table)
     return Group(*(make(costs) for costs in measured for make in tables))
 
 
@@ -61,11 +66,23 @@ def _reading_table(costs: RelationCosts) -> Table:
 
 
 def _processor_table(costs: RelationCosts) -> Table:
+    processor = costs.processor
+    with_multimap = processor.multimap or processor
     table = Table()
     table.add_column("the join's own work, for each")
+    table.add_column("HYBRIDJOIN", justify="right")
+    table.add_column("MESHJOIN", justify="right")
+    for step, described in _PROCESSOR_STEPS.items():
+        table.add_row(described, *(_duration(getattr(work, step)) for work in (processor, with_multimap)))
+    return table
+
+
+def _front_stage_table(costs: RelationCosts) -> Table:
+    table = Table()
+    table.add_column("the front stage's work, for each")
     table.add_column("measured", justify="right")
-    for step, seconds in asdict(costs.processor).items():
-        table.add_row(_PROCESSOR_STEPS[step], _duration(seconds))
+    for step, described in _FRONT_STAGE_STEPS.items():
+        table.add_row(described, _duration(getattr(costs.processor, step)))
     return table
 
 

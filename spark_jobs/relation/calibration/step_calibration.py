@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from statistics import median
 
 import numpy as np
 
 from spark_jobs.joins.semi_stream.base import Relation, SemiStreamJoin
 from spark_jobs.relation.calibration.displaced_caches import DisplacedCaches
-from spark_jobs.relation.calibration.median_of_means import ROUNDS, Clock, median_of_means
+from spark_jobs.relation.calibration.median_of_means import Clock
 from spark_jobs.relation.calibration.relation_in_memory import RelationInMemory
 
 _PAGES = 256
 _MEMORY_BYTES = 1 << 20
-_STEPS = 40 * ROUNDS
+_STEPS = 200
 _TUPLE_BYTES = 8
 
 
@@ -34,4 +35,4 @@ def measure_access(make_join: Callable[[Relation, int], SemiStreamJoin], clock: 
         join.push(asked, asked, ids)
         join.advance()
         seconds.append(clock() - started)
-    return median_of_means(seconds[_PAGES:])  # by then the kernels have been compiled
+    return median(seconds[_PAGES:])  # by then the kernels have been compiled

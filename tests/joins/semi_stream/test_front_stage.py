@@ -161,9 +161,9 @@ def test_rows_of_a_page_are_offered_as_their_keys_and_counts_are() -> None:
         by_row.check()
     for front in (by_key, by_row):
         front.publish()
-    in_order = [front.frequencies[np.argsort(front.hot_set.keys)] for front in (by_key, by_row)]
-    assert len(in_order[0]) > 100
-    assert np.array_equal(*in_order)
+    frequencies, of_rows = (front.frequencies[np.argsort(front.hot_set.keys)] for front in (by_key, by_row))
+    assert len(frequencies) > 100
+    assert np.array_equal(frequencies, of_rows)
 
 
 def test_rows_that_are_in_the_cache_by_now_count_for_their_slots() -> None:

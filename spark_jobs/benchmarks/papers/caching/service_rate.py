@@ -41,7 +41,9 @@ _CONTENDERS = (*COMPARED, *BESIDE)
 _OURS = (
     ours(
         is_faster(
-            CACHED_EARLY_RELEASE.name, ("CMESHJOIN",), "Early release is faster than CMESHJOIN as the paper has it"
+            CACHED_EARLY_RELEASE.name,
+            ("CMESHJOIN",),
+            "Early release, at 25 bytes a waiting tuple, is faster than CMESHJOIN at 44",
         )
     ),
     ours(

@@ -22,7 +22,7 @@ def mesh_join(setting: Setting, stream: StreamPopularity, cached_keys: float = 0
     """MESHJOIN (000 §3): the chunk taken in for each page is w = h_S / k for R of k pages.
 
     A tuple stays for a whole cycle, and finds its match after half of it on average (000 §3). In the stream buffer
-    it waits, if the stream is fast, for the chunk and some tuples more.
+    it waits, if the stream is fast, for the chunk and some tuples more. It costs what it does in a hash table by key.
 
     Args:
         setting: with the memory of this stage.

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 
 from spark_jobs.joins.semi_stream.theory.back_stage import BackStageModel
 from spark_jobs.joins.semi_stream.theory.front_stage_model import (
-    REMEMBERED_PER_SLOT,
-    REMEMBERED_WITH_MESH_JOIN,
     FrontStageHits,
     front_stage_slots,
     learned_hits,
@@ -83,8 +81,7 @@ def predict(
     front_seconds = upkeep_per_access = upkeep_per_miss = 0.0
     if algorithm.startswith(CACHED):
         slots = front_stage_slots(setting.memory_bytes * front_share, setting.tuple_bytes)
-        remembered = REMEMBERED_WITH_MESH_JOIN if "mesh_join" in algorithm else REMEMBERED_PER_SLOT
-        front = learned_hits(stream, slots, remembered)
+        front = learned_hits(stream, slots)
         front_seconds = processor.front_probe + front.hit_ratio * (processor.read + processor.emit)
         upkeep_per_access, upkeep_per_miss = processor.upkeep_per_access, processor.upkeep_per_miss
         setting = replace(setting, memory_bytes=setting.memory_bytes * (1 - front_share))
