@@ -29,7 +29,7 @@ FIGURE = Figure(
         predictions_hold(
             [contender.name for contender in _ALL], 0.1, "The calculated cost closely resembles the measured (003 §5.4)"
         ),
-        ours(predictions_hold([contender.name for contender in _OURS], 0.12, "So does that of our own")),
+        ours(predictions_hold([contender.name for contender in _OURS], 0.15, "So does that of our own")),
     ),
     measure,
     minutes_at_paper_scale=30,
