@@ -14,7 +14,7 @@ import spark_jobs.joins
 
 ROOM = Path(spark_jobs.joins.__file__).parent
 LIBRARIES = {"numpy", "numba", "pyarrow"}
-STANDARD = {"__future__", "abc", "collections", "dataclasses", "importlib", "math", "typing"}
+STANDARD = {"__future__", "abc", "collections", "dataclasses", "functools", "importlib", "math", "typing"}
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -80,8 +81,10 @@ class CachedJoin(SemiStreamJoin):
         buffered_bytes = _HIT_BYTES + StreamBuffer.bytes_for(1)
         fitting = front_bytes // (_BUFFERS_SHARE * buffered_bytes)
         buffered = max(_FEWEST_BUFFERED, min(_MOST_BUFFERED, fitting))
+        slots_bytes = front_bytes - buffered * buffered_bytes
+        self._make_front_stage = partial(FrontStage, slots_bytes, relation.tuple_bytes, threshold)
         try:
-            self.front_stage = FrontStage(front_bytes - buffered * buffered_bytes, relation.tuple_bytes, threshold)
+            self.front_stage = self._make_front_stage()
             self.back_stage = back_stage(relation, memory_bytes - front_bytes)
         except MemoryBudgetError as error:
             raise MemoryBudgetError(
@@ -95,6 +98,7 @@ class CachedJoin(SemiStreamJoin):
         self._many = buffered // _LEAST_OF_BUFFERS
         self._cached: Page | None = None
         self._accepted: list[tuple[Any, Int64Array]] = []
+        self._found: Matches | None = None  # by the last step of the back stage
         self.statistics.extra["front_stage_hits"] = 0
 
     @property
@@ -151,13 +155,28 @@ class CachedJoin(SemiStreamJoin):
     def _step(self) -> Step:
         if self._hits and self._cached is not None:
             return self._settle_hits(self._cached)
+        self._learn()
         step = self._step_of_back_stage()
-        if step.matches is not None:
-            self._offer(step.matches)
+        self._found = step.matches
         self._fill_back_stage()
-        if self.front_stage.publication_due:
-            self._publish()
         return step
+
+    def _learn(self) -> None:
+        """Take what the last step found into the front stage: now that it is handed out, no failure can lose it.
+
+        After a failure the front stage begins anew, for it may have accepted tuples that could not be copied.
+        """
+        found, self._found = self._found, None
+        try:
+            if found is not None:
+                self._offer(found)
+            if self.front_stage.publication_due:
+                self._publish()
+        except BaseException:
+            self.front_stage = self._make_front_stage()
+            self._cached = None
+            self._accepted.clear()
+            raise
 
     def _settle_hits(self, cached: Page) -> Step:
         matches = Matches(self._hit_ids[: self._hits].copy(), self._hit_slots[: self._hits].copy(), cached)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.cached_join import CachedJoin
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
+from tests.conformance.semi_stream_run import Run
 from tests.joins.memory_relation import MemoryRelation
 
 
@@ -79,3 +82,32 @@ def test_what_waits_for_the_back_stage_goes_on_when_all_in_it_are_shed() -> None
     assert len(join.shed(in_back_stage)) == in_back_stage
     list(join.finish())
     assert join.statistics.matched == pushed - in_back_stage
+
+
+class NoMemory(MemoryRelation):
+    """Tuples of R can't be copied out of pages when told so."""
+
+    failing = False
+
+    def gather(self, parts: Sequence[tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
+        if self.failing:
+            raise MemoryError
+        return super().gather(parts)
+
+
+def test_tuples_that_cannot_be_cached_are_joined_all_the_same() -> None:
+    relation = NoMemory(range(400))
+    run = Run("cached_hybrid_join", relation, 60_000)
+    random = np.random.default_rng(3)
+    failures = 0
+    for step in range(400):
+        relation.failing = step % 5 == 0
+        run.push((random.random(min(20, run.join.room)) ** 3 * 440).astype(int).tolist() if run.join.room else [])
+        try:
+            run.advance()
+        except MemoryError:
+            failures += 1
+    relation.failing = False
+    run.finish()
+    assert failures
+    run.assert_equals_dictionary_join()
