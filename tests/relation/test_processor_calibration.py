@@ -24,7 +24,8 @@ def test_every_step_costs_something(waiting_tuples: int, page_rows: int, page_co
     steps = asdict(costs)
     multimap = steps.pop("multimap")
     assert all(0 <= seconds < math.inf for seconds in [*steps.values(), *multimap.values()] if seconds is not None)
-    for name in ("probe", "front_probe", "emit", "evict", "read", "append", "per_access", "upkeep_per_access"):
+    # The others are differences of times, and may come out as none where the machine is busy.
+    for name in ("probe", "front_probe", "read", "append"):
         assert steps[name] > 0, name
     assert multimap["append"] > 0
     assert multimap["per_access"] > 0
