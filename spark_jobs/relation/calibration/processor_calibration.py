@@ -19,6 +19,8 @@ from spark_jobs.relation.calibration.relation_in_memory import RelationInMemory
 from spark_jobs.relation.calibration.step_calibration import measure_access
 
 MOST_TUPLES = 1_000_000
+# Of a small R each page settles a large part of memory, again and again: as many tuples tell what more would.
+_MOST_FOR_A_PAGE = 5_000
 PAPER_TUPLE_BYTES = 120
 
 # A stream of more keys tells the same of a front stage, and takes more memory to draw.
@@ -64,6 +66,7 @@ def measure_processor(
     relation = RelationInMemory(min(page_count, -(-_MOST_ROWS // page_rows)), page_rows, tuple_bytes)
     upkeep = measure_upkeep(relation, cached, max(1, waiting), front_probe, clock)
     in_multimap = waiting * StreamTuples.bytes_for(1000) // KeyedTuples.bytes_for(1000)
+    in_multimap = max(1, min(in_multimap, MOST_TUPLES, _MOST_FOR_A_PAGE * page_count))
     return ProcessorCosts(
         probe=probe,
         front_probe=front_probe,
@@ -74,7 +77,7 @@ def measure_processor(
         per_access=measure_access(HybridJoin, clock),
         upkeep_per_access=upkeep.per_access,
         upkeep_per_miss=upkeep.per_miss,
-        multimap=measure_multimap(max(1, min(in_multimap, MOST_TUPLES)), page_rows, page_count, read, clock),
+        multimap=measure_multimap(in_multimap, page_rows, page_count, read, clock),
     )
 
 
