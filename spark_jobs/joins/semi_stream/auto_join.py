@@ -144,9 +144,7 @@ class AutoJoin(SemiStreamJoin):
             self._learn()
             self._sample.start(self._every(self._memory_bytes // _SPAN_BYTES))
             self._reconsider()
-        # The first step of the algorithm's own `finish` waits for no more of the stream either.
-        ending = self._draining or self._finishing
-        step = next(self._join.finish()) if ending else self._join.advance()
+        step = self._join.advance(ending=self._draining or self._finishing)
         self._count()
         if self._draining and not self._join.pending:
             self._change()

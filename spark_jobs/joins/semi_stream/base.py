@@ -171,14 +171,21 @@ class SemiStreamJoin(ABC):
             )
             self.statistics.pushed += count
 
-    def advance(self) -> Step:
+    def advance(self, *, ending: bool = False) -> Step:
         """Do one step: read a page of R (or one batch of lookups) and settle all tuples it settles.
 
         An algorithm that waits until enough of the stream has come (MESHJOIN) does nothing until then.
+
+        Args:
+            ending: whether not to wait for more of the stream, as in `finish`.
         """
         if not self.pending:
             return Step(None, NO_TUPLES)
-        step = self._step()
+        self._finishing = ending
+        try:
+            step = self._step()
+        finally:
+            self._finishing = False
         if step.matches is not None:
             self.statistics.matched += len(step.matches.ids)
         self.statistics.unmatched += len(step.unmatched)
@@ -193,12 +200,7 @@ class SemiStreamJoin(ABC):
     def finish(self) -> Iterator[Step]:
         """Join all pending tuples, step by step, without waiting for more of the stream."""
         while self.pending:
-            self._finishing = True
-            try:
-                step = self.advance()
-            finally:
-                self._finishing = False
-            yield step
+            yield self.advance(ending=True)
 
     @abstractmethod
     def memory_used(self) -> int:

@@ -187,8 +187,7 @@ class CachedJoin(SemiStreamJoin):
     def _step_of_back_stage(self) -> Step:
         counts = self.back_stage.statistics
         probes = counts.probes
-        # The first step of the back stage's own `finish` waits for no more of the stream either.
-        step = next(self.back_stage.finish()) if self._finishing else self.back_stage.advance()
+        step = self.back_stage.advance(ending=self._finishing)
         self.statistics.pages_read = counts.pages_read
         self.statistics.lookups = counts.lookups
         self.statistics.bytes_read = counts.bytes_read

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from spark_jobs.errors import JoinStateError, MemoryBudgetError
 from spark_jobs.joins.semi_stream.admission_threshold import AdmissionThreshold
 from spark_jobs.joins.semi_stream.hot_set import HotSet
+from spark_jobs.joins.semi_stream.memory_budget import most_within
 from spark_jobs.joins.structures.frequency_recorder import FrequencyRecorder
 from spark_jobs.joins.structures.key_table import MOST_SLOTS, KeyTable
 
@@ -69,7 +71,7 @@ class FrontStage:
     """
 
     def __init__(self, memory_bytes: int, tuple_bytes: int, threshold: AdmissionThreshold | None = None) -> None:
-        self.capacity = _capacity(memory_bytes, tuple_bytes)
+        self.capacity = most_within(memory_bytes, partial(_bytes_for, tuple_bytes=tuple_bytes), MOST_SLOTS - 1)
         if self.capacity < 1:
             raise MemoryBudgetError(
                 f"the front stage was given {memory_bytes:,} bytes, but one tuple of {tuple_bytes:,} bytes needs "
@@ -298,15 +300,3 @@ def _bytes_for(capacity: int, tuple_bytes: int) -> int:
     full = HotSet.bytes_for(capacity) + KeyTable.bytes_for(staged) + staged * 8 + (capacity + staged) * tuple_bytes
     slots = FrequencyRecorder.bytes_for(capacity) + capacity * 8
     return slots + max(filling, full)
-
-
-def _capacity(memory_bytes: int, tuple_bytes: int) -> int:
-    """The most slots that fit; 0 if none does."""
-    fits, too_many = 0, MOST_SLOTS
-    while too_many - fits > 1:
-        middle = (fits + too_many) // 2
-        if _bytes_for(middle, tuple_bytes) <= memory_bytes:
-            fits = middle
-        else:
-            too_many = middle
-    return fits

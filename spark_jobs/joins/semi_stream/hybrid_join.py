@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, Step
 from spark_jobs.joins.semi_stream.lookup_position import LookupPosition, OldestTuple
-from spark_jobs.joins.semi_stream.memory_budget import tuples_within
+from spark_jobs.joins.semi_stream.memory_budget import PAGE_INDEX_SHARE, tuples_within
 from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
-
-# The index of a page's keys may take this part of the page's size: enough for tuples of 32 bytes on.
-_INDEX_SHARE = 4
 
 
 class HybridJoin(QueuedJoin[StreamTuples]):
@@ -43,7 +40,7 @@ class HybridJoin(QueuedJoin[StreamTuples]):
         super().__init__()
         self._relation = relation
         self._position = position or OldestTuple()
-        index_bytes = relation.page_bytes // _INDEX_SHARE
+        index_bytes = relation.page_bytes // PAGE_INDEX_SHARE
         page_memory = relation.page_bytes + PageProbe.bytes_for(index_bytes) + self._position.memory_used()
         fixed = f"a page of R ({relation.page_bytes:,} bytes)"
         ranked = self._position.ranked

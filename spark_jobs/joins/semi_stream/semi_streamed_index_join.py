@@ -5,14 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, Step
-from spark_jobs.joins.semi_stream.memory_budget import tuples_within
+from spark_jobs.joins.semi_stream.memory_budget import PAGE_INDEX_SHARE, tuples_within
 from spark_jobs.joins.semi_stream.page_cache import PageCache
 from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 
-# The page's part of memory that the index of its keys may take, as in HYBRIDJOIN.
-_INDEX_SHARE = 4
 # The best on virtual disks, memory 1 % to 10 % of R, be R sorted by rank or shuffled: more pages in memory leave
 # too little for the tuples that share a load.
 _CACHE_SHARE = 0.15
@@ -78,7 +76,7 @@ class SemiStreamedIndexJoin(QueuedJoin[StreamTuples]):
                 raise ValueError(f"{name} is {share}, but a share is from 0 to 1")
         self.blocking = blocking
         self._relation = relation
-        index_bytes = relation.page_bytes // _INDEX_SHARE
+        index_bytes = relation.page_bytes // PAGE_INDEX_SHARE
         page_count = max(1, relation.page_count)
         fixed_bytes = relation.page_bytes + PageProbe.bytes_for(index_bytes) + PageCache.bytes_for(page_count, 0, 0)
         left = max(0, memory_bytes - fixed_bytes - StreamTuples.bytes_for(1))

@@ -104,8 +104,8 @@ class _TimedHybridJoin(HybridJoin):
         super().push(keys, pages, ids)
         self.seconds += self._clock() - started
 
-    def advance(self) -> Step:
+    def advance(self, *, ending: bool = False) -> Step:
         started = self._clock()
-        step = super().advance()
+        step = super().advance(ending=ending)
         self.seconds += self._clock() - started
         return step

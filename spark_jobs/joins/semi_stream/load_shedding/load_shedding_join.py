@@ -156,9 +156,7 @@ class LoadSheddingJoin(SemiStreamJoin):
     def _step_of_join(self) -> Step:
         counts = self.join.statistics
         seeks = counts.seeks
-        # The first step of the join's own `finish` waits for no more of the stream either.
-        ending = self._finishing and self.join.pending
-        step = next(self.join.finish()) if ending else self.join.advance()
+        step = self.join.advance(ending=self._finishing)
         settled = len(step.unmatched) + (len(step.matches.ids) if step.matches else 0)
         if counts.seeks > seeks:
             self._accesses += 1
