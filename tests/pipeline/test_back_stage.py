@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import count
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,6 +10,7 @@ from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.pipeline.back_stage import Settlement, run_back_stage
 from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.shed_deadline import ShedDeadline
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
@@ -36,16 +39,18 @@ class NumberedRelation:
         return Page(keys, RelationRows(columns, pa.table({"square": keys * keys})), 1000)
 
 
-def settle(keys: np.ndarray, seconds: float | None, memory: int = 20_000) -> tuple[Settlement, NumberedRelation]:
+def settle(
+    keys: np.ndarray, deadline: ShedDeadline | None = None, memory: int = 20_000
+) -> tuple[Settlement, NumberedRelation]:
     relation = NumberedRelation()
     join = create("hybrid_join", relation, memory)
     pages = PagesWaitedFor.of(np.minimum(keys // PAGE_ROWS, 99))
-    return run_back_stage(join, keys, pages, seconds), relation
+    return run_back_stage(join, keys, pages, deadline), relation
 
 
 def test_every_tuple_is_settled_with_its_own_tuple_of_r() -> None:
     keys = np.random.default_rng(1).integers(0, 1100, 5000)
-    settlement, _ = settle(keys, None)
+    settlement, _ = settle(keys)
     assert settlement.relation is not None
     squares = settlement.relation.columns["square"].to_numpy()[settlement.rows]
     assert (squares == keys[settlement.matched] ** 2).all()
@@ -56,21 +61,22 @@ def test_every_tuple_is_settled_with_its_own_tuple_of_r() -> None:
 
 def test_each_page_is_read_once_however_small_the_queue_is() -> None:
     keys = np.random.default_rng(2).integers(0, 1000, 5000)
-    _, relation = settle(keys, None)
+    _, relation = settle(keys)
     assert sorted(relation.pages_read) == list(range(100))
 
 
 def test_what_is_shed_when_the_time_is_spent_is_the_costliest() -> None:
     lonely = np.arange(0, 1000, PAGE_ROWS)
     keys = np.concatenate([lonely, np.full(90, 35)])  # 90 more wait for page 3
-    settlement, relation = settle(keys, 0.0)
-    assert relation.pages_read == [3]
-    assert len(settlement.matched) == 91
+    clock = count(step=0.4)  # asked before each step
+    settlement, relation = settle(keys, ShedDeadline(1.0, clock=lambda: next(clock)))
+    assert relation.pages_read == [3, 0]
+    assert len(settlement.matched) == 92
     assert sorted([*settlement.matched, *settlement.shed]) == list(range(len(keys)))
 
 
 @pytest.mark.parametrize("seconds", [None, 10.0])
 def test_nothing_to_join_is_settled_at_once(seconds: float | None) -> None:
-    settlement, relation = settle(np.empty(0, np.int64), seconds)
+    settlement, relation = settle(np.empty(0, np.int64), None if seconds is None else ShedDeadline(seconds))
     assert settlement.relation is None
     assert not relation.pages_read

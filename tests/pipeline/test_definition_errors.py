@@ -99,6 +99,14 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
          "not fetched here. Did you mean 'customer_sk'? Outputs: customer_sk."),
         ("unmatched: hold", "unmatched: {default: {customer_s: 1}}", "gives no value for customer_sk"),
         ("unmatched: hold", "unmatched: {default: {customer_sk: [1]}}", "default.customer_sk: [1] is not one value"),
+        ("algorithm: auto", "as_of: event_time", "lookups[0].as_of: says at which time, but not by which columns of "
+         "master.customer a version is valid then. Add for example validity: [valid_from, valid_to]."),
+        ("algorithm: auto", "validity: [f, t]", "lookups[0].validity: means nothing without as_of. Add as_of: "),
+        ("algorithm: auto", "validity: [f]", "lookups[0].validity"),
+        ("algorithm: auto", "as_of: now", "lookups[0].as_of: 'now' is not allowed."),
+        ("algorithm: auto", "as_of: event_time\n    validity: [f, f]", "lookups[0].validity: 'f' is there twice; name"),
+        ("algorithm: auto", "as_of: event_time\n    validity: [c_custkey, t]", "lookups[0].validity: 'c_custkey' is a "
+         "column of the key in `on`."),
         ("customer_sk: customer_sk}}", "customer_sk: custmer_sk}}", "columns.customer_sk: 'custmer_sk' is neither"),
         ("order_key: o_orderkey, ", "", "fact.columns: leaves out o_orderkey"),
         ("event_time: ordered_at", "event_time: ordered_at\n  options: {header: true}", "source.options.header: is not "

@@ -31,6 +31,7 @@ class LookupOfR:
     relation = "public.r"
     on = {"key": "k"}
     fetch = {"sk": "sk"}
+    validity = None
 
 
 class WatchedRelation(KeyedRelation):

@@ -6,14 +6,22 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_jobs.pipeline.definition_problems import Problem, path_of, suggestion
+from spark_jobs.pipeline.definition.problems import Problem, path_of, suggestion
+from spark_jobs.pipeline.definition.validation import Expectation
+from spark_jobs.pipeline.definition.validation_checks import expectation_problems
+from spark_jobs.warehouse.event_columns import BATCH_NO
 
 if TYPE_CHECKING:
     from spark_jobs.pipeline.definition import Fact, Lookup, Source
 
 # Columns that the plan itself adds to a stream tuple, or that Spark does.
-_RESERVED_COLUMNS = re.compile(r"_arrived_at|_raw|_missing|_owner|_page_\d+|_metadata", re.IGNORECASE)
-_RESERVED = "has a name that the plan needs itself (_arrived_at, _raw, _missing, _owner, _page_<n>, _metadata)"
+_RESERVED_COLUMNS = re.compile(
+    r"_arrived_at|_raw|_missing|_owner|_page_\d+|_metadata|_batch_no|_attempts|_place", re.IGNORECASE
+)
+_RESERVED = (
+    "has a name that the plan needs itself "
+    "(_arrived_at, _raw, _missing, _owner, _page_<n>, _metadata, _batch_no, _attempts, _place)"
+)
 
 EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
 JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
@@ -23,7 +31,12 @@ JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
 READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": ()}
 
 
-def inconsistencies(source: Source | None, lookups: Sequence[Lookup | None], fact: Fact | None) -> Iterator[Problem]:
+def inconsistencies(
+    source: Source | None,
+    lookups: Sequence[Lookup | None],
+    fact: Fact | None,
+    expectations: Sequence[Expectation | None] = (),
+) -> Iterator[Problem]:
     """Problems between the parts of a definition; None stands for a part that is wrong in itself."""
     if source is not None:
         yield from _event_id_problems(source)
@@ -39,8 +52,11 @@ def inconsistencies(source: Source | None, lookups: Sequence[Lookup | None], fac
                 yield from _join_key_problems(position, lookup, source, fetched)
             yield from _output_problems(position, lookup, source, fetched)
             yield from _default_problems(position, lookup)
+            yield from _validity_problems(position, lookup)
     if fact is not None and source is not None and None not in lookups:
         yield from _fact_problems(fact, source, _outputs_of(lookups))
+    if fact is not None:
+        yield from expectation_problems(expectations, fact, source)
 
 
 def _outputs_of(lookups: Sequence[Lookup | None]) -> dict[str, str]:
@@ -138,8 +154,28 @@ def _default_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
         yield Problem(key, f"gives no value for {', '.join(missing)}; give one for each output (null is allowed).")
 
 
+def _validity_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
+    if lookup.validity is None:
+        if lookup.as_of is not None:
+            text = f"says at which time, but not by which columns of {lookup.relation} a version is valid then."
+            key = path_of("lookups", position, "as_of")
+            yield Problem(key, f"{text} Add for example validity: [valid_from, valid_to].")
+        return
+    key = path_of("lookups", position, "validity")
+    if lookup.as_of is None:
+        yield Problem(key, "means nothing without as_of. Add as_of: event_time, or remove it.")
+    begin, end = lookup.validity
+    if begin == end:
+        text = f"{begin!r} is there twice; name the column from when, then the one until when a version is valid."
+        yield Problem(key, text)
+    for column in dict.fromkeys(lookup.validity):
+        if column in lookup.on.values():
+            text = f"{column!r} is a column of the key in `on`. Versions of a tuple have one key: remove it there."
+            yield Problem(key, text)
+
+
 def _fact_problems(fact: Fact, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:
-    known = [*source.columns, *fetched]
+    known = [*source.columns, *fetched, BATCH_NO]
     for column, origin in fact.columns.items():
         if origin not in known:
             text = f"{origin!r} is neither a source column nor an output of a lookup.{suggestion(origin, known)}"

@@ -6,33 +6,22 @@ Imports pydantic and YAML only: Airflow reads the definitions whenever it parses
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Discriminator,
-    Field,
-    PlainSerializer,
-    Tag,
-    ValidationError,
-    model_validator,
-)
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from spark_jobs.byte_sizes import parse_bytes
-from spark_jobs.durations import parse_duration
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
-from spark_jobs.pipeline.ddl import StreamType, parse_columns
-from spark_jobs.pipeline.definition_checks import inconsistencies
-from spark_jobs.pipeline.definition_problems import InconsistentDefinitionError, Problem, problems_of, shown, suggestion
-from spark_jobs.pipeline.definition_yaml import read_yaml
+from spark_jobs.pipeline.definition.checks import inconsistencies
+from spark_jobs.pipeline.definition.ddl import StreamType, parse_columns
+from spark_jobs.pipeline.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
+from spark_jobs.pipeline.definition.operations import Freshness, Reprocessing, Retention, Shedding
+from spark_jobs.pipeline.definition.problems import InconsistentDefinitionError, Problem, problems_of, shown, suggestion
+from spark_jobs.pipeline.definition.validation import Expectation, Validation
+from spark_jobs.pipeline.definition.yaml_file import read_yaml
 from spark_jobs.settings import HOME_VARIABLE, Home, pipelines_folder
 
 SUFFIXES = (".yaml", ".yml")
@@ -48,12 +37,6 @@ def _name(text: str) -> str:
         raise ValueError(
             f"{shown(text)} is not a pipeline's name. Allowed: a small letter, then small letters, digits and _."
         )
-    return text
-
-
-def _table(text: str) -> str:
-    if not re.fullmatch(r"[^.\0]+\.[^.\0]+", text):
-        raise ValueError(f"{shown(text)} is not a table. Write schema.table, for example master.customer.")
     return text
 
 
@@ -81,40 +64,7 @@ def _path(text: str) -> str:
     return text
 
 
-def _parsed(parse: Callable[[str], Any], plain: type) -> Callable[[Any], Any]:
-    """Validator of a quantity that is written as text with a unit, or is one already."""
-
-    def validate(value: Any) -> Any:
-        given = parse(value) if isinstance(value, str) else value
-        if not isinstance(given, plain) or isinstance(given, bool):
-            raise ValueError(f"{shown(value)} has no unit; write a number and a unit.")
-        if given <= plain(0):
-            raise ValueError(f"{shown(value)} is not more than nothing.")
-        return given
-
-    return validate
-
-
-def _option_text(value: Any) -> Any:
-    """YAML's true and 1 as Spark's reader options want them."""
-    return str(value).lower() if isinstance(value, bool | int) else value
-
-
-def _duration_text(value: timedelta) -> str:
-    return f"{value / timedelta(milliseconds=1):.3f}".rstrip("0").rstrip(".") + "ms"
-
-
-Word = Annotated[str, Field(min_length=1)]
-Duration = Annotated[timedelta, BeforeValidator(_parsed(parse_duration, timedelta)), PlainSerializer(_duration_text)]
-Bytes = Annotated[int, BeforeValidator(_parsed(parse_bytes, int))]
-TableName = Annotated[str, AfterValidator(_table)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class Source(_Part):
+class Source(Part):
     """Where the events come from.
 
     Attributes:
@@ -133,9 +83,7 @@ class Source(_Part):
     )
     event_id: tuple[Word, ...] = Field(min_length=1, examples=["event_id: [o_orderkey]"])
     event_time: Word = Field(examples=["event_time: ordered_at"])
-    options: dict[str, Annotated[str, BeforeValidator(_option_text)]] = Field(
-        default={}, examples=["options: {header: true}"]
-    )
+    options: dict[str, OptionText] = Field(default={}, examples=["options: {header: true}"])
 
     @cached_property
     def columns(self) -> dict[str, StreamType]:
@@ -147,7 +95,7 @@ class Source(_Part):
         return Path(self.path.replace(_HOME, str(home.root), 1))
 
 
-class Default(_Part):
+class Default(Part):
     """Values that stand in for the fetched ones where R has no tuple; one for each output."""
 
     default: dict[str, Any] = Field(min_length=1, examples=["on_unmatched: {default: {customer_sk: -1}}"])
@@ -159,7 +107,7 @@ OnUnmatched = Annotated[
 ]
 
 
-class Lookup(_Part):
+class Lookup(Part):
     """A join of the stream with one relation R of master data.
 
     Attributes:
@@ -167,7 +115,13 @@ class Lookup(_Part):
         on: stream column -> column of R; together they find at most one tuple of R.
         fetch: output name -> column of R.
         algorithm: one of `ALGORITHMS`.
+        as_of: `event_time` for a relation that keeps every version of its tuples (SCD2): an event finds the version
+            that was valid when it happened. Without it a key has one tuple of R.
+        validity: with `as_of`: R's columns from when and until when (not included; null: still) a version is valid.
         memory: bytes that the operator may use.
+        read: R itself (`live`), or the copy of it that the last cache rebuild made (`snapshot`).
+        read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
+        notice_changes: how soon a change of R reaches the facts, at the latest.
         on_unmatched: what becomes of a tuple whose key is not in R: held to be tried again, rejected, or
             loaded with default values.
     """
@@ -175,36 +129,30 @@ class Lookup(_Part):
     relation: TableName = Field(examples=["relation: master.customer"])
     on: dict[Word, Word] = Field(min_length=1, examples=["on: {o_custkey: c_custkey}"])
     fetch: dict[Word, Word] = Field(min_length=1, examples=["fetch: {customer_sk: customer_sk}"])
+    as_of: Literal["event_time"] | None = Field(default=None, examples=["as_of: event_time"])
+    validity: tuple[Word, Word] | None = Field(default=None, examples=["validity: [valid_from, valid_to]"])
     algorithm: Annotated[str, AfterValidator(_algorithm)] = Field(default="auto", examples=["algorithm: auto"])
     memory: Bytes = Field(default=64 << 20, examples=["memory: 64MB"])
+    read: Literal["live", "snapshot"] = Field(default="live", examples=["read: live"])
+    read_limit: Rate | None = Field(default=None, examples=["read_limit: 5000/s"])
+    notice_changes: Duration = Field(default=timedelta(seconds=10), examples=["notice_changes: 10s"])
     on_unmatched: OnUnmatched = Field(default="hold", examples=["on_unmatched: hold"])
 
 
-class Fact(_Part):
+class Fact(Part):
     """The table that is loaded.
 
     Attributes:
         table: schema.table; it must exist, with the event id as its primary key.
-        columns: column of the table -> source column or output of a lookup.
+        columns: column of the table -> source column or output of a lookup; or `_batch_no`, the number of the batch
+            or reprocessing run that stored the fact.
     """
 
     table: TableName = Field(examples=["table: warehouse.fact_orders"])
     columns: dict[Word, Word] = Field(min_length=1, examples=["columns: {order_key: o_orderkey}"])
 
 
-class Freshness(_Part):
-    """How soon after it happened an event shall be a fact; the time budget of a batch follows from it."""
-
-    target: Duration = Field(default=timedelta(seconds=5), examples=["target: 5s"])
-
-
-class Shedding(_Part):
-    """What is done under overload: shed the costliest tuples (`considered`), or let all get late (`off`)."""
-
-    policy: Literal["considered", "off"] = Field(default="considered", examples=["policy: considered"])
-
-
-class PipelineDefinition(_Part):
+class PipelineDefinition(Part):
     """A pipeline: events from a source, joined with relations, loaded as facts."""
 
     name: Annotated[str, AfterValidator(_name)] = Field(examples=["name: orders"])
@@ -213,10 +161,13 @@ class PipelineDefinition(_Part):
     fact: Fact = Field(examples=["fact: {table: warehouse.fact_orders, columns: {order_key: o_orderkey}}"])
     freshness: Freshness = Field(default=Freshness(), examples=["freshness: {target: 5s}"])
     shedding: Shedding = Field(default=Shedding(), examples=["shedding: {policy: considered}"])
+    reprocessing: Reprocessing = Field(default=Reprocessing(), examples=["reprocessing: {limit: 1000000}"])
+    validation: Validation = Field(default=Validation(), examples=["validation: {every: 5m}"])
+    retention: Retention = Field(default=Retention(), examples=["retention: {ledger: 30d}"])
 
     @model_validator(mode="after")
     def _check_consistency(self) -> PipelineDefinition:
-        problems = list(inconsistencies(self.source, self.lookups, self.fact))
+        problems = list(inconsistencies(self.source, self.lookups, self.fact, self.validation.expectations))
         if problems:
             raise InconsistentDefinitionError(problems)
         return self
@@ -287,15 +238,18 @@ def _parse(content: dict[str, Any]) -> tuple[PipelineDefinition | None, list[Pro
         problems = list(problems_of(error, PipelineDefinition))
     # Parts that are wrong in themselves keep the model from comparing them: compare those that are right.
     lookups = content.get("lookups")
+    validation = content.get("validation")
+    expectations = validation.get("expectations") if isinstance(validation, dict) else None
     found = inconsistencies(
         _valid(Source, content.get("source")),
         [_valid(Lookup, lookup) for lookup in lookups] if isinstance(lookups, list) else [],
         _valid(Fact, content.get("fact")) if isinstance(lookups, list | None) else None,
+        [_valid(Expectation, each) for each in expectations] if isinstance(expectations, list) else [],
     )
     return None, [*problems, *(problem for problem in found if problem not in problems)]
 
 
-_AnyPart = TypeVar("_AnyPart", bound=_Part)
+_AnyPart = TypeVar("_AnyPart", bound=Part)
 
 
 def _valid(part: type[_AnyPart], content: Any) -> _AnyPart | None:
