@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,6 +13,7 @@ from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
 from spark_jobs.pipeline.keyed_relation import KeyedRelation
 from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.shed_deadline import ShedDeadline
 from spark_jobs.relation.page_runs import PageRuns
 from spark_jobs.relation.relation_rows import RelationRows
 
@@ -39,27 +39,41 @@ class Settlement:
     shed: NDArray[np.int64]
 
 
-def make_back_stage(algorithm: str, relation: KeyedRelation, memory_bytes: int) -> SemiStreamJoin:
+def make_back_stage(
+    algorithm: str, relation: KeyedRelation, memory_bytes: int, most_tuples: int | None = None
+) -> SemiStreamJoin:
     """Make the operator of a back stage; one that scans its pages reads several of them in one go.
+
+    Args:
+        algorithm: its name in the catalogue.
+        relation: R.
+        memory_bytes: its budget.
+        most_tuples: tuples of R that one read should not exceed, as far as the algorithm can choose; None: any.
 
     Raises:
         MemoryBudgetError: the budget is too small for a single step.
     """
-    scans = ALGORITHMS[algorithm].scans_pages
-    return create(algorithm, PageRuns.within(relation, memory_bytes) if scans else relation, memory_bytes)
+    if ALGORITHMS[algorithm].scans_pages:
+        return create(algorithm, _runs(relation, memory_bytes, most_tuples), memory_bytes)
+    return create(algorithm, relation, memory_bytes, most_keys=most_tuples)
 
 
-def pages_scanned(relation: KeyedRelation, tuples: int, memory_bytes: int) -> int:
+def pages_scanned(relation: KeyedRelation, tuples: int, memory_bytes: int, most_tuples: int | None = None) -> int:
     """Pages that mesh_join would read for so many stream tuples that are all at hand.
 
     It takes them in while it scans, as many in a cycle as its memory holds, and the last ones need a cycle more.
     """
-    join = MeshJoin(PageRuns.within(relation, memory_bytes), memory_bytes)
+    join = MeshJoin(_runs(relation, memory_bytes, most_tuples), memory_bytes)
     return round(relation.page_count * (1 + tuples / join.capacity))
 
 
+def _runs(relation: KeyedRelation, memory_bytes: int, most_tuples: int | None) -> PageRuns:
+    # Under a limit a run of pages takes as long as the pages one by one, and may not be broken off.
+    return PageRuns.within(relation, memory_bytes) if most_tuples is None else PageRuns(relation, 1)
+
+
 def run_back_stage(
-    join: SemiStreamJoin, codes: NDArray[np.int64], pages: PagesWaitedFor, seconds: float | None
+    join: SemiStreamJoin, codes: NDArray[np.int64], pages: PagesWaitedFor, deadline: ShedDeadline | None
 ) -> Settlement:
     """Join tuples 0 to n - 1.
 
@@ -67,24 +81,20 @@ def run_back_stage(
         join: the algorithm, new and empty.
         codes: int64, shape (n,), key codes.
         pages: the page of R for each.
-        seconds: time after which what is left is shed, the costliest; None: never.
+        deadline: when it has come, what is left is shed: the costliest; None: it never comes.
     """
-    deadline = None if seconds is None else time.perf_counter() + seconds
     found = _Found()
     feed = _Feed(join, codes, pages)
+    steps = feed.steps()
     shed: list[NDArray[np.int64]] = []
-    started = time.perf_counter()
-    for step in feed.steps():
-        found.add(step.matches, step.unmatched)
-        if deadline is None or seconds is None:
-            continue
-        now = time.perf_counter()
-        if now - started > seconds / 2:
-            deadline += now - started  # no step is so long by itself: the warehouse was away, and that is no overload
-        if now > deadline:
+    while True:
+        if deadline is not None and deadline.has_come():
             shed = [join.shed(join.pending), feed.rest]
             break
-        started = now
+        step = next(steps, None)
+        if step is None:
+            break
+        found.add(step.matches, step.unmatched)
     return found.settlement(_joined(shed))
 
 

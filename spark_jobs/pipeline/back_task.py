@@ -10,15 +10,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.pipeline.back_stage import Settlement, make_back_stage, pages_scanned, run_back_stage
 from spark_jobs.pipeline.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
 from spark_jobs.pipeline.confirmation import confirmed
 from spark_jobs.pipeline.exchange import MISSING, page_column, parcels, unpacked
-from spark_jobs.pipeline.fetching import fetch, hold_unmatched, stream_keys, unmatched_reason, with_defaults
+from spark_jobs.pipeline.fetching import (
+    fetch,
+    hold_unmatched,
+    stream_keys,
+    unmatched_reason,
+    versionless_reasons,
+    with_defaults,
+)
 from spark_jobs.pipeline.front_task import ArrowTask
 from spark_jobs.pipeline.keyed_relation import KeyedRelation
+from spark_jobs.pipeline.metered_relation import MeteredRelation
 from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.read_limit import ReadLimit, read_limit_of
+from spark_jobs.pipeline.shed_deadline import ShedDeadline
+from spark_jobs.pipeline.snapshot_plan import OpenSnapshot
 from spark_jobs.pipeline.task_loading import TaskLoading
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
@@ -56,6 +68,7 @@ class _BackTask:
         self._send = report
         self._started = time.perf_counter()
         self._loading = TaskLoading(context)
+        self._snapshot: OpenSnapshot | None = None
 
     def run(self, arrived: pa.Table) -> pa.Table | None:
         """Do the lookup for all tuples that lack it; what still lacks a later one is the result."""
@@ -80,8 +93,9 @@ class _BackTask:
         relation = self._relation(keys, numbers)
         pages = PagesWaitedFor.of(numbers - relation.first_page)
         algorithm, reason = self._algorithm(keys, pages, relation)
-        join = make_back_stage(algorithm, relation, plan.back_stage_bytes)
-        settlement = run_back_stage(join, keys.codes, pages, self._context.back_stage_seconds)
+        join = make_back_stage(algorithm, relation, plan.back_stage_bytes, self._most_tuples)
+        order = pages if ALGORITHMS[algorithm].reads_pages else pages.looked_up(keys.codes)
+        settlement = run_back_stage(join, keys.codes, order, self._deadline())
         settlement = confirmed(settlement, keys, relation)
         self._report = TaskReport(
             "back",
@@ -94,6 +108,9 @@ class _BackTask:
                 "pages_read": join.statistics.pages_read,
                 "lookups": join.statistics.lookups,
                 "bytes_read": join.statistics.bytes_read,
+                "relation_tuples_read": self._reads.tuples_read,
+                "read_limit_wait_ms": round(self._reads.seconds_waited * 1000),
+                "damaged_pages": 0 if self._snapshot is None else self._snapshot.snapshot.pages_read_live,
             },
             {},
             self._offers(settlement),
@@ -105,10 +122,26 @@ class _BackTask:
     def _relation(self, keys: KeyColumns, pages: NDArray[np.int64]) -> KeyedRelation:
         """The task's range of R, whose pages its tuples wait for."""
         plan, url = self._plan, self._context.warehouse_url
+        limit = _read_limit(plan, self._context)
         if plan.pages is None:
-            return KeyedRelation(PostgresRelation(url, plan.spec), keys, range(0))
+            self._reads = MeteredRelation(PostgresRelation(url, plan.spec), limit)
+            return KeyedRelation(self._reads, keys, range(0))
         owned = plan.pages.value()
-        return KeyedRelation(PostgresRelation(url, plan.spec, owned.index), keys, owned.range_around(pages))
+        if plan.snapshot is None:
+            self._reads = MeteredRelation(PostgresRelation(url, plan.spec, owned.index), limit)
+            return KeyedRelation(self._reads, keys, owned.range_around(pages))
+        self._reads = MeteredRelation(PostgresRelation(url, plan.spec, plan.snapshot.stored_pages), limit)
+        self._snapshot = plan.snapshot.open(self._reads, owned.index.page_rows, keys)
+        return KeyedRelation(self._snapshot.relation, keys, owned.range_around(pages))
+
+    @property
+    def _most_tuples(self) -> int | None:
+        """Tuples that one read should not exceed: a snapshot is read as fast as can be."""
+        return self._reads.most_tuples if self._snapshot is None else None
+
+    def _deadline(self) -> ShedDeadline | None:
+        seconds = self._context.back_stage_seconds
+        return None if seconds is None else ShedDeadline(seconds, self._reads.limit)
 
     def _algorithm(self, keys: KeyColumns, pages: PagesWaitedFor, relation: KeyedRelation) -> tuple[str, str | None]:
         """The back stage to run, and why `auto` chose it."""
@@ -122,7 +155,7 @@ class _BackTask:
             pages.count,
             plan.costs,
             stream_tuples=len(keys),
-            page_count=pages_scanned(relation, len(keys), plan.back_stage_bytes),
+            page_count=pages_scanned(relation, len(keys), plan.back_stage_bytes, self._most_tuples),
         )
         return choice.algorithm, choice.reason
 
@@ -143,12 +176,19 @@ class _BackTask:
             else:
                 unmatched = tuples.take(pa.array(settlement.unmatched))
                 held.append(hold_unmatched(unmatched, plan, unmatched_reason(plan)))
-        chosen = np.flatnonzero(going_on)
+        going, rows = tuples.filter(pa.array(going_on)), rows[going_on]
         found = settlement.relation or RelationRows.empty(plan.spec)
-        fetched = fetch(found, rows[chosen])
+        event_time = self._context.event.event_time
+        times = going[event_time]
+        fetched, versionless = fetch(found, rows, plan, times)
         if plan.on_unmatched == "default":
-            fetched = with_defaults(fetched, plan, rows[chosen] < 0)
-        return self._with_columns(tuples.take(pa.array(chosen)), fetched), held
+            fetched = with_defaults(fetched, plan, (rows < 0) | versionless)
+        elif versionless.any():
+            for where, reason in versionless_reasons(plan, versionless, times, event_time):
+                held.append(hold_unmatched(going.filter(pa.array(where)), plan, reason))
+            with_version = pa.array(~versionless)
+            going, fetched = going.filter(with_version), fetched.filter(with_version)
+        return self._with_columns(going, fetched), held
 
     def _with_columns(self, tuples: pa.Table, fetched: pa.Table) -> pa.Table:
         for name in fetched.column_names:
@@ -165,3 +205,10 @@ class _BackTask:
             return settlement.relation, settlement.frequencies
         frequent = np.argpartition(settlement.frequencies, -front.most_offers)[-front.most_offers :]
         return settlement.relation.take(frequent), settlement.frequencies[frequent]
+
+
+def _read_limit(plan: LookupPlan, context: BatchContext) -> ReadLimit | None:
+    """The task's share of the lookup's limit."""
+    if plan.read_limit is None:
+        return None
+    return read_limit_of((plan.position, plan.spec.relation), plan.read_limit / context.parts)

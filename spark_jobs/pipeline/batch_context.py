@@ -11,12 +11,13 @@ import pyarrow as pa
 from spark_jobs.joins.semi_stream.front_stage import HotSet
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast
+from spark_jobs.pipeline.snapshot_plan import SnapshotPlan
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.page_ranges import PageRanges
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.warehouse.destination import Destination
 from spark_jobs.warehouse.event_columns import EventColumns
-from spark_jobs.warehouse.fact_table import FactTable
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,9 @@ class LookupPlan:
         back_stage_bytes: memory of one task's back stage.
         pages: the broadcast OwnedPages of R; None where R can't be read by pages.
         costs: measured costs of reading R, for `auto`.
+        read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
+        snapshot: the snapshot that R is read from; None: it is read live.
+        reading: of a lookup that may read a snapshot: which one it reads, or why it does not.
     """
 
     position: int
@@ -67,6 +71,9 @@ class LookupPlan:
     back_stage_bytes: int
     pages: MappedBroadcast | None
     costs: AccessCosts | None
+    read_limit: float | None = None
+    snapshot: SnapshotPlan | None = None
+    reading: str | None = None
 
     @property
     def bit(self) -> int:
@@ -95,11 +102,7 @@ class BatchContext:
 
     Attributes:
         warehouse_url: where to load; travels inside the pickled task only, never in Spark's configuration.
-        event: the pipeline's event columns.
-        fact: the fact table.
-        epoch: the writer's epoch.
-        batch_no: the batch in the ledger.
-        careful: whether the batch may have been loaded before, in part or whole.
+        destination: where tasks bring what they have settled.
         parts: partitions of each exchange.
         lookups: the lookups, in the pipeline's order.
         fronts: the front stage of each lookup.
@@ -107,15 +110,16 @@ class BatchContext:
     """
 
     warehouse_url: str
-    event: EventColumns
-    fact: FactTable
-    epoch: int
-    batch_no: int
-    careful: bool
+    destination: Destination
     parts: int
     lookups: tuple[LookupPlan, ...]
     fronts: tuple[FrontStagePlan, ...]
     back_stage_seconds: float | None
+
+    @property
+    def event(self) -> EventColumns:
+        """The pipeline's event columns."""
+        return self.destination.event
 
 
 @dataclass

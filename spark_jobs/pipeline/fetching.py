@@ -1,6 +1,9 @@
-"""Fetching: adds a lookup's columns of R to stream tuples, and applies its rule for keys that are not in R."""
+"""Fetching: adds a lookup's columns of R to stream tuples, and says why there are none."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -8,8 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.pipeline.batch_context import LookupPlan
+from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.versions import fetched_at
 from spark_jobs.warehouse.outcome import Held
 
 
@@ -18,11 +23,32 @@ def stream_keys(tuples: pa.Table, plan: LookupPlan) -> KeyColumns:
     return KeyColumns.encode([tuples[column] for column in plan.spec.stream_columns], plan.spec.key_kinds)
 
 
-def fetch(rows: RelationRows, indices: NDArray[np.int64]) -> pa.Table:
-    """The fetched columns for stream tuples: row indices[i] of R for tuple i, nulls where that is negative."""
-    if indices.size and indices.min() >= 0:
-        return rows.columns.take(pa.array(indices))
-    return rows.columns.take(pa.array(indices, mask=indices < 0))
+class Fetched(NamedTuple):
+    """What n stream tuples get of R.
+
+    Attributes:
+        columns: the fetched columns, n rows; null where nothing was found.
+        versionless: bool, shape (n,): where R has the key, but none of its versions was valid at the event's time.
+    """
+
+    columns: pa.Table
+    versionless: NDArray[np.bool_]
+
+
+def fetch(rows: RelationRows, indices: NDArray[np.int64], plan: LookupPlan, times: pa.ChunkedArray) -> Fetched:
+    """The fetched columns for n stream tuples.
+
+    Args:
+        rows: tuples of R.
+        indices: int64, shape (n,), the row of R that each stream tuple has found; negative: none.
+        plan: the lookup.
+        times: event time of each, shape (n,); matters only where R keeps versions.
+    """
+    if plan.spec.validity is not None:
+        columns, valid = fetched_at(rows.columns, indices, single_array(times))
+        return Fetched(columns, (indices >= 0) & ~valid)
+    found = pa.array(indices) if indices.size and indices.min() >= 0 else pa.array(indices, mask=indices < 0)
+    return Fetched(rows.columns.take(found), np.zeros(len(indices), np.bool_))
 
 
 def with_defaults(fetched: pa.Table, plan: LookupPlan, unmatched: NDArray[np.bool_]) -> pa.Table:
@@ -47,3 +73,26 @@ def invalid_key_reason(plan: LookupPlan) -> str:
     """Why a tuple with an unusable key is unmatched."""
     columns = ", ".join(plan.spec.stream_columns)
     return f"the key in {columns} is null, or no value of the key's type in {plan.spec.relation}"
+
+
+def versionless_reasons(
+    plan: LookupPlan, versionless: NDArray[np.bool_], times: pa.ChunkedArray, event_time: str
+) -> Iterator[tuple[NDArray[np.bool_], str]]:
+    """Why no version of a tuple of R was found, where its key was.
+
+    Args:
+        plan: the lookup.
+        versionless: bool, shape (n,), as fetched.
+        times: event time of each stream tuple.
+        event_time: name of their column.
+
+    Yields:
+        Bool, shape (n,), and the reason for those.
+    """
+    if not versionless.any():
+        return
+    timeless = versionless & times.is_null().to_numpy()
+    relation, columns = plan.spec.relation, ", ".join(plan.spec.stream_columns)
+    yield timeless, f"the event's time in {event_time} is null, so that no version of {relation} can be told"
+    version = f"no version of {relation} with the key in {columns}"
+    yield versionless & ~timeless, f"{version} was valid at the event's time in {event_time}"

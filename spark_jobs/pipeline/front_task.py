@@ -15,10 +15,12 @@ from spark_jobs.pipeline.arrivals import Arrivals, ArrivalsReader
 from spark_jobs.pipeline.batch_context import BatchContext, FrontStagePlan, HotTuples, LookupPlan, TaskReport
 from spark_jobs.pipeline.exchange import MISSING, parcels, with_pages
 from spark_jobs.pipeline.fetching import (
+    Fetched,
     fetch,
     hold_unmatched,
     invalid_key_reason,
     stream_keys,
+    versionless_reasons,
     with_defaults,
 )
 from spark_jobs.pipeline.screening import screen
@@ -83,21 +85,25 @@ class _FrontTask:
         settled = np.zeros(count, bool)
         keys: list[KeyColumns] = []
         joined = tuples
+        event_time = self._context.event.event_time
+        times = tuples[event_time]
         for front in self._fronts:
             plan = front.plan
             key = stream_keys(tuples, plan)
             keys.append(key)
-            slots, fetched = front.probe(key)
+            slots, (fetched, versionless) = front.probe(key, times)
             self._counts[f"probes.{plan.position}"] += count
             self._counts[f"hits.{plan.position}"] += int(np.count_nonzero(slots >= 0))
             missing[(slots < 0) & key.valid] |= plan.bit
-            if not key.valid.all():
+            unmatched = ~key.valid | versionless
+            if unmatched.any():
                 if plan.on_unmatched == "default":
-                    fetched = with_defaults(fetched, plan, ~key.valid)
+                    fetched = with_defaults(fetched, plan, unmatched)
                 else:
-                    unusable = ~key.valid & ~settled
-                    held.append(hold_unmatched(tuples.filter(pa.array(unusable)), plan, invalid_key_reason(plan)))
-                    settled |= unusable
+                    reasons = versionless_reasons(plan, versionless, times, event_time)
+                    for where, reason in [(~key.valid, invalid_key_reason(plan)), *reasons]:
+                        held.append(hold_unmatched(tuples.filter(pa.array(where & ~settled)), plan, reason))
+                    settled |= unmatched
             for name in fetched.column_names:
                 joined = joined.append_column(name, fetched[name])
         ready = (missing == 0) & ~settled
@@ -121,11 +127,11 @@ class _Front:
         if self._hot is not None and front.count_hits:
             self.hits = np.zeros(self._hot.keys.slot_count, np.int64)
 
-    def probe(self, keys: KeyColumns) -> tuple[NDArray[np.int64], pa.Table]:
-        """Slot of each key, -1 where it is not hot, and the fetched columns, null where it is not."""
+    def probe(self, keys: KeyColumns, times: pa.ChunkedArray) -> tuple[NDArray[np.int64], Fetched]:
+        """Slot of each key, -1 where it is not hot, and what is fetched at these event times, null where it is not."""
         if self._hot is None:
             misses = np.full(len(keys), -1, np.int64)
-            return misses, fetch(RelationRows.empty(self.plan.spec), misses)
+            return misses, fetch(RelationRows.empty(self.plan.spec), misses, self.plan, times)
         slots = self._hot.keys.probe(keys.codes)
         slots[~keys.valid] = -1
         if keys.encoded is not None:
@@ -135,4 +141,4 @@ class _Front:
             slots[hits[~same]] = -1
         if self.hits is not None:
             self.hits += np.bincount(slots[slots >= 0], minlength=len(self.hits))
-        return slots, fetch(self._hot.rows, slots)
+        return slots, fetch(self._hot.rows, slots, self.plan, times)

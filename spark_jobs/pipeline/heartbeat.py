@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Literal
 
 import psycopg2
+from psycopg2 import extensions
 
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 
 _log = logging.getLogger(__name__)
@@ -25,17 +26,17 @@ class Heartbeat(threading.Thread):
     Args:
         warehouse_url: the warehouse.
         pipeline: the pipeline driven.
-        epoch: the driver's epoch.
+        beat: tells the warehouse, over that connection, that the driver lives; what is wanted of it is the result.
     """
 
     INTERVAL_SECONDS = 2.0
 
-    def __init__(self, warehouse_url: str, pipeline: str, epoch: int) -> None:
+    def __init__(self, warehouse_url: str, pipeline: str, beat: Callable[[extensions.connection], Wanted]) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.wanted: Wanted = "running"
         self._url = warehouse_url
         self._pipeline = pipeline
-        self._epoch = epoch
+        self._beat = beat
         self._ended = threading.Event()
 
     def run(self) -> None:
@@ -57,7 +58,7 @@ class Heartbeat(threading.Thread):
         connection.autocommit = True
         try:
             while not self._ended.is_set():
-                self.wanted = drivers.heartbeat(connection, self._pipeline, self._epoch)
+                self.wanted = self._beat(connection)
                 self._ended.wait(self.INTERVAL_SECONDS)
         finally:
             connection.close()

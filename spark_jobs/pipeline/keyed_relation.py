@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.joins.semi_stream.base import Page
+from spark_jobs.pipeline.metered_relation import ReadRelation
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.postgres_relation import PostgresRelation
 
 
 class KeyedRelation:
@@ -22,7 +22,7 @@ class KeyedRelation:
         pages: the pages of R that the task owns; none for a relation that can't be read by pages.
     """
 
-    def __init__(self, relation: PostgresRelation, keys: KeyColumns, pages: range) -> None:
+    def __init__(self, relation: ReadRelation, keys: KeyColumns, pages: range) -> None:
         self._relation = relation
         self._keys = keys
         self._pages = pages

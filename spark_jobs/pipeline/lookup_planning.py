@@ -15,9 +15,11 @@ from spark_jobs.pipeline.definition import Default, Lookup, PipelineDefinition
 from spark_jobs.pipeline.keyed_relation import KeyedRelation
 from spark_jobs.pipeline.lookup_defaults import typed_defaults
 from spark_jobs.pipeline.mapped_broadcast import MappedBroadcast, unique_name
+from spark_jobs.pipeline.read_limit import tuples_at_once
 from spark_jobs.relation.calibration import measure_access
 from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
 from spark_jobs.relation.page_runs import PageRuns
+from spark_jobs.relation.paged_relation import PagedRelation
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
@@ -44,12 +46,25 @@ def front_stage_bytes(lookup: Lookup) -> int:
     return int(lookup.memory * FRONT_STAGE_SHARE) if has_front else 0
 
 
+def back_stage_bytes(lookup: Lookup) -> int:
+    """Memory of a lookup's back stages, of all tasks together, in bytes."""
+    return lookup.memory - front_stage_bytes(lookup)
+
+
+def page_rows_within(spec: RelationSpec, memory: int) -> int:
+    """Tuples of a page of R that fits a back stage's memory, in bytes."""
+    fitting = int(memory * LARGEST_PAGE_SHARE) // (2 * max(spec.tuple_bytes, 1))
+    return max(min(DEFAULT_PAGE_ROWS, fitting), SMALLEST_PAGE_ROWS)
+
+
 def plan_lookups(
     definition: PipelineDefinition,
     relations: tuple[RelationSpec, ...],
     warehouse_url: str,
     context: SparkContext,
     parts: int,
+    *,
+    fronts: bool = True,
 ) -> tuple[LookupPlan, ...]:
     """Make the plan of every lookup of a pipeline.
 
@@ -59,21 +74,34 @@ def plan_lookups(
         warehouse_url: where R is.
         context: Spark, to broadcast R's pages.
         parts: tasks that share a lookup's back stage.
+        fronts: whether front stages may take part of the memory. They pay where tuples keep coming: a load that
+            reads R once for all its tuples gives its back stages everything.
     """
     return tuple(
-        _plan(position, lookup, spec, warehouse_url=warehouse_url, context=context, parts=parts)
+        _plan(position, lookup, spec, warehouse_url=warehouse_url, context=context, parts=parts, fronts=fronts)
         for position, (lookup, spec) in enumerate(zip(definition.lookups, relations, strict=True))
     )
 
 
 def _plan(
-    position: int, lookup: Lookup, spec: RelationSpec, *, warehouse_url: str, context: SparkContext, parts: int
+    position: int,
+    lookup: Lookup,
+    spec: RelationSpec,
+    *,
+    warehouse_url: str,
+    context: SparkContext,
+    parts: int,
+    fronts: bool,
 ) -> LookupPlan:
     algorithm = lookup.algorithm.removeprefix(_CACHED)
-    memory = (lookup.memory - front_stage_bytes(lookup)) // parts
-    relation = _relation(algorithm, spec, warehouse_url, memory)
-    _check_memory(algorithm, relation, memory)
-    costs = _measured(relation, memory) if lookup.algorithm == "auto" and spec.page_refusal is None else None
+    front_bytes = front_stage_bytes(lookup) if fronts else 0
+    memory = (lookup.memory - front_bytes) // parts
+    task_limit = lookup.read_limit / parts if lookup.read_limit is not None else None
+    relation = _relation(algorithm, spec, warehouse_url, memory, task_limit)
+    check_memory(algorithm, relation, memory)
+    costs = measured(relation, memory) if lookup.algorithm == "auto" and spec.page_refusal is None else None
+    if costs is not None and task_limit is not None:
+        costs = costs.limited(task_limit, relation.page_rows)
     _log.info("%s: %d tuples; %s", spec.relation, spec.row_count, costs or f"algorithm {lookup.algorithm}")
     pages = None
     if spec.page_refusal is None:
@@ -83,21 +111,22 @@ def _plan(
         position=position,
         spec=spec,
         algorithm=algorithm,
-        front=front_stage_bytes(lookup) > 0,
+        front=front_bytes > 0,
         on_unmatched="default" if isinstance(lookup.on_unmatched, Default) else lookup.on_unmatched,
         defaults=typed_defaults(lookup, spec),
         back_stage_bytes=memory,
         pages=pages,
         costs=costs,
+        read_limit=lookup.read_limit,
     )
 
 
-def _measured(relation: PostgresRelation, memory: int) -> AccessCosts:
+def measured(relation: PagedRelation, memory: int) -> AccessCosts:
     """What reading R costs each of the back stages that `auto` chooses from."""
     return measure_access(relation, pages_at_once=PageRuns.within(relation, memory).pages_at_once)
 
 
-def _check_memory(algorithm: str, relation: PostgresRelation, memory: int) -> None:
+def check_memory(algorithm: str, relation: PagedRelation, memory: int) -> None:
     """Find out now, rather than with the first tuple, whether the back stage can work with its memory."""
     paged = relation.spec.page_refusal is None
     candidates = [name for name in _AUTO if paged or not ALGORITHMS[name].reads_pages]
@@ -107,8 +136,10 @@ def _check_memory(algorithm: str, relation: PostgresRelation, memory: int) -> No
         make_back_stage(name, nobody, memory)
 
 
-def _relation(algorithm: str, spec: RelationSpec, warehouse_url: str, memory: int) -> PostgresRelation:
-    """R with pages that fit the back stage's memory; without pages where it can't have any.
+def _relation(
+    algorithm: str, spec: RelationSpec, warehouse_url: str, memory: int, task_limit: float | None
+) -> PostgresRelation:
+    """R with pages that fit the back stage's memory, and its limit; without pages where it can't have any.
 
     Raises:
         SchemaMismatchError: it can't, but the algorithm reads pages.
@@ -117,5 +148,7 @@ def _relation(algorithm: str, spec: RelationSpec, warehouse_url: str, memory: in
         if algorithm != "auto" and ALGORITHMS[algorithm].reads_pages:
             raise SchemaMismatchError(f"algorithm {algorithm} reads R by pages. {spec.page_refusal}")
         return PostgresRelation(warehouse_url, spec)
-    fitting = int(memory * LARGEST_PAGE_SHARE) // (2 * max(spec.tuple_bytes, 1))
-    return PostgresRelation.open(warehouse_url, spec, max(min(DEFAULT_PAGE_ROWS, fitting), SMALLEST_PAGE_ROWS))
+    page_rows = page_rows_within(spec, memory)
+    if task_limit is not None:
+        page_rows = max(min(page_rows, tuples_at_once(task_limit)), SMALLEST_PAGE_ROWS)
+    return PostgresRelation.open(warehouse_url, spec, page_rows)

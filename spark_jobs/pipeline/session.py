@@ -38,7 +38,7 @@ _SETTINGS = {
 _LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
-def join_session(pipeline: str, home: Home, master: str | None = None, packages: str | None = None) -> SparkSession:
+def join_session(pipeline: str, home: Home, master: str | None = None) -> SparkSession:
     """Make the session, or take the one that spark-submit configured.
 
     Args:
@@ -48,9 +48,11 @@ def join_session(pipeline: str, home: Home, master: str | None = None, packages:
     """
     os.environ.update(java_environment(home))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
+    if "PYSPARK_GATEWAY_PORT" in os.environ:  # set by spark-submit, whose settings its Java process knows
+        SparkContext._ensure_initialized()
     submitted = SparkConf()  # what spark-submit handed over
     chosen = master or submitted.get("spark.master") or DEFAULT_MASTER
     if chosen.startswith("local"):

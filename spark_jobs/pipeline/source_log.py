@@ -25,6 +25,13 @@ def total_bytes(files: Iterable[Path]) -> int:
     return sum(path.stat().st_size for path in files if path.exists())
 
 
+def mean_landing(files: Iterable[Path]) -> float | None:
+    """When files landed, in seconds since 1970, on average over their bytes; None if all are gone or empty."""
+    found = [path.stat() for path in files if path.exists()]
+    size = sum(each.st_size for each in found)
+    return sum(each.st_mtime * each.st_size for each in found) / size if size else None
+
+
 def _log_offset(checkpoint: Path, spark_batch: int) -> int:
     """Number of the last log file that a batch read; -1 before the first."""
     planned = checkpoint / "offsets" / str(spark_batch)

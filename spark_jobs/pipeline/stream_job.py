@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,24 +14,22 @@ from psycopg2 import extensions
 from spark_jobs.errors import FreshetError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.arrivals import ArrivalsReader, read_by_spark
-from spark_jobs.pipeline.back_task import back_task
 from spark_jobs.pipeline.batch_context import BatchContext
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.definition import PipelineDefinition
-from spark_jobs.pipeline.exchange import PARCEL_SCHEMA, exchanged
-from spark_jobs.pipeline.front_task import front_task
+from spark_jobs.pipeline.driven_lookups import DrivenLookups
 from spark_jobs.pipeline.heartbeat import Heartbeat
-from spark_jobs.pipeline.hot_tuples import HotTuplesKeeper
-from spark_jobs.pipeline.lookup_planning import front_stage_bytes, plan_lookups
-from spark_jobs.pipeline.page_renewal import with_fitting_pages
 from spark_jobs.pipeline.parquet_files import balanced_groups, parquet_reader
+from spark_jobs.pipeline.shed_budget import ShedBudget
 from spark_jobs.pipeline.source import stream_tuples
-from spark_jobs.pipeline.source_log import batch_files, total_bytes
+from spark_jobs.pipeline.source_log import batch_files, mean_landing, total_bytes
 from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery, is_outage
 from spark_jobs.pipeline.task_reports import BatchReport, ReportChannel
+from spark_jobs.pipeline.tuples_way import settle
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers, ledger
 from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.loading_transaction import StreamBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,8 +42,6 @@ MOST_FAILURES = 5
 LONGEST_OUTAGE_SECONDS = 1800.0
 LONGEST_PAUSE_SECONDS = 30.0
 SETTLING_BATCHES = 3
-# R seldom grows fast; whether its pages still fit takes a millisecond or two to ask.
-PAGES_CHECKED_BATCHES = 4
 
 
 class StreamJob:
@@ -87,7 +84,8 @@ class StreamJob:
         """
         name = self._definition.name
         self._prepare(session, once=once, resume=resume)
-        heartbeat = Heartbeat(self._url, name, self._epoch)
+        beat = partial(drivers.heartbeat, pipeline=name, epoch=self._epoch)
+        heartbeat = Heartbeat(self._url, name, beat)
         heartbeat.start()
         try:
             self._run_queries(heartbeat)
@@ -101,8 +99,7 @@ class StreamJob:
             drivers.finish(self._connect(), name, self._epoch, "stopped")
         finally:
             heartbeat.stop()
-            for keeper in self._keepers:
-                keeper.close()
+            self._lookups.close()
 
     def _prepare(self, session: SparkSession, *, once: bool, resume: bool) -> None:
         """Get ready what all batches share, then take the pipeline over: a former driver goes on until then."""
@@ -120,13 +117,12 @@ class StreamJob:
         self._session = session
         session.range(1).collect()  # a cluster's cores are known only when its executors have come
         self._parts = spark.defaultParallelism
-        self._plans = plan_lookups(definition, self._tables.relations, self._url, spark, self._parts)
-        self._keepers = [
-            HotTuplesKeeper(plan, spark, front_stage_bytes(lookup))
-            for plan, lookup in zip(self._plans, definition.lookups, strict=True)
-        ]
+        relations = self._tables.relations
+        self._lookups = DrivenLookups(definition, relations, self._home, self._url, spark, self._parts)
+        self._lookups.begin(connection)
         self._reports = ReportChannel(spark)
         self._admission = Admission(definition.freshness.target)
+        self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
         self._outage_since: float | None = None
         self._failures = 0
         self._batches = 0
@@ -143,6 +139,7 @@ class StreamJob:
             spark_ui_url=spark.uiWebUrl,
         )
         _log.info("%s: driver of epoch %d", definition.name, self._epoch)
+        self._lookups.start_watching(self._epoch)
 
     def _run_queries(self, heartbeat: Heartbeat) -> None:
         while True:
@@ -173,19 +170,23 @@ class StreamJob:
         if self._admission.revise():
             _log.info("%s: a batch now takes %d bytes", self._definition.name, self._admission.batch_bytes)
             raise QueryRestart
-        started = time.perf_counter()
+        began_at, started = time.time(), time.perf_counter()
         connection = self._connect()
         tables = self._tables
         assert tables is not None
         opened = ledger.open_batch(connection, self._definition.name, self._epoch, spark_batch, tables.fact)
+        self._reports.receive()  # of a try that failed: what it found is older than what this one knows
         context = self._context(opened.batch_no, careful=opened.replayed)
         files = list(batch_files(self._home.checkpoint(self._definition.name), spark_batch))
         if not files:
             raise FreshetError(f"Spark's source log names no files for batch {spark_batch}; the checkpoint is damaged.")
         read, given = self._arrivals(tuples, files)
-        self._settle(given, read, context)
+        settle(given, read, context, self._reports.send)
         report = BatchReport(self._reports.receive())
-        ledger.close_batch(connection, opened.batch_no, report.statistics(self._plans), tables.fact)
+        landed_at = mean_landing(files)
+        waited = None if landed_at is None else max(began_at - landed_at, 0.0)
+        statistics = report.statistics(self._lookups.plans, waited)
+        ledger.close_batch(connection, opened.batch_no, statistics, tables.fact)
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d tuples in %.2f s", self._definition.name, opened.batch_no, report.arrived, seconds)
         self._failures, self._outage_since = 0, None
@@ -196,28 +197,15 @@ class StreamJob:
         """Take what a batch found out. It is committed: nothing that goes wrong here may have it loaded again."""
         try:
             self._admission.observe(total_bytes(files), seconds)
-            for keeper in self._keepers:
-                keeper.learn(report)
-            if self._batches % PAGES_CHECKED_BATCHES == 0:
-                spark = self._session.sparkContext
-                self._plans = tuple(with_fitting_pages(plan, self._url, spark) for plan in self._plans)
+            self._shed_budget.observe(seconds, report.back_stage_seconds)
+            self._lookups.learn(report)
         except Exception:
             _log.exception("%s: could not learn from the last batch", self._definition.name)
-
-    def _settle(self, given: DataFrame, read: ArrivalsReader, context: BatchContext) -> None:
-        """Send tuples through the front stage and all back stages; each task loads what it settles."""
-        waiting = given.mapInArrow(front_task(context, read, self._reports.send), PARCEL_SCHEMA)
-        for plan in self._plans:
-            task = back_task(context, plan.position, self._reports.send)
-            waiting = exchanged(waiting, self._parts).mapInArrow(task, PARCEL_SCHEMA)
-        unsettled = waiting.collect()
-        if unsettled:
-            raise AssertionError(f"{len(unsettled)} parcels of batch {context.batch_no} passed all lookups unsettled")
 
     def _warm_up(self) -> None:
         """Send nothing all the way: starts the Python workers, and has Java load its classes, before tuples wait."""
         tasks = self._session.range(0, self._parts, 1, self._parts)
-        self._settle(tasks, lambda batches: iter(()), self._context(0, careful=False))
+        settle(tasks, lambda batches: iter(()), self._context(0, careful=False), self._reports.send)
         self._reports.receive()
 
     def _arrivals(self, tuples: DataFrame, files: list[Path]) -> tuple[ArrivalsReader, DataFrame]:
@@ -234,17 +222,14 @@ class StreamJob:
         # The first batches are slow for reasons of their own (code is loaded, nothing is hot): that is no overload.
         settled = self._batches >= SETTLING_BATCHES
         shedding = self._definition.shedding.policy != "off" and not self._draining and settled
+        plans, fronts = self._lookups.plan_for_batch()
         return BatchContext(
             warehouse_url=self._url,
-            event=self._tables.event,
-            fact=self._tables.fact,
-            epoch=self._epoch,
-            batch_no=batch_no,
-            careful=careful,
+            destination=StreamBatch(self._tables.event, self._tables.fact, self._epoch, batch_no, careful),
             parts=self._parts,
-            lookups=self._plans,
-            fronts=tuple(keeper.plan_for_batch() for keeper in self._keepers),
-            back_stage_seconds=self._admission.batch_seconds / max(len(self._plans), 1) if shedding else None,
+            lookups=plans,
+            fronts=fronts,
+            back_stage_seconds=self._shed_budget.back_stage_seconds if shedding else None,
         )
 
     def _pause_after(self, error: BaseException | None) -> None:

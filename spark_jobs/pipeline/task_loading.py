@@ -26,14 +26,7 @@ class TaskLoading:
     def __init__(self, context: BatchContext) -> None:
         task = TaskContext.get()
         retried = task is not None and task.attemptNumber() > 0
-        self._loader = Loader(
-            context.warehouse_url,
-            context.event,
-            context.fact,
-            epoch=context.epoch,
-            batch_no=context.batch_no,
-            careful=context.careful or retried,
-        )
+        self._loader = Loader(context.warehouse_url, context.destination, retried=retried)
         self._facts: list[pa.Table] = []
         self._held: list[Held] = []
         self._rows = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -71,26 +72,57 @@ class BatchReport:
         """Tuples of R that the back stage found frequent, with their frequencies."""
         return [report.offers for report in self._back(lookup) if report.offers is not None]
 
-    def statistics(self, plans: tuple[LookupPlan, ...]) -> dict[str, Any]:
-        """The batch's figures as the ledger keeps them (JSON)."""
+    @property
+    def back_stage_seconds(self) -> float:
+        """What the back stages took, one after the other, each as long as its slowest task."""
+        return self._slowest("back", lambda seconds: seconds["join"])
+
+    def stage_seconds(self) -> dict[str, float]:
+        """What the batch spent in its front stage, its back stages and with storing; the slowest task's of each."""
+        storing = [self._slowest(stage, lambda seconds: seconds["load"]) for stage in ("front", "back")]
+        return {
+            "front_stage": round(self._slowest("front", lambda seconds: seconds["total"] - seconds["load"]), 4),
+            "back_stage": round(self.back_stage_seconds, 4),
+            "commit": round(sum(storing), 4),
+        }
+
+    def statistics(self, plans: tuple[LookupPlan, ...], waited: float | None = None) -> dict[str, Any]:
+        """The batch's figures as the ledger keeps them (JSON).
+
+        Args:
+            plans: of the lookups.
+            waited: seconds from the landing of its tuples to the begin of the batch; None where nobody knows.
+        """
+        waiting = {} if waited is None else {"waiting": round(waited, 4)}
         return {
             "arrived": self.arrived,
             "front_stage_probes": sum(self._front[f"probes.{plan.position}"] for plan in plans if plan.front),
             "front_stage_hits": sum(self._front[f"hits.{plan.position}"] for plan in plans if plan.front),
+            "stage_seconds": waiting | self.stage_seconds(),
             "task_seconds": self._seconds(),
             "lookups": [self._lookup(plan) for plan in plans],
         }
+
+    def _slowest(self, stage: str, spent: Callable[[dict[str, float]], float]) -> float:
+        """Seconds of the slowest task, summed over the stage's lookups: they are made one after the other."""
+        slowest: dict[int, float] = {}
+        for report in self._reports:
+            if report.stage == stage:
+                slowest[report.lookup] = max(slowest.get(report.lookup, 0.0), spent(report.seconds))
+        return sum(slowest.values())
 
     def _lookup(self, plan: LookupPlan) -> dict[str, Any]:
         counts: Counter[str] = Counter()
         for report in self._back(plan.position):
             counts.update(report.counts)
         chosen = Counter(report.algorithm for report in self._back(plan.position))
-        reasons = [report.reason for report in self._back(plan.position) if report.reason]
+        reasons = [report.reason for report in self._back(plan.position) if report.reason][:1]
+        if plan.reading is not None:
+            reasons.append(plan.reading)
         return {
             "relation": plan.spec.relation,
             "algorithm": chosen.most_common(1)[0][0] if chosen else plan.algorithm,
-            "reason": reasons[0] if reasons else None,
+            "reason": "; ".join(reasons) or None,
             "probes": self._front[f"probes.{plan.position}"],
             "hits": self._front[f"hits.{plan.position}"],
             **counts,

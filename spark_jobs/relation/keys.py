@@ -102,6 +102,20 @@ class KeyColumns:
         own = self.encoded.take(pa.array(own_indices))
         return same & pc.equal(own, other.encoded.take(pa.array(other_indices))).to_numpy(zero_copy_only=False)
 
+    def is_in(self, others: KeyColumns) -> NDArray[np.bool_]:
+        """Which keys are among others of the same kinds, bool, shape (n,). O((n + m) log m)."""
+        if not len(others):
+            return np.zeros(len(self), np.bool_)
+        ordered = np.sort(others.codes)
+        places = np.minimum(np.searchsorted(ordered, self.codes), len(ordered) - 1)
+        found: NDArray[np.bool_] = ordered[places] == self.codes
+        if self.encoded is None or others.encoded is None or not found.any():
+            return found
+        candidates = np.flatnonzero(found)
+        same = pc.is_in(self.encoded.take(pa.array(candidates)), value_set=others.encoded)
+        found[candidates] = same.to_numpy(zero_copy_only=False)
+        return found
+
     def distinct(self) -> KeyColumns:
         """The valid keys, each once, in any order. O(n log n)."""
         keys = self if self.valid.all() else self.take(np.flatnonzero(self.valid))

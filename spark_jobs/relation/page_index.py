@@ -114,7 +114,7 @@ class PageIndex:
         """Whether R has grown so that pages are over twice their size: the last one, where ascending keys arrive, or
         the average one. O(page_rows).
         """
-        limit = OUTGROWN * self.page_rows
+        limit = spec.table_rows(OUTGROWN * self.page_rows)
         if (estimated_row_count(connection, spec.schema, spec.table) or 0) > limit * self.page_count:
             return True
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""The SQL that reads R. Every read selects the key columns, then the fetched ones."""
+"""The SQL that reads R. Every read selects the key columns, then those of a validity, then the fetched ones."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ _COMMA = sql.SQL(", ")
 
 
 def sample_query(spec: RelationSpec, limit: int) -> sql.Composable:
-    """Any tuples of R, `limit` at most."""
-    return sql.SQL("SELECT {} FROM {} LIMIT {}").format(_selected(spec), _table(spec), sql.Literal(limit))
+    """Any tuples of R, `limit` at most; all versions of those that have some."""
+    if spec.validity is None:
+        return sql.SQL("SELECT {} FROM {} LIMIT {}").format(_selected(spec), _table(spec), sql.Literal(limit))
+    key = _COMMA.join(sql.Identifier(column.name) for column in spec.key)
+    return sql.SQL("SELECT {} FROM {} WHERE ({}) IN (SELECT {} FROM {} LIMIT {})").format(
+        _selected(spec), _table(spec), key, key, _table(spec), sql.Literal(limit)
+    )
 
 
 def page_query(spec: RelationSpec, fences: KeyColumns, number: int, count: int = 1) -> sql.Composable:
@@ -61,7 +66,7 @@ def lookup_query(spec: RelationSpec, keys: KeyColumns) -> sql.Composable:
 
 
 def fence_query(spec: RelationSpec, page_rows: int) -> sql.Composable:
-    """The first key of every page in key order, page 0 included.
+    """The first key of every page in key order, page 0 included. Versions of a key are all on one page.
 
     From each fence it skips a page's keys within the index: 30 nanoseconds a tuple of R, where row_number() takes 100.
     """
@@ -88,13 +93,13 @@ def fence_query(spec: RelationSpec, page_rows: int) -> sql.Composable:
                 _compared(expressions, ">", [sql.Identifier("fence", f"key{i}") for i in range(len(spec.key))]),
             ]
         ),
-        skip=sql.Literal(page_rows - 1),
+        skip=sql.Literal(spec.table_rows(page_rows) - 1),
         names=_COMMA.join(names),
     )
 
 
 def tuples_beyond_query(spec: RelationSpec, fences: KeyColumns, number: int, limit: int) -> sql.Composable:
-    """How many tuples a page has, counted up to `limit`."""
+    """How many rows of the table a page has, counted up to `limit`."""
     return sql.SQL("SELECT count(*) FROM ({} LIMIT {}) AS page").format(
         page_query(spec, fences, number), sql.Literal(limit)
     )
@@ -105,14 +110,15 @@ def _table(spec: RelationSpec) -> sql.Composable:
 
 
 def _selected(spec: RelationSpec) -> sql.Composable:
-    """Key and fetched columns. A fetched char(n) is read as text, which drops its padding as any cast to text does."""
+    """The columns of a read. A fetched char(n) is read as text, which drops its padding as any cast to text does."""
+    validity = () if spec.validity is None else (spec.validity.begin, spec.validity.end)
     fetched = [
         sql.SQL("{}::text").format(sql.Identifier(column.name))
         if column.type.postgres == "bpchar"
         else sql.Identifier(column.name)
         for column in spec.fetched
     ]
-    return _COMMA.join([*(sql.Identifier(column.name) for column in spec.key), *fetched])
+    return _COMMA.join([*(sql.Identifier(column.name) for column in (*spec.key, *validity)), *fetched])
 
 
 def _expression(column: KeyColumn, collation: tuple[str, str] | None) -> sql.Composable:

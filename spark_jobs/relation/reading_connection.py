@@ -39,7 +39,7 @@ class ReadingConnection:
     """
 
     def __init__(self, url: str, patience: float = PATIENCE_SECONDS) -> None:
-        self._url = url
+        self.url = url
         self._patience = patience
         self._connection: extensions.connection | None = None
 
@@ -86,7 +86,7 @@ class ReadingConnection:
 
     def _connected(self) -> extensions.connection:
         if self._connection is None:
-            connection = psycopg2.connect(self._url, connect_timeout=_CONNECT_TIMEOUT_SECONDS)
+            connection = psycopg2.connect(self.url, connect_timeout=_CONNECT_TIMEOUT_SECONDS)
             connection.set_session(readonly=True, autocommit=True)
             connection.set_client_encoding("UTF8")
             with connection.cursor() as cursor:

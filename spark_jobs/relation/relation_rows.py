@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.versions import versions_by_key
 
 if TYPE_CHECKING:
     from spark_jobs.relation.relation_spec import RelationSpec
@@ -22,7 +23,8 @@ class RelationRows:
 
     Attributes:
         keys: their join keys, shape (n,), all valid.
-        columns: the fetched columns under their output names, n rows.
+        columns: the fetched columns under their output names, n rows; of a relation with a validity one column, which
+            holds the versions of each tuple (`versions`).
     """
 
     keys: KeyColumns
@@ -32,7 +34,7 @@ class RelationRows:
     def empty(cls, spec: RelationSpec) -> RelationRows:
         """No tuples of a relation."""
         keys = KeyColumns.encode([pa.array([], kind) for kind in spec.key_types], spec.key_kinds)
-        return cls(keys, spec.fetched_schema.empty_table())
+        return cls(keys, spec.rows_schema.empty_table())
 
     @classmethod
     def null(cls, spec: RelationSpec) -> RelationRows:
@@ -71,7 +73,14 @@ class RelationRows:
 
 
 def rows_of(columns: Sequence[pa.Array], spec: RelationSpec) -> RelationRows:
-    """Tuples of R from the columns that every read of R returns, each of shape (n,)."""
-    key = len(spec.key)
-    fetched = pa.table(list(columns[key:]), schema=spec.fetched_schema)
-    return RelationRows(KeyColumns.encode(columns[:key], spec.key_kinds), fetched)
+    """Tuples of R from the columns that every read of R returns, each of shape (n,).
+
+    Of a relation with a validity, whose rows are versions, the rows of a key become one tuple of R. O(n log n) then.
+    """
+    width = len(spec.key)
+    keys = KeyColumns.encode(columns[:width], spec.key_kinds)
+    if spec.validity is None:
+        return RelationRows(keys, pa.table(list(columns[width:]), schema=spec.fetched_schema))
+    begins, ends, *fetched = columns[width:]
+    first, versions = versions_by_key(keys, begins, ends, pa.table(fetched, schema=spec.fetched_schema))
+    return RelationRows(keys.take(first), pa.table([versions], schema=spec.rows_schema))

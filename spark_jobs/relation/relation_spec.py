@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from spark_jobs.relation.copy_decoding.column_types import ColumnType
 from spark_jobs.relation.key_kinds import KeyKind
+from spark_jobs.relation.versions import versions_schema
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,27 @@ class FetchedColumn:
 
 
 @dataclass(frozen=True)
+class ValidityColumn:
+    """A column of R that says from when, or until when, a version is valid: a timestamptz, a timestamp or a date."""
+
+    name: str
+    type: ColumnType
+
+
+@dataclass(frozen=True)
+class Validity:
+    """The time for which each version of a tuple of R is valid.
+
+    Attributes:
+        begin: when it begins; a version without is never valid.
+        end: when it has ended, this moment not included; null: it has not.
+    """
+
+    begin: ValidityColumn
+    end: ValidityColumn
+
+
+@dataclass(frozen=True)
 class RelationSpec:
     """A relation as one lookup uses it. Made by `catalog.describe_relation`. Pickles.
 
@@ -52,6 +74,9 @@ class RelationSpec:
         table: its name in the schema.
         key: columns of the join key, in the order of the index that pages are read by.
         fetched: columns that are fetched.
+        validity: of a relation that keeps every version of its tuples; None for one that has a row for each key.
+            With it a tuple of R is a key with all its versions.
+        versions_per_key: rows of the table that make a tuple of R, on average.
         row_count: tuples of R, as far as the catalog knows.
         tuple_bytes: memory of one tuple's key, code and fetched columns on average, in bytes.
         page_refusal: why pages of R can't be read, and what to do; None where they can.
@@ -61,6 +86,8 @@ class RelationSpec:
     table: str
     key: tuple[KeyColumn, ...]
     fetched: tuple[FetchedColumn, ...]
+    validity: Validity | None = None
+    versions_per_key: float = 1.0
     row_count: int = 0
     tuple_bytes: int = 0
     page_refusal: str | None = None
@@ -91,6 +118,16 @@ class RelationSpec:
         return pa.schema([(column.output, column.type.arrow) for column in self.fetched])
 
     @property
+    def rows_schema(self) -> pa.Schema:
+        """What is kept of R's tuples besides their keys: the fetched columns, or one column of all their versions."""
+        return self.fetched_schema if self.validity is None else versions_schema(self.fetched_schema)
+
+    @property
     def read_types(self) -> tuple[ColumnType, ...]:
-        """Types of what every read of R returns: the key columns, then the fetched ones."""
-        return (*(column.type for column in self.key), *(column.type for column in self.fetched))
+        """Types of what every read of R returns: the key columns, those of the validity, then the fetched ones."""
+        validity = () if self.validity is None else (self.validity.begin.type, self.validity.end.type)
+        return (*(column.type for column in self.key), *validity, *(column.type for column in self.fetched))
+
+    def table_rows(self, tuples: int) -> int:
+        """Rows of the table that so many tuples of R are made of, on average."""
+        return round(tuples * self.versions_per_key)

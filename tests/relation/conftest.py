@@ -23,6 +23,7 @@ class LookupOf:
     relation: str
     on: dict[str, str]
     fetch: dict[str, str]
+    validity: tuple[str, str] | None = None
 
 
 Describe = Callable[..., RelationSpec]
@@ -64,16 +65,24 @@ def execute(connection: extensions.connection) -> Callable[..., None]:
 def describe(connection: extensions.connection) -> Describe:
     """describe("public.r", {"integer": "k"}, {"output": "column"}): stream columns are named after their types."""
 
-    def run(relation: str, on: dict[str, str], fetch: dict[str, str]) -> RelationSpec:
-        return describe_relation(connection, LookupOf(relation, on, fetch), TYPES)
+    def run(
+        relation: str, on: dict[str, str], fetch: dict[str, str], validity: tuple[str, str] | None = None
+    ) -> RelationSpec:
+        return describe_relation(connection, LookupOf(relation, on, fetch, validity), TYPES)
 
     return run
 
 
 @pytest.fixture
 def open_relation(empty_database_url: str, describe: Describe) -> Open:
-    def run(relation: str, on: dict[str, str], fetch: dict[str, str], page_rows: int = 10) -> PostgresRelation:
-        return PostgresRelation.open(empty_database_url, describe(relation, on, fetch), page_rows)
+    def run(
+        relation: str,
+        on: dict[str, str],
+        fetch: dict[str, str],
+        page_rows: int = 10,
+        validity: tuple[str, str] | None = None,
+    ) -> PostgresRelation:
+        return PostgresRelation.open(empty_database_url, describe(relation, on, fetch, validity), page_rows)
 
     return run
 

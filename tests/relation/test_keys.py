@@ -215,3 +215,11 @@ def test_arrays_of_a_pickled_key_go_out_of_band() -> None:
     assert len(head) < 2_000
     again = pickle.loads(head, buffers=[bytes(buffer) for buffer in buffers])
     assert again.equals(np.arange(10_000), keys, np.arange(10_000)).all()
+
+
+@compiling
+@given(keys_and_kinds(), st.data())
+def test_keys_are_found_among_others(drawn: tuple[list[tuple], list[KeyKind]], data: st.DataObject) -> None:
+    rows, kinds = drawn
+    others = data.draw(st.lists(st.sampled_from(rows), max_size=5))
+    assert encode(rows, kinds).is_in(encode(others, kinds)).tolist() == [row in others for row in rows]

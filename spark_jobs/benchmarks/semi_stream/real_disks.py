@@ -95,6 +95,7 @@ class _PayloadByKey:
     relation: str
     on: dict[str, str] = field(default_factory=lambda: {"key": "key"})
     fetch: dict[str, str] = field(default_factory=lambda: {"payload": "payload"})
+    validity: None = None
 
 
 def _chunks_of_keys(

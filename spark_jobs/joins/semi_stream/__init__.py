@@ -56,6 +56,7 @@ class Algorithm:
         reads_pages: whether it reads R by the numbers of its pages; if not, only by the index on the join key.
         scans_pages: whether it reads all of R, one page after the other, whichever pages tuples wait for; its
             relation may then be one whose pages are runs of R's.
+        batches_lookups: whether it looks keys up in batches, whose size may be limited.
     """
 
     name: str
@@ -66,6 +67,7 @@ class Algorithm:
     keywords: Mapping[str, Any] = field(default_factory=dict)
     reads_pages: bool = True
     scans_pages: bool = False
+    batches_lookups: bool = False
 
 
 _WITHOUT_WAITING = {"blocking": False}
@@ -86,6 +88,7 @@ ALGORITHMS = {
             "half for what a lookup brings; 160 bytes a key of a batch, 16 bytes a waiting tuple",
             ("batched_index_nested_loop", "BatchedIndexNestedLoop"),
             reads_pages=False,
+            batches_lookups=True,
         ),
         Algorithm(
             "hybrid_join",
@@ -172,7 +175,9 @@ ALGORITHMS = {
 }
 
 
-def create(name: str, relation: Relation, memory_bytes: int, *, front_share: float | None = None) -> SemiStreamJoin:
+def create(
+    name: str, relation: Relation, memory_bytes: int, *, front_share: float | None = None, most_keys: int | None = None
+) -> SemiStreamJoin:
     """Make the operator of an algorithm.
 
     Args:
@@ -180,6 +185,7 @@ def create(name: str, relation: Relation, memory_bytes: int, *, front_share: flo
         relation: R; a CacheableRelation for an algorithm with a front stage.
         memory_bytes: the budget, which the operator never exceeds.
         front_share: the front stage's part of it, for an algorithm that has one; None for the papers' 15 %.
+        most_keys: keys of one lookup at most, for an algorithm that looks them up in batches; None for its own choice.
 
     Raises:
         ValueError: there is no algorithm of this name, or it has no front stage to give a share to.
@@ -190,9 +196,10 @@ def create(name: str, relation: Relation, memory_bytes: int, *, front_share: flo
         raise ValueError(f"there is no algorithm {name!r}; there are {', '.join(ALGORITHMS)}")
     module, class_name = algorithm.operator
     operator_class = getattr(import_module(f"{__name__}.{module}"), class_name)
+    limits = {"most_keys": most_keys} if algorithm.batches_lookups and most_keys is not None else {}
 
     def operator(relation: Any, memory_bytes: int) -> SemiStreamJoin:
-        made: SemiStreamJoin = operator_class(relation, memory_bytes, **algorithm.keywords)
+        made: SemiStreamJoin = operator_class(relation, memory_bytes, **algorithm.keywords, **limits)
         return made
 
     if not algorithm.cached and front_share is not None:

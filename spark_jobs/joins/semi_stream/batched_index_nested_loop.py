@@ -29,18 +29,22 @@ class BatchedIndexNestedLoop(QueuedJoin[ArrivalQueue]):
     Args:
         relation: R.
         memory_bytes: half of it holds what a lookup brings, the rest the keys of a batch and the queue.
+        most_keys: keys of a batch at most, however much memory there is.
 
     Raises:
         MemoryBudgetError: the budget does not hold a page and one stream tuple.
     """
 
-    def __init__(self, relation: Relation, memory_bytes: int) -> None:
+    def __init__(self, relation: Relation, memory_bytes: int, most_keys: int = _MOST_KEYS) -> None:
         super().__init__()
         self._relation = relation
         self._lookup_bytes = max(relation.page_bytes, memory_bytes // 2)
         left = memory_bytes - self._lookup_bytes
-        self._most_keys = max(1, min(_MOST_KEYS, left // (2 * _batch_bytes(1))))
-        fixed_bytes = self._lookup_bytes + _batch_bytes(self._most_keys)
+        fitting = max(1, min(_MOST_KEYS, left // (2 * _batch_bytes(1))))
+        self._most_keys = min(most_keys, fitting)
+        # However few keys a lookup may have: all tuples that wait for them are to ride along.
+        self._considered = _TUPLES_PER_KEY * fitting
+        fixed_bytes = self._lookup_bytes + _batch_bytes(fitting)
         fixed = f"what a lookup brings (up to a page of {relation.page_bytes:,} bytes)"
         self.capacity = tuples_within(
             memory_bytes, fixed_bytes, ArrivalQueue.bytes_for, algorithm="batched_index_nested_loop", fixed=fixed
@@ -70,7 +74,7 @@ class BatchedIndexNestedLoop(QueuedJoin[ArrivalQueue]):
         self._waiting.append(keys, ids)
 
     def _step(self) -> Step:
-        keys, ids = self._waiting.oldest(_TUPLES_PER_KEY * self.batch_keys)
+        keys, ids = self._waiting.oldest(self._considered)
         self._batch.clear()
         slots = self._batch.insert(keys, self.batch_keys)
         ids = ids[: len(slots)]

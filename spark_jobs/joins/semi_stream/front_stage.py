@@ -223,6 +223,44 @@ class FrontStage:
         self._clear_staging()
         return Publication(self.hot_set, sources) if changed else None
 
+    def remove(self, slots: Int64Array) -> Publication:
+        """Take tuples out of the cache that R no longer has. Accepted tuples stay accepted. O(capacity).
+
+        Args:
+            slots: int64, shape (n,), distinct.
+
+        Returns:
+            The new version; the others keep their order.
+        """
+        kept = np.delete(np.arange(self.hot_set.slot_count), slots)
+        self._recorder.keep(kept)
+        self._least_accepted = math.ceil(self._threshold.value)  # there are slots now that nobody has to win
+        self.hot_set = HotSet(self.hot_set.version + 1, self.hot_set.keys[kept])
+        return Publication(self.hot_set, kept)
+
+    def replace_all(self, keys: Int64Array, frequencies: NDArray[np.float32]) -> HotSet:
+        """Put other tuples into the cache, as many as it holds at most, instead of those in it. O(capacity).
+
+        A tuple that was in it keeps its frequency, which is newer. What was accepted is let go of.
+
+        Args:
+            keys: int64, shape (n,), distinct, at most `capacity`.
+            frequencies: float32, shape (n,), how often each was found, as `frequencies` told at some time.
+
+        Returns:
+            The new version, whose slots are in the order of the keys.
+        """
+        former = self.hot_set
+        slots = former.probe(keys)
+        known = slots >= 0
+        frequencies = np.array(frequencies, np.float32)
+        frequencies[known] = self._recorder.of_slots[slots[known]]
+        evicted = np.delete(np.arange(former.slot_count), slots[known])
+        self._recorder.replace_all(evicted, former.keys[evicted], frequencies)
+        self.hot_set = HotSet(former.version + 1, keys)
+        self._clear_staging()
+        return self.hot_set
+
     def memory_used(self) -> int:
         """Bytes of hot set, recorder and accepted keys, and of the caller's tuples that belong to them."""
         tuples = (self.hot_set.slot_count + self.staged) * self._tuple_bytes

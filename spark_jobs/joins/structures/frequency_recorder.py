@@ -119,6 +119,25 @@ class FrequencyRecorder:
             self._of_others.add(evicted, np.maximum(counted - known, 0))
         self.of_slots[slots] = frequencies
 
+    def keep(self, slots: Int64Array) -> None:
+        """Move the frequencies of these slots, int64 (n,), to the first n, and forget the others. O(capacity)."""
+        self.of_slots[: len(slots)] = self.of_slots[slots]
+        self.of_slots[len(slots) :] = 0
+
+    def replace_all(self, slots: Int64Array, evicted: Int64Array, frequencies: Float32Array) -> None:
+        """Other tuples take the slots, from the first one on; those that leave are remembered. O(capacity).
+
+        Args:
+            slots: int64, shape (m,), slots of those that leave the cache.
+            evicted: int64, shape (m,), their keys.
+            frequencies: float32, shape (n,), of the tuples that are in the cache now.
+        """
+        self.replace(slots, evicted, np.zeros(len(slots), np.int64))
+        self.of_slots[: len(frequencies)] = frequencies
+        self.of_slots[len(frequencies) :] = 0
+        # They were counted in at least so many stream tuples, in a cache that may have seen none yet.
+        self.total = max(self.total, float(frequencies.sum()))
+
     def age(self) -> None:
         """Let the stream tuples that have been counted pass as time. O(capacity) for each half-life."""
         halvings, self._since_halving = divmod(self._since_halving + self.since_aged, self._half_life)

@@ -21,6 +21,7 @@ from spark_jobs.relation.calibration.sample_reads import (
     stays_in_memory,
 )
 from spark_jobs.relation.page_runs import PageRuns
+from spark_jobs.relation.paged_relation import PagedRelation
 from spark_jobs.relation.postgres_relation import PostgresRelation
 
 PAGES_READ = 60
@@ -73,7 +74,7 @@ def measure_disk(relation: PostgresRelation | NumberedRelation, clock: Clock = r
     return DiskMeasurement(DiskCosts(seek, bytes_per_second, overhead, per_key, points, shared), tuple(reads))
 
 
-def measure_access(relation: PostgresRelation, clock: Clock = real_clock, pages_at_once: int = 1) -> AccessCosts:
+def measure_access(relation: PagedRelation, clock: Clock = real_clock, pages_at_once: int = 1) -> AccessCosts:
     """Read pages of the size that R is cut into, and look keys up. Takes about 0.1 s; a second where R is on a disk.
 
     Args:
@@ -88,14 +89,14 @@ def measure_access(relation: PostgresRelation, clock: Clock = real_clock, pages_
     return AccessCosts(page_read.seconds, per_key, overhead, scanned)
 
 
-def _measure_scan(relation: PostgresRelation, pages_at_once: int, clock: Clock) -> float:
+def _measure_scan(relation: PagedRelation, pages_at_once: int, clock: Clock) -> float:
     """Seconds for each page of a run of them."""
     runs = PageRuns(relation, pages_at_once)
     [run] = _measure_pages([runs], relation.tuple_bytes, clock)
     return run.seconds / min(pages_at_once, relation.page_count)
 
 
-def _prepared_lookups(relation: PostgresRelation | NumberedRelation, cuts: Sequence[Relation]) -> SampleLookups:
+def _prepared_lookups(relation: PagedRelation | NumberedRelation, cuts: Sequence[Relation]) -> SampleLookups:
     """Read in vain, to connect and compile; where R will soon be in the server's memory, all of it that is measured."""
     lookups = SampleLookups(relation, SINGLE_LOOKUPS + ROUNDS * BATCH_KEYS)
     everything = stays_in_memory(relation)

@@ -9,6 +9,7 @@ import numpy as np
 
 from spark_jobs.joins.semi_stream.base import Int64Array, Page, Relation
 from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.paged_relation import PagedRelation
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.relation_size import fits_into_memory
 
@@ -69,10 +70,10 @@ class SampleLookups:
         most: keys at most.
     """
 
-    def __init__(self, relation: PostgresRelation | NumberedRelation, most: int) -> None:
+    def __init__(self, relation: PagedRelation | NumberedRelation, most: int) -> None:
         self._look_up: Callable[[Int64Array], Page]
-        if isinstance(relation, PostgresRelation):
-            columns = _keys_of_postgres(relation, most)
+        if isinstance(relation, PagedRelation):
+            columns = _keys_of_pages(relation, most)
             self.count = len(columns)
             self._look_up = lambda numbers: relation.lookup_keys(columns.take(numbers))
         else:
@@ -85,7 +86,7 @@ class SampleLookups:
         return self._look_up(numbers)
 
 
-def rows_of_a_lookup(relation: PostgresRelation | NumberedRelation) -> int:
+def rows_of_a_lookup(relation: PagedRelation | NumberedRelation) -> int:
     """Neighbouring tuples of R that keys of a batch share the cost of; 1 where a server finds each by itself."""
     return 1 if isinstance(relation, PostgresRelation) else relation.page_row_step
 
@@ -98,7 +99,7 @@ def stays_in_memory(relation: Relation) -> bool:
     return relation.connection.run(lambda connection: fits_into_memory(connection, spec.schema, spec.table))
 
 
-def _keys_of_postgres(relation: PostgresRelation, most: int) -> KeyColumns:
+def _keys_of_pages(relation: PagedRelation, most: int) -> KeyColumns:
     """Keys from as many places as can be told: the first ones of pages, or, of a small R, those on some pages."""
     keys = relation.pages.fences
     if len(keys) < _FENCES_ENOUGH:

@@ -3,7 +3,7 @@
 | file | what it holds |
 |---|---|
 | describe | `describe_relation`: the way in |
-| columns, collations, indexes | what is read from the catalog |
+| columns, collations, indexes, exclusions | what is read from the catalog |
 | column_checks | whether the columns that a lookup names fit the stream |
 | index_choice | which index lookups go by, and which one pages are read by |
 | sql_names | names as one would write them in SQL, for error messages |

@@ -10,7 +10,9 @@ import pyarrow as pa
 from spark_jobs.relation.catalog.columns import CatalogColumn
 from spark_jobs.relation.copy_decoding.column_types import READABLE_TYPES, UUID_KEY, column_type
 from spark_jobs.relation.key_kinds import KEY_KINDS, KeyKind
-from spark_jobs.relation.relation_spec import FetchedColumn, KeyColumn
+from spark_jobs.relation.relation_spec import FetchedColumn, KeyColumn, Validity, ValidityColumn
+
+_TIMES = ("timestamptz", "timestamp", "date")
 
 
 class ColumnChecks:
@@ -53,6 +55,23 @@ class ColumnChecks:
                 )
             else:
                 yield FetchedColumn(output, name, read)
+
+    def validity(self, names: tuple[str, str] | None) -> Validity | None:
+        """The columns from when and until when a version is valid; None if there are none, or they are not sound."""
+        sound = [column for name in names or () if (column := self._validity_column(name)) is not None]
+        return Validity(*sound) if len(sound) == 2 else None
+
+    def _validity_column(self, name: str) -> ValidityColumn | None:
+        column = self._column(name)
+        if column is None:
+            return None
+        read = column_type(column.type, column.modifier) if column.type in _TIMES else None
+        if read is None:
+            self.problems.append(
+                f"column {name} is {column.declared}; the validity of versions can be timestamptz, timestamp or date"
+            )
+            return None
+        return ValidityColumn(name, read)
 
     def _column(self, name: str) -> CatalogColumn | None:
         column = self._columns.get(name)

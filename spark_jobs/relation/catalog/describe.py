@@ -12,6 +12,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.relation.catalog.column_checks import ColumnChecks, suggestion
 from spark_jobs.relation.catalog.columns import read_columns
+from spark_jobs.relation.catalog.exclusions import forbids_overlaps
 from spark_jobs.relation.catalog.index_choice import choose_indexes
 from spark_jobs.relation.catalog.indexes import read_indexes
 from spark_jobs.relation.copy_decoding.decode import decode_copy
@@ -52,6 +53,10 @@ class Lookup(Protocol):
     def fetch(self) -> Mapping[str, str]:
         """Output name: column of R."""
 
+    @property
+    def validity(self) -> tuple[str, str] | None:
+        """Columns of R from when and until when a version is valid; None if R has one row for each key."""
+
 
 def describe_relation(
     connection: extensions.connection, lookup: Lookup, stream_types: Mapping[str, pa.DataType]
@@ -64,8 +69,8 @@ def describe_relation(
         stream_types: Arrow type of each column of the stream.
 
     Raises:
-        SchemaMismatchError: the relation, a column or a unique index on the key is missing, or types don't fit. The
-            message lists all of that, with what to do.
+        SchemaMismatchError: the relation, a column or a unique index on the key (of versions: on the key and the
+            begin of their validity) is missing, or types don't fit. The message lists all of that, with what to do.
     """
     schema, _, table = lookup.relation.partition(".")
     table_id = _find_table(connection, schema, table)
@@ -76,15 +81,18 @@ def describe_relation(
         table,
         key=tuple(checks.key_columns(lookup.on)),
         fetched=tuple(checks.fetched_columns(lookup.fetch)),
+        validity=checks.validity(lookup.validity),
     )
     problems = checks.problems
     if not problems:
-        spec, problems = choose_indexes(spec, columns, read_indexes(connection, table_id))
+        apart = spec.validity is not None and forbids_overlaps(connection, table_id, spec)
+        spec, problems = choose_indexes(spec, columns, read_indexes(connection, table_id), versions_apart=apart)
     if problems:
         listed = "\n".join(f"- {problem}" for problem in problems)
         raise SchemaMismatchError(f"The lookup of {lookup.relation} does not fit the relation:\n{listed}")
+    spec = _measured(connection, spec)
     rows = row_count(connection, schema, table)
-    return replace(spec, row_count=rows, tuple_bytes=_tuple_bytes(connection, spec))
+    return replace(spec, row_count=round(rows / spec.versions_per_key))
 
 
 def _find_table(connection: extensions.connection, schema: str, table: str) -> int:
@@ -105,9 +113,10 @@ def _find_table(connection: extensions.connection, schema: str, table: str) -> i
     return table_id
 
 
-def _tuple_bytes(connection: extensions.connection, spec: RelationSpec) -> int:
-    """Memory of a tuple: the average of some, or of one without any text where R is empty."""
-    rows = rows_of(decode_copy(copy_out(connection, sample_query(spec, _SAMPLED_TUPLES)), spec.read_types), spec)
+def _measured(connection: extensions.connection, spec: RelationSpec) -> RelationSpec:
+    """With what a tuple takes, on average of some; where R is empty, as one without any text."""
+    columns = decode_copy(copy_out(connection, sample_query(spec, _SAMPLED_TUPLES)), spec.read_types)
+    rows = rows_of(columns, spec)
     if not len(rows):
-        rows = RelationRows.null(spec)
-    return -(-rows.nbytes // len(rows))
+        return replace(spec, tuple_bytes=RelationRows.null(spec).nbytes)
+    return replace(spec, tuple_bytes=-(-rows.nbytes // len(rows)), versions_per_key=len(columns[0]) / len(rows))

@@ -44,11 +44,15 @@ class CatalogIndex:
         """Whether at most one tuple has given values in the named columns."""
         return self.unique and set(self.columns) <= set(names)
 
+    def leads_with(self, names: Collection[str]) -> bool:
+        """Whether it starts with the named columns, in any order."""
+        return set(self.columns[: len(names)]) == set(names)
+
     def orders_by_bytes(self, names: Collection[str], texts: Collection[str]) -> bool:
         """Whether it starts with the named columns, in any order, and has those that are text in the order of bytes."""
         return (
             self.ascending
-            and set(self.columns[: len(names)]) == set(names)
+            and self.leads_with(names)
             and all(name in self.collations and self.collations[name].by_bytes for name in texts)
         )
 

@@ -283,3 +283,62 @@ def test_the_threshold_falls_while_the_cache_is_not_full_and_rises_when_too_many
     assert 1 < adapt(0) < risen
     risen = threshold.value
     assert adapt(1000, full=False) == risen / 2
+
+
+def test_removed_tuples_leave_the_others_in_their_order_with_their_frequencies() -> None:
+    front = front_stage(5)
+    front.offer(np.array([10, 11, 12, 13]), np.array([9, 8, 7, 6]))
+    front.publish()
+    publication = front.remove(np.array([2, 0]))
+    assert publication.hot_set.keys.tolist() == [11, 13]
+    assert publication.hot_set.version == 2
+    assert publication.sources.tolist() == [1, 3]
+    assert front.frequencies.tolist() == [8, 6]
+    front.check()
+
+
+def test_a_cache_that_lost_tuples_takes_others_in() -> None:
+    cache = Cache(4)
+    cache.batch(np.repeat([10, 11, 12, 13], [9, 8, 7, 6]))
+    cache.tuples = cache.tuples[cache.front.remove(np.array([1])).sources]
+    cache.batch(np.repeat([10, 12, 13, 20], [9, 7, 6, 3]))
+    assert cache.front.hot_set.keys.tolist() == [10, 12, 13, 20]
+
+
+def test_tuples_accepted_before_others_were_removed_are_published() -> None:
+    front = front_stage(8)
+    front.offer(np.array([10, 11]), np.array([9, 8]))
+    front.publish()
+    front.offer(np.array([12]), np.array([7]))
+    front.remove(np.array([0]))
+    publication = front.publish()
+    assert publication is not None
+    assert publication.hot_set.keys.tolist() == [11, 12]
+    assert publication.sources.tolist() == [0, 1]
+
+
+def test_others_take_the_place_of_all_and_what_was_known_before_keeps_its_frequency() -> None:
+    front = front_stage(4)
+    front.offer(np.array([10, 11]), np.array([9, 80]))
+    front.publish()
+    hot_set = front.replace_all(np.array([12, 11, 13]), np.array([5, 6, 7], np.float32))
+    assert hot_set is front.hot_set
+    assert hot_set.keys.tolist() == [12, 11, 13]
+    assert hot_set.version == 2
+    assert front.frequencies.tolist() == [5, 80, 7]
+    front.check()
+    front.offer(np.array([10]), np.array([1]))
+    publication = front.publish()
+    assert publication is not None
+    assert publication.hot_set.keys.tolist() == [12, 11, 13, 10]
+    assert front.frequencies[3] >= 10, "that it was found nine times before is remembered"
+
+
+def test_a_cache_that_begins_with_known_tuples_replaces_the_least_frequent_of_them() -> None:
+    front = front_stage(3)
+    front.replace_all(np.array([10, 11, 12]), np.array([50, 2, 60], np.float32))
+    front.observe_hits(np.array([5, 0, 6]))
+    front.offer(np.array([20]), np.array([30]))
+    publication = front.publish()
+    assert publication is not None
+    assert publication.hot_set.keys.tolist() == [10, 20, 12]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,23 @@ class AccessCosts:
     lookup_seconds_per_key: float
     lookup_overhead_seconds: float
     scan_seconds_per_page: float | None = None
+
+    def limited(self, tuples_per_second: float, page_tuples: float) -> AccessCosts:
+        """The costs where only so many tuples of R may be read in a second, each key of a lookup counting as one.
+
+        Args:
+            tuples_per_second: the limit.
+            page_tuples: tuples of a page.
+        """
+        a_tuple, a_page = 1 / tuples_per_second, page_tuples / tuples_per_second
+        scanned = self.page_read_seconds if self.scan_seconds_per_page is None else self.scan_seconds_per_page
+        return replace(
+            self,
+            page_read_seconds=max(self.page_read_seconds, a_page),
+            lookup_seconds_per_key=max(self.lookup_seconds_per_key, a_tuple),
+            lookup_overhead_seconds=max(self.lookup_overhead_seconds, a_tuple),
+            scan_seconds_per_page=max(scanned, a_page),
+        )
 
 
 @dataclass(frozen=True)

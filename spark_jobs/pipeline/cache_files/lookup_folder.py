@@ -1,0 +1,77 @@
+"""Where the files of a lookup lie: a folder that belongs to its relation as it is fetched, in one warehouse."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shutil
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg2 import extensions
+
+from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.settings import Home
+
+# A definition may be changed back, and a driver may still run with the former one.
+_UNUSED_SECONDS = 7 * 86_400.0
+_FINGERPRINT_DIGITS = 12
+_LONGEST_NAME = 60
+# Transaction numbers, by which the files say how new they are, mean nothing in another cluster or on another timeline.
+_WAREHOUSE = """
+    SELECT system_identifier, timeline_id, (SELECT oid FROM pg_database WHERE datname = current_database())
+    FROM pg_control_system(), pg_control_checkpoint()
+"""
+
+
+@dataclass(frozen=True)
+class LookupFolder:
+    """The folder of one lookup.
+
+    Attributes:
+        path: the folder.
+    """
+
+    path: Path
+
+    @property
+    def hot_tuples(self) -> Path:
+        """Folder of the front stage's versions, for a CacheStore."""
+        return self.path / "hot"
+
+    @property
+    def snapshots(self) -> Path:
+        """Folder of the snapshots of R, for a SnapshotStore."""
+        return self.path / "snapshots"
+
+
+def lookup_folder(
+    home: Home, pipeline: str, position: int, spec: RelationSpec, connection: extensions.connection
+) -> LookupFolder:
+    """The folder of a lookup's files. Another key, other fetched columns or another warehouse have another one.
+
+    Args:
+        home: the installation.
+        pipeline: the pipeline's name.
+        position: number of the lookup in the pipeline, from 0.
+        spec: its relation.
+        connection: to the warehouse.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_WAREHOUSE)
+        [identity] = cursor.fetchall()
+    read = (spec.schema, spec.table, spec.key, spec.fetched, spec.validity)
+    fingerprint = hashlib.sha256(repr((identity, read)).encode()).hexdigest()[:_FINGERPRINT_DIGITS]
+    shown = re.sub(r"[^\w.]", "_", spec.relation)[:_LONGEST_NAME]  # a relation may have any characters in its name
+    return LookupFolder(home.caches(pipeline) / f"{position}-{shown}-{fingerprint}")
+
+
+def remove_unused(home: Home, pipeline: str, used: Collection[LookupFolder]) -> None:
+    """Remove the folders of lookups that the pipeline no longer has, once nobody has written there for a week."""
+    paths = {folder.path for folder in used}
+    oldest = time.time() - _UNUSED_SECONDS
+    for path in home.caches(pipeline).glob("*"):
+        if path not in paths and max(part.stat().st_mtime for part in (path, *path.glob("*"))) < oldest:
+            shutil.rmtree(path, ignore_errors=True)

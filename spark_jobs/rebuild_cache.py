@@ -1,0 +1,75 @@
+"""The main that spark-submit runs to rebuild caches: `rebuild_cache.py PIPELINE [--lookup RELATION] [--no-hot] ...`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from spark_jobs.job_main import run_main
+from spark_jobs.pipeline.cache_rebuild import CacheRebuild, RebuildRequest
+from spark_jobs.pipeline.definition import PipelineDefinition, load_definition
+from spark_jobs.pipeline.session import join_session
+from spark_jobs.platform.low_priority import yield_processor
+from spark_jobs.settings import home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Rebuild a pipeline's caches and say what became of each; the exit status is 0 only if all were rebuilt."""
+    chosen = _parser().parse_args(arguments)
+
+    def run(warehouse_url: str) -> None:
+        yield_processor()
+        definition = load_definition(chosen.pipeline)
+        request = RebuildRequest(tuple(chosen.lookup), hot_tuples=chosen.hot, snapshots=chosen.snapshot)
+        for line in rebuild(definition, warehouse_url, request):
+            print(line, flush=True)
+
+    return run_main(run)
+
+
+def rebuild(
+    definition: PipelineDefinition, warehouse_url: str, request: RebuildRequest, master: str | None = None
+) -> Iterator[str]:
+    """Rebuild a pipeline's caches in this process; one line for each that was rebuilt or could not be.
+
+    Args:
+        definition: the pipeline.
+        warehouse_url: libpq URL of the warehouse.
+        request: which caches.
+        master: Spark master URL; default: what spark-submit says, or all cores of this machine.
+
+    Raises:
+        FreshetError: a cache could not be rebuilt; the former versions go on being used.
+    """
+    sessions: list[SparkSession] = []
+
+    def make_session() -> SparkSession:
+        if not sessions:
+            sessions.append(join_session(definition.name, home(), master))
+        return sessions[0]
+
+    try:
+        yield from CacheRebuild(definition, home(), warehouse_url, make_session).run(request)
+    finally:
+        for session in sessions:
+            session.stop()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pipeline", help="name of a pipeline, or path of its YAML file")
+    parser.add_argument(
+        "--lookup", metavar="RELATION", action="append", default=[], help="only lookups of it; may be given again"
+    )
+    parser.add_argument("--hot", action=argparse.BooleanOptionalAction, default=True, help="hot tuples")
+    parser.add_argument("--snapshot", action=argparse.BooleanOptionalAction, default=True, help="snapshots of R")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+"""What has changed in a relation since a reader's last look."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2 import errors, extensions, sql
+
+from spark_jobs.relation.changes.changed_keys import MOST_KEYS
+from spark_jobs.relation.changes.visibility import UNNOTICED
+from spark_jobs.relation.copy_decoding.column_types import ColumnType
+from spark_jobs.relation.copy_decoding.decode import decode_copy
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.reading_connection import copy_out
+from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.relation_spec import RelationSpec
+
+_TEXT = ColumnType("text", pa.string(), None)
+_BOOL = ColumnType("bool", pa.bool_(), np.dtype("u1"))
+
+# Snapshots only go forward, but for a server that lost what it had committed: a replica that took over, a backup.
+_CHANGES = (
+    """
+    SELECT pg_current_snapshot()::text,
+        pg_snapshot_xmax(pg_current_snapshot()) < pg_snapshot_xmax({noticed}),
+        found.known, {found_keys}
+    FROM (VALUES (1)) AS always LEFT JOIN LATERAL (
+        SELECT coalesce(key ?& {names}, false) AS known, {keys}
+        FROM freshet.relation_change WHERE """
+    + UNNOTICED
+    + """
+        LIMIT {limit}
+    ) AS found ON true
+"""
+)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What has changed in a relation between two looks.
+
+    Attributes:
+        noticed: pg_snapshot as text: with these changes, all by transactions visible in it are known.
+        keys: changed keys, old ones and new ones, shape (n,); they may repeat.
+        anything: whether any other tuple may have changed as well.
+    """
+
+    noticed: str
+    keys: KeyColumns
+    anything: bool
+
+    @property
+    def nothing(self) -> bool:
+        """Whether R is as it was."""
+        return not self.anything and not len(self.keys)
+
+
+def current_snapshot(connection: extensions.connection) -> str:
+    """The snapshot to begin with, as text: read R after this."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_current_snapshot()::text")
+        [(snapshot,)] = cursor.fetchall()
+    return str(snapshot)
+
+
+def unnoticed(connection: extensions.connection, spec: RelationSpec, noticed: str, most: int = MOST_KEYS) -> Changes:
+    """The changes of a relation by transactions that a snapshot does not see, and the snapshot for the next look.
+
+    Args:
+        connection: to the warehouse; not in a transaction whose snapshot is older than this call.
+        spec: the relation, by the key of one lookup.
+        noticed: pg_snapshot of the last look, as text.
+        most: if there are more changes, anything may have changed.
+
+    Returns:
+        the changes. O(changes since the oldest transaction that was running at the last look), by index.
+    """
+    types = (_TEXT, _BOOL, _BOOL, *(column.type for column in spec.key))
+    try:
+        snapshots, went_back, known, *keys = decode_copy(copy_out(connection, _query(spec, noticed, most)), types)
+    except errors.DataError:
+        # A key column has another type than when the changes were noted.
+        connection.rollback()
+        return Changes(current_snapshot(connection), RelationRows.empty(spec).keys, anything=True)
+    changed = known.is_valid().to_numpy(zero_copy_only=False)
+    anything = went_back[0].as_py() or pc.any(pc.invert(known)).as_py() or int(changed.sum()) > most
+    encoded = KeyColumns.encode(keys, spec.key_kinds)
+    return Changes(snapshots[0].as_py(), encoded.take(np.flatnonzero(changed & encoded.valid)), bool(anything))
+
+
+def _query(spec: RelationSpec, noticed: str, most: int) -> sql.Composable:
+    names = [sql.Identifier(f"key{i}") for i in range(len(spec.key))]
+    keys = [
+        sql.SQL("(key ->> {})::pg_catalog.{} AS {}").format(
+            sql.Literal(column.name), sql.Identifier(column.type.postgres), name
+        )
+        for column, name in zip(spec.key, names, strict=True)
+    ]
+    return sql.SQL(_CHANGES).format(
+        noticed=sql.SQL("{}::pg_snapshot").format(sql.Literal(noticed)),
+        relation=sql.Literal(spec.relation),
+        names=sql.Literal([column.name for column in spec.key]),
+        keys=sql.SQL(", ").join(keys),
+        found_keys=sql.SQL(", ").join(sql.SQL("found.{}").format(name) for name in names),
+        limit=sql.Literal(most + 1),
+    )
