@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
-from spark_jobs.warehouse.event_columns import EventColumns
+from spark_jobs.warehouse.event_columns import BATCH_NO, EventColumns
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.held_rows import HeldRows
@@ -62,15 +62,33 @@ class Chunk:
 
 
 def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int) -> Chunk:
-    """Encode all that a transaction is to store; facts that don't fit the table become rejected tuples."""
+    """Encode all that a transaction is to store; facts that don't fit the table become rejected tuples.
+
+    Args:
+        part: what was joined.
+        event: the pipeline's event columns.
+        fact: its fact table.
+        batch_no: number of the batch, or of the reprocessing run, that stores it.
+    """
     tuples = sum(group.tuples.num_rows for group in part.held)
     held = list(part.held)
     facts = None
     if part.facts is not None:
         tuples += part.facts.num_rows
-        facts, rejected = _fitting(part.facts, fact)
+        facts, rejected = fitting(part.facts, fact, batch_no)
         held += rejected
     return Chunk(facts, HeldRows.build(held, event, fact.key, batch_no), tuples)
+
+
+def fitting(tuples: pa.Table, fact: FactTable, batch_no: int) -> tuple[EncodedFacts, list[Held]]:
+    """The tuples that fit the fact table, encoded; the others as rejected tuples. Arguments as of `prepare`."""
+    tuples, rejected = _without_long_ids(_numbered(tuples, fact, batch_no), fact)
+    encoding = encode(tuples, [column.target for column in fact.columns])
+    if encoding.fitting is not None:
+        reasons = pa.array(encoding.complaints, pa.string())
+        rejected.append(Held("rejected", reasons, None, tuples.take(pa.array(encoding.unfit))))
+        tuples = tuples.take(pa.array(encoding.fitting))
+    return EncodedFacts(tuples, encoding.rows), rejected
 
 
 def cut(outcome: Outcome) -> Iterator[Outcome]:
@@ -108,14 +126,11 @@ def _part_of(group: Held, start: int, part: pa.Table) -> Held:
     return Held(group.place, reason, group.relation, part)
 
 
-def _fitting(tuples: pa.Table, fact: FactTable) -> tuple[EncodedFacts, list[Held]]:
-    tuples, rejected = _without_long_ids(tuples, fact)
-    encoding = encode(tuples, [column.target for column in fact.columns])
-    if encoding.fitting is not None:
-        reasons = pa.array(encoding.complaints, pa.string())
-        rejected.append(Held("rejected", reasons, None, tuples.take(pa.array(encoding.unfit))))
-        tuples = tuples.take(pa.array(encoding.fitting))
-    return EncodedFacts(tuples, encoding.rows), rejected
+def _numbered(tuples: pa.Table, fact: FactTable, batch_no: int) -> pa.Table:
+    """The tuples with the number of their batch, where the fact table wants it."""
+    if all(column.source != BATCH_NO for column in fact.columns):
+        return tuples
+    return tuples.append_column(BATCH_NO, pa.array(np.full(tuples.num_rows, batch_no, np.int64)))
 
 
 def _without_long_ids(tuples: pa.Table, fact: FactTable) -> tuple[pa.Table, list[Held]]:

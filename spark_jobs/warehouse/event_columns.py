@@ -8,6 +8,9 @@ from dataclasses import dataclass
 ARRIVED_AT = "_arrived_at"
 RAW = "_raw"
 
+# Reserved source of a fact column: the number of the batch, or of the reprocessing run, that stored the fact.
+BATCH_NO = "_batch_no"
+
 
 @dataclass(frozen=True)
 class EventColumns:

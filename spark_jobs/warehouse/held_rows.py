@@ -137,7 +137,7 @@ def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: 
         "event_id": event_ids,
         "event_hash": pa.array(hashes),
         "place": pa.repeat(held.place, count),
-        "reason": _reasons(held.reason, count),
+        "reason": storable_reasons(held.reason, count),
         "relation": pa.repeat(pa.scalar(held.relation, pa.string()), count),
         "payload": payload.texts,
         "payload_encoding": payload.encodings,
@@ -164,7 +164,7 @@ def _identities(tuples: pa.Table, records: pa.Array, key: Sequence[FactColumn]) 
     return event_ids, hashes
 
 
-def _reasons(reason: str | pa.StringArray, count: int) -> pa.Array:
+def storable_reasons(reason: str | pa.StringArray, count: int) -> pa.Array:
     """Reasons as PostgreSQL can store them, whatever was quoted in them."""
     if isinstance(reason, str):
         return pa.repeat(_storable(reason.encode("utf-8", "replace")), count)

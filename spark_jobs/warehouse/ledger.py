@@ -16,6 +16,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.latency import total
+from spark_jobs.warehouse.ledger_minute import add_to_minute
 from spark_jobs.warehouse.reconciliation import drop_held_facts
 from spark_jobs.warehouse.writer_sessions import lock_against_loaders
 
@@ -159,3 +160,4 @@ def _close(
             batch_no,
         ],
     )
+    add_to_minute(cursor, batch_no)

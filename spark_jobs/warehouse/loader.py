@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from uuid import uuid4
 
 import psycopg2
 
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError
-from spark_jobs.warehouse.chunk import Chunk, cut, prepare
+from spark_jobs.warehouse.chunk import cut
 from spark_jobs.warehouse.connection import PATIENCE, address
-from spark_jobs.warehouse.event_columns import EventColumns
+from spark_jobs.warehouse.destination import Destination, LoadingTransaction
 from spark_jobs.warehouse.fact_storage import Way
-from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.loading_transaction import Destination, LoadCounts, load_chunk, recorded_counts
+from spark_jobs.warehouse.loading_transaction import LoadCounts
 from spark_jobs.warehouse.outcome import Outcome
 from spark_jobs.warehouse.server_errors import Meaning, meaning
-from spark_jobs.warehouse.worker_session import session_of
 
 _log = logging.getLogger(__name__)
 
@@ -26,7 +23,7 @@ _MOST_TRIES = 20
 
 
 class Loader:
-    """Loads into one open batch of a pipeline.
+    """Loads into one destination of a pipeline: an open batch, or a reprocessing run.
 
     It expects at first that nothing it loads is stored already, and copies facts straight into their table. Where
     that fails it rolls back and loads the chunk with more care (DESIGN section 5). The worker's connection
@@ -34,65 +31,52 @@ class Loader:
 
     Args:
         url: libpq URL of the warehouse.
-        event: the pipeline's event columns.
-        fact: its fact table.
-        epoch: the epoch of the driver that the task belongs to.
-        batch_no: the open batch.
-        careful: whether some of the tuples may be stored already: a replayed batch, a task tried again.
+        destination: where to.
+        retried: whether the task is tried again: some of its tuples may be stored already.
         patience: how long to wait for a warehouse that does not answer.
     """
 
     def __init__(
-        self,
-        url: str,
-        event: EventColumns,
-        fact: FactTable,
-        *,
-        epoch: int,
-        batch_no: int,
-        careful: bool,
-        patience: timedelta = PATIENCE,
+        self, url: str, destination: Destination, *, retried: bool = False, patience: timedelta = PATIENCE
     ) -> None:
         self._url = url
-        self._destination = Destination(event, fact, epoch, batch_no)
-        self._first_way = Way.CAREFUL if careful else Way.OPTIMISTIC
+        self._destination = destination
+        self._first_way = Way.CAREFUL if retried or destination.careful else Way.OPTIMISTIC
         self._way = self._first_way
-        self._session = session_of(url, event.pipeline, epoch, patience)
+        self._session = destination.session(url, patience)
 
     def load(self, outcome: Outcome) -> LoadCounts:
         """Store an outcome, chunk by chunk, each in one transaction.
 
         Raises:
-            WriterFencedError: a newer driver has taken over, or the batch is closed.
+            WriterFencedError: a newer driver has taken over, or the destination is closed.
             WarehouseUnavailableError: the warehouse went away and did not come back in time.
             SchemaMismatchError: the fact table is no longer what it was.
         """
-        event, fact, _, batch_no = self._destination
         counts = LoadCounts()
         for part in cut(outcome):
-            counts += self._load(prepare(part, event, fact, batch_no))
+            counts += self._load(self._destination.transaction(part))
         return counts
 
-    def _load(self, chunk: Chunk) -> LoadCounts:
-        part_id = uuid4()
+    def _load(self, transaction: LoadingTransaction) -> LoadCounts:
         way, conflicts, uncertain = self._way, 0, False
         for _ in range(_MOST_TRIES):
             try:
-                counts = recorded_counts(self._session, part_id) if uncertain else None
+                counts = transaction.recorded(self._session) if uncertain else None
                 if counts is None:
-                    counts = load_chunk(self._session, self._destination, chunk, part_id, way)
+                    counts = transaction.store(self._session, way)
             except psycopg2.Error as error:
                 found = self._reaction(error, way)
                 conflicts += found is Meaning.CONFLICT
                 uncertain = uncertain or found is Meaning.CONNECTION_LOST
                 way = _next_way(way, found, conflicts)
-                _log.info("Batch %d: %s; next try %s: %s", self._destination.batch_no, found.name, way.name, error)
+                _log.info("%s: %s; next try %s: %s", self._destination, found.name, way.name, error)
             else:
                 self._remember(way, counts)
                 return counts
         raise WarehouseUnavailableError(
             f"The warehouse at {address(self._url)} broke off {_MOST_TRIES} tries to load a chunk of "
-            f"batch {self._destination.batch_no}. Look into the server's log for the reason."
+            f"{self._destination}. Look into the server's log for the reason."
         )
 
     def _reaction(self, error: psycopg2.Error, way: Way) -> Meaning:

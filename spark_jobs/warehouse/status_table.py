@@ -5,14 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
 from spark_jobs.warehouse.status import Freshness, PipelineStatus
+from spark_jobs.warehouse.status_operations import ValidationStatus
 
-_STATE_STYLES = {"running": "green", "starting": "cyan", "draining": "yellow", "stopped": "dim", "down": "bold red"}
-_WIDE = 120  # columns of a terminal in which the table needs no wrapping
+Cells = dict[str, str | Text]
+
+_STATE_STYLES = {
+    "running": "green",
+    "starting": "cyan",
+    "overloaded": "bold yellow",
+    "draining": "yellow",
+    "stopped": "dim",
+    "down": "bold red",
+}
+_VALIDATION_STYLES = {"failed": "red", "error": "red"}
+_ANY_WIDTH = 1000
 _MOST_COLUMNS = 4
+_OPTIONAL = ("oldest waits", "cache staleness", "validation")
 _COUNTS = ("arrived", "loaded", "shed", "unmatched", "rejected")
 
 
@@ -23,26 +36,15 @@ class StatusTable:
         self._statuses = statuses
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        """One row for each pipeline; in a narrow terminal one column for each, unless they are many."""
+        """One row for each pipeline; in a terminal that is too narrow one column for each, unless they are many."""
         if not self._statuses:
             yield Text("No pipeline has been registered in this warehouse yet.", style="dim")
             return
-        table = Table(box=None, padding=(0, 1), header_style="bold")
-        rows = [_cells(status) for status in self._statuses]
+        rows = _without_empty_columns([_cells(status) for status in self._statuses])
         names = [status.name for status in self._statuses]
-        if options.max_width >= _WIDE or len(rows) > _MOST_COLUMNS:
-            table.add_column("pipeline")
-            for heading in rows[0]:
-                table.add_column(heading, justify="left" if heading == "state" else "right")
-            for name, cells in zip(names, rows, strict=True):
-                table.add_row(name, *cells.values())
-        else:
-            table.add_column("")
-            for name in names:
-                table.add_column(name, justify="right")
-            for heading in rows[0]:
-                table.add_row(heading, *(cells[heading] for cells in rows))
-        yield table
+        table = _by_row(names, rows)
+        width = Measurement.get(console, options.update(max_width=_ANY_WIDTH), table).maximum
+        yield table if width <= options.max_width or len(rows) > _MOST_COLUMNS else _by_column(names, rows)
 
 
 def render(statuses: Sequence[PipelineStatus]) -> StatusTable:
@@ -50,7 +52,29 @@ def render(statuses: Sequence[PipelineStatus]) -> StatusTable:
     return StatusTable(statuses)
 
 
-def _cells(status: PipelineStatus) -> dict[str, str | Text]:
+def _by_row(names: Sequence[str], rows: Sequence[Cells]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("pipeline")
+    for heading in rows[0]:
+        table.add_column(heading, justify="left" if heading == "state" else "right")
+    for name, cells in zip(names, rows, strict=True):
+        table.add_row(name, *cells.values())
+    return table
+
+
+def _by_column(names: Sequence[str], rows: Sequence[Cells]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("")
+    for name in names:
+        table.add_column(name, justify="right")
+    for heading in rows[0]:
+        table.add_row(heading, *(cells[heading] for cells in rows))
+    return table
+
+
+def _cells(status: PipelineStatus) -> Cells:
+    waiting = [age for age in (status.backlog.shed.oldest_age_ms, status.backlog.unmatched.oldest_age_ms) if age]
+    staleness = [cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None]
     return {
         "state": Text(status.state, style=_STATE_STYLES[status.state]),
         "freshness p50 / p99": _freshness(status.freshness_window, status.target_ms),
@@ -58,7 +82,23 @@ def _cells(status: PipelineStatus) -> dict[str, str | Text]:
         **{count: f"{getattr(status, count):,}" for count in _COUNTS},
         "facts/s": f"{status.service_rate:,.0f}",
         "hit ratio": "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}",
+        "oldest waits": _duration(max(waiting, default=None)),
+        "cache staleness": _duration(max(staleness, default=None)),
+        "validation": _validation(status.validation),
     }
+
+
+def _without_empty_columns(rows: Sequence[Cells]) -> list[Cells]:
+    """Rows without the columns that say nothing of any pipeline."""
+    said = [heading for heading in rows[0] if heading not in _OPTIONAL or any(str(row[heading]) != "-" for row in rows)]
+    return [{heading: row[heading] for heading in said} for row in rows]
+
+
+def _validation(validation: ValidationStatus | None) -> Text:
+    if validation is None:
+        return Text("-")
+    failed = f"{validation.failed} of {validation.expectations} failed" if validation.result == "failed" else None
+    return Text(failed or validation.result, style=_VALIDATION_STYLES.get(validation.result, ""))
 
 
 def _freshness(freshness: Freshness, target_ms: float) -> Text:

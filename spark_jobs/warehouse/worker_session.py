@@ -10,7 +10,6 @@ from psycopg2 import extensions
 
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.held_earlier import HeldEarlier
-from spark_jobs.warehouse.writer_sessions import loader_session_name
 
 
 class WorkerSession:
@@ -19,12 +18,13 @@ class WorkerSession:
     Args:
         url: libpq URL of the warehouse.
         pipeline: the pipeline's name.
+        session_name: application_name of the connection, as pg_stat_activity shows it.
         patience: how long to try to connect.
     """
 
-    def __init__(self, url: str, pipeline: str, patience: timedelta) -> None:
+    def __init__(self, url: str, pipeline: str, session_name: str, patience: timedelta) -> None:
         self._url = url
-        self._pipeline = pipeline
+        self._session_name = session_name
         self._patience = patience
         self._connection: extensions.connection | None = None
         self._process_id: int | None = None
@@ -38,8 +38,7 @@ class WorkerSession:
             WarehouseUnavailableError: the warehouse did not answer for the time of our patience.
         """
         if self._connection is None or self._connection.closed:
-            name = loader_session_name(self._pipeline)
-            self._connection = connect(self._url, application_name=name, patience=self._patience)
+            self._connection = connect(self._url, application_name=self._session_name, patience=self._patience)
             if self._process_id is not None:
                 self._end_predecessor(self._connection, self._process_id)
             self._process_id = self._connection.info.backend_pid
@@ -56,7 +55,7 @@ class WorkerSession:
             cursor.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
                 "WHERE pid = %s AND datname = current_database() AND usename = current_user AND application_name = %s",
-                [process_id, loader_session_name(self._pipeline)],
+                [process_id, self._session_name],
             )
 
     def close(self) -> None:
@@ -70,14 +69,22 @@ class WorkerSession:
 _sessions = threading.local()
 
 
-def session_of(url: str, pipeline: str, epoch: int, patience: timedelta) -> WorkerSession:
-    """This thread's session for a pipeline and the epoch of its driver. Earlier epochs' sessions are closed."""
-    owner = (os.getpid(), url, pipeline)
+def session_of(url: str, pipeline: str, epoch: int, session_name: str, patience: timedelta) -> WorkerSession:
+    """This thread's session of that name, for one epoch. Earlier epochs' sessions are closed.
+
+    Args:
+        url: libpq URL of the warehouse.
+        pipeline: the pipeline's name.
+        epoch: the epoch of its driver, or the number of the run.
+        session_name: application_name of the connection; it names the pipeline.
+        patience: how long to try to connect.
+    """
+    owner = (os.getpid(), url, session_name)
     sessions: dict[tuple[int, str, str], tuple[int, WorkerSession]] = _sessions.__dict__.setdefault("by_owner", {})
     known_epoch, session = sessions.get(owner, (None, None))
     if session is None or known_epoch != epoch:
         if session is not None:
             session.close()
-        session = WorkerSession(url, pipeline, patience)
+        session = WorkerSession(url, pipeline, session_name, patience)
         sessions[owner] = (epoch, session)
     return session

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import psycopg2
 import pytest
+from psycopg2 import extensions
 
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
 from tests.warehouse.stream import Stream
 
-_RESET = """
-    TRUNCATE freshet.pipeline, freshet.driver, freshet.batch, freshet.batch_part, freshet.held_tuple;
+RESET = """
+    TRUNCATE freshet.pipeline, freshet.held_tuple, freshet.pruned_tuple, freshet.relation_change CASCADE;
     DROP SCHEMA warehouse CASCADE;
     CREATE SCHEMA warehouse;
 """
@@ -36,9 +38,16 @@ def clean_warehouse(loading_warehouse: str) -> str:
     """URL of a warehouse with an empty control schema, and no tables of the user's."""
     connection = psycopg2.connect(loading_warehouse)
     with connection, connection.cursor() as cursor:
-        cursor.execute(_RESET)
+        cursor.execute(RESET)
     connection.close()
     return loading_warehouse
+
+
+@pytest.fixture
+def connection(clean_warehouse: str) -> Iterator[extensions.connection]:
+    """A connection to a warehouse with an empty control schema."""
+    with closing(psycopg2.connect(clean_warehouse)) as connection:
+        yield connection
 
 
 @pytest.fixture

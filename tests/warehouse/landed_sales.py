@@ -13,9 +13,10 @@ import psycopg2
 from psycopg2 import sql
 
 from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.proof import verify
-from spark_jobs.warehouse.proof_report import Proof
+from spark_jobs.warehouse.proof.report import Proof
 
 TABLES = """
     CREATE SCHEMA shop;
@@ -115,6 +116,13 @@ class LandedSales:
         (checkpoint / "sources" / "0" / "0").write_text("\n".join(["v1", *entries]))
         (checkpoint / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"logOffset":0}')
         (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+    def watch(self) -> None:
+        """Let changes of the relations be noted from now on."""
+        connection = psycopg2.connect(self._url)
+        outcomes = watch_relations(connection, self.definition.lookups)
+        connection.close()
+        assert all(outcome.refusal is None for outcome in outcomes.values())
 
     def store(self, **columns: Any) -> None:
         """Store a fact, and count it in the ledger."""

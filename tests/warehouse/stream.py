@@ -16,7 +16,7 @@ from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW, EventColumns
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
 from spark_jobs.warehouse.loader import Loader
-from spark_jobs.warehouse.loading_transaction import LoadCounts
+from spark_jobs.warehouse.loading_transaction import LoadCounts, StreamBatch
 from spark_jobs.warehouse.outcome import PLACES, Held, Outcome, Place
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -113,9 +113,8 @@ class Stream:
 
     def loader(self, batch_no: int, *, careful: bool = False, patience: timedelta = timedelta(seconds=60)) -> Loader:
         """A task's loader."""
-        return Loader(
-            self.url, self.event, self.fact, epoch=self.epoch, batch_no=batch_no, careful=careful, patience=patience
-        )
+        batch = StreamBatch(self.event, self.fact, self.epoch, batch_no, careful)
+        return Loader(self.url, batch, patience=patience)
 
     @contextmanager
     def batch(self, *, careful: bool = False) -> Iterator[Loader]:

@@ -12,7 +12,7 @@ from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.warehouse.copy_encoding.rows import CopyStream
 from spark_jobs.warehouse.loader import Loader
-from spark_jobs.warehouse.loading_transaction import LoadCounts
+from spark_jobs.warehouse.loading_transaction import LoadCounts, StreamBatch
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.outcome import Held, Outcome
 from tests.warehouse.cutting_proxy import Cut, CuttingProxy
@@ -53,7 +53,7 @@ def restartable(own_server: EmbeddedPostgres) -> Iterator[Stream]:
     connection = psycopg2.connect(own_server.url())
     with connection, connection.cursor() as cursor:
         cursor.execute(
-            "TRUNCATE freshet.pipeline, freshet.driver, freshet.batch, freshet.batch_part, freshet.held_tuple;"
+            "TRUNCATE freshet.pipeline, freshet.held_tuple CASCADE;"
             "DROP SCHEMA warehouse CASCADE; CREATE SCHEMA warehouse"
         )
     connection.close()
@@ -102,9 +102,10 @@ def test_a_server_that_stays_away_is_an_error(
     batch_no = restartable.open().batch_no
     own_server.stop()
     loader = Loader(
-        restartable.url + "&password=geheim", restartable.event, restartable.fact,
-        epoch=restartable.epoch, batch_no=batch_no, careful=False, patience=timedelta(milliseconds=100),
-    )  # fmt: skip
+        restartable.url + "&password=geheim",
+        StreamBatch(restartable.event, restartable.fact, restartable.epoch, batch_no),
+        patience=timedelta(milliseconds=100),
+    )
     with pytest.raises(WarehouseUnavailableError, match="can't be reached") as caught:
         loader.load(restartable.facts([1]))
     assert "geheim" not in str(caught.value)

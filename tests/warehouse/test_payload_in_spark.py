@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.pipeline.ddl import parse_ddl
+from spark_jobs.pipeline.definition.ddl import parse_ddl
 from spark_jobs.pipeline.session import join_session
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.event_columns import EventColumns

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.pipeline.definition import Source
-from spark_jobs.warehouse import proof_events
-from spark_jobs.warehouse.proof_csv import CsvFormat, split
-from spark_jobs.warehouse.proof_events import LandedEvents, UnreadableFileError, read_events
+from spark_jobs.warehouse.proof import events as events_module
+from spark_jobs.warehouse.proof.csv_records import CsvFormat, split
+from spark_jobs.warehouse.proof.events import LandedEvents, UnreadableFileError, read_events
 
 
 def source(file_format: str = "json", schema: str = "id bigint, name string, at timestamp", **options: Any) -> Source:
@@ -53,7 +53,7 @@ def test_what_can_be_read_of_a_malformed_record_is_kept_beside_its_digest(tmp_pa
 
 
 def test_large_files_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proof_events, "BATCH_EVENTS", 10)
+    monkeypatch.setattr(events_module, "BATCH_EVENTS", 10)
     content = b"".join(json.dumps({"id": number}).encode() + b"\n" for number in range(35))
     events = read(tmp_path / "a.json", content, source())
     assert [part.values.num_rows for part in events] == [10, 10, 10, 5]

@@ -1,78 +1,17 @@
+"""The pipelines' status: state, counts, rates and freshness, read from a real ledger."""
+
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
-import numpy as np
-import psycopg2
 import pytest
 from psycopg2 import extensions
 
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.latency import histogram
-from spark_jobs.warehouse.status import LookupStatus, PipelineStatus, StatusReader, read_status, to_json
-
-MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def connection(warehouse_url: str) -> Iterator[extensions.connection]:
-    connection = psycopg2.connect(warehouse_url)
-    yield connection
-    connection.close()
-
-
-def execute(connection: extensions.connection, statement: str, *arguments: Any) -> Any:
-    with connection, connection.cursor() as cursor:
-        cursor.execute(statement, arguments)
-        return cursor.fetchone() if cursor.description else None
-
-
-def register(connection: extensions.connection, name: str = "orders") -> None:
-    drivers.register_pipeline(connection, name, timedelta(seconds=5), "{}")
-
-
-def add_batch(
-    connection: extensions.connection,
-    *,
-    age: timedelta = timedelta(),
-    pipeline: str = "orders",
-    state: str = "committed",
-    latencies_ms: tuple[float, ...] = (),
-    statistics: dict[str, Any] | None = None,
-    **counts: int,
-) -> int:
-    """A batch that was closed so long ago, having lasted a second."""
-    latency = histogram((np.array(latencies_ms) * 1000).astype(np.int64)).tolist()
-    values = {name: counts.get(name, 0) for name in ("facts", "shed", "unmatched", "rejected", "duplicates")}
-    row = execute(
-        connection,
-        """
-        INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, started_at, closed_at, facts, shed,
-            unmatched, rejected, duplicates, event_latency, arrival_latency, statistics)
-        VALUES (%s, 1, 0, %s, clock_timestamp() - %s - interval '1 s', clock_timestamp() - %s, %s, %s,
-            %s, %s, %s, %s, %s, %s)
-        RETURNING batch_no
-        """,
-        pipeline, state, age, age, *values.values(), latency, latency, json.dumps(statistics or {}),
-    )  # fmt: skip
-    return int(row[0])
-
-
-def hold(connection: extensions.connection, event_id: str, place: str, batch_no: int, arrived_at: datetime) -> None:
-    execute(
-        connection,
-        "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
-        "arrived_at, batch_no) VALUES ('orders', %s, 0, %s, 'r', '{}', 'json', %s, %s)",
-        event_id, place, arrived_at, batch_no,
-    )  # fmt: skip
-
-
-def only(statuses: list[PipelineStatus]) -> PipelineStatus:
-    (status,) = statuses
-    return status
+from spark_jobs.warehouse.overload import stream_load
+from spark_jobs.warehouse.status import LookupStatus, StatusReader, read_status, to_json
+from tests.warehouse.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
 
 
 def test_an_unknown_pipeline_is_not_there(connection: extensions.connection) -> None:
@@ -207,3 +146,77 @@ def test_the_oldest_held_events_and_the_lookups_are_told(connection: extensions.
     # The backlog has been worked off; the ledger still knows of it.
     execute(connection, "DELETE FROM freshet.held_tuple")
     assert only(read_status(connection)).oldest_shed is None
+
+
+def test_a_stream_that_sheds_or_is_late_is_overloaded(connection: extensions.connection) -> None:
+    register(connection)
+    drive(connection)
+    add_batch(connection, facts=10, latencies_ms=(100,) * 10)
+    assert only(read_status(connection)).state == "running"
+    add_batch(connection, facts=10, shed=1, latencies_ms=(100,) * 10)
+    status = only(read_status(connection))
+    assert status.state == "overloaded"
+    with connection.cursor() as cursor:
+        assert status.overload_reason == stream_load(cursor, "orders").reason
+    connection.rollback()
+
+
+def test_overload_ends_when_nothing_was_shed_for_a_while(connection: extensions.connection) -> None:
+    register(connection)
+    drive(connection)
+    add_batch(connection, age=MINUTE / 2, facts=10, shed=1, latencies_ms=(9000,) * 10)
+    status = only(read_status(connection))
+    assert (status.state, status.overload_reason) == ("running", None)
+    assert status.freshness_window.p99_ms == pytest.approx(9000, rel=0.11)
+
+
+def test_a_stream_without_a_driver_is_not_overloaded(connection: extensions.connection) -> None:
+    register(connection)
+    add_batch(connection, facts=10, shed=1)
+    assert (only(read_status(connection)).state, only(read_status(connection)).overload_reason) == ("stopped", None)
+
+
+def test_arrivals_are_all_events_that_were_stored_anywhere(connection: extensions.connection) -> None:
+    register(connection)
+    add_batch(connection, age=2 * MINUTE, facts=1)
+    add_batch(connection, facts=60, shed=30, unmatched=20, rejected=10, duplicates=500)
+    status = only(read_status(connection))
+    assert status.arrival_rate == pytest.approx(2.0)
+    assert status.service_rate == pytest.approx(1.0)
+
+
+def test_stages_add_up_to_the_time_from_the_event_to_the_fact(connection: extensions.connection) -> None:
+    register(connection)
+    add_batch(connection, age=2 * MINUTE, facts=9, statistics={"stage_seconds": {"waiting": 60.0}})
+    stages = {"waiting": 0.2, "front_stage": 0.1, "back_stage": 0.3, "commit": 0.4}
+    add_batch(connection, facts=10, latencies_ms=(1500,) * 10, arrival_ms=(1000,) * 10,
+              statistics={"stage_seconds": stages})  # fmt: skip
+    means = only(read_status(connection)).stages_ms
+    assert (means.waiting, means.front_stage, means.back_stage, means.commit) == (200, 100, 300, 400)
+    assert means.arrival == pytest.approx(500, abs=100)
+
+
+def test_a_large_batch_weighs_more_in_the_stages(connection: extensions.connection) -> None:
+    register(connection)
+    add_batch(connection, facts=30, statistics={"stage_seconds": {"commit": 1.0}})
+    add_batch(connection, shed=10, statistics={"stage_seconds": {"commit": 0.2}})
+    add_batch(connection, statistics={"stage_seconds": {"commit": 50.0}})
+    means = only(read_status(connection)).stages_ms
+    assert means.commit == pytest.approx(800)
+    assert means.arrival is means.waiting is None
+
+
+def test_a_reader_tells_the_same_as_one_that_has_just_begun(connection: extensions.connection) -> None:
+    register(connection)
+    drive(connection)
+    reader = StatusReader()
+    for number in range(6):
+        state = "abandoned" if number == 4 else "committed"
+        add_batch(
+            connection, state=state, age=(6 - number) * MINUTE / 4, facts=number, shed=number % 2,
+            latencies_ms=(100.0 * number,) * number, statistics={"front_stage_probes": 10, "front_stage_hits": number},
+        )  # fmt: skip
+        told, fresh = only(reader.read(connection)), only(read_status(connection))
+        for name in ("batches", "arrived", "loaded", "shed", "freshness_window", "freshness_whole", "hit_ratio",
+                     "last_commit", "state", "service_rate", "stages_ms"):  # fmt: skip
+            assert getattr(told, name) == getattr(fresh, name)

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from spark_jobs.warehouse.status import Freshness, LookupStatus, PipelineStatus
+from spark_jobs.warehouse.status_backlog import Backlog, PlaceBacklog
+from spark_jobs.warehouse.status_operations import CacheStatus, ValidationStatus
 from spark_jobs.warehouse.status_table import render
 
 STATUS = PipelineStatus(
@@ -53,3 +55,38 @@ def test_in_a_narrow_terminal_no_figure_is_cut_off() -> None:
         console.print(render([STATUS, replace(STATUS, name="order_lines")]))
     for part in ("order_lines", "420 ms / 6.9 s", "1,234,567", "hit ratio"):
         assert part in capture.get()
+
+
+BUSY = replace(
+    STATUS,
+    state="overloaded",
+    backlog=Backlog(shed=PlaceBacklog(30, STATUS.last_commit, 300_000.0)),
+    caches=(
+        CacheStatus(0, "master.customer", 3, "learned", 9, None, None, None, None, "triggers", 2500.0, 10_000.0, None),
+    ),
+    validation=ValidationStatus(
+        7, "failed", "new", 9, 12, 2, ("late", "missing"), datetime(2024, 5, 1, tzinfo=UTC), None, None, None, None
+    ),
+)
+
+
+def test_overload_backlog_staleness_and_failed_validations_show() -> None:
+    text = shown(BUSY)
+    for part in ("overloaded", "oldest waits", "5 min", "cache staleness", "2.5 s", "2 of 12 failed"):
+        assert part in text
+    assert "failed" not in shown(replace(STATUS, validation=replace(BUSY.validation, result="passed")))
+
+
+def test_what_no_pipeline_has_takes_no_column() -> None:
+    for heading in ("oldest waits", "cache staleness", "validation"):
+        assert heading not in shown(STATUS)
+        assert heading in shown(STATUS, replace(BUSY, name="order_lines"))
+
+
+def test_a_busy_day_is_readable_in_a_narrow_terminal() -> None:
+    console = Console(width=80)
+    with console.capture() as capture:
+        console.print(render([BUSY, replace(BUSY, name="order_lines")]))
+    lines = capture.get().splitlines()
+    assert len([line for line in lines if "2 of 12 failed" in line]) == 1
+    assert max(len(line.rstrip()) for line in lines) <= 80

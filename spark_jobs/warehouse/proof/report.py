@@ -50,7 +50,11 @@ class Proof:
         records: landed records, those sent more than once counted each time; an unreadable file counts as one.
         pending_records: records of pending files that are not stored yet; not a difference.
         facts, shed, unmatched, rejected: stored events by place.
+        pruned: events that were held until retention deleted them; not a difference.
         resolvable: unmatched events whose master data is there by now; not a difference.
+        former: facts that equal the join with R as it was when they were loaded, not as it is now; not a difference.
+        unprovable: facts that do not equal the join with R as it is now, while it is not known how R was when they were
+            loaded; not a difference.
         differences: what does not hold; empty if all does.
         seconds: how long the proof took.
     """
@@ -64,13 +68,16 @@ class Proof:
     shed: int
     unmatched: int
     rejected: int
+    pruned: int
     resolvable: int
+    former: int
+    unprovable: int
     differences: tuple[Difference, ...]
     seconds: float
 
     @property
     def holds(self) -> bool:
-        """Whether every event is in exactly one place, and every fact is right."""
+        """Whether every event is in exactly one place, and every fact that can be proved is right."""
         return not self.differences
 
     def to_dict(self) -> dict[str, Any]:
@@ -86,13 +93,20 @@ class Proof:
         balance = Table.grid(padding=(0, 2))
         balance.add_column()
         balance.add_column(justify="right")
-        stored = self.facts + self.shed + self.unmatched + self.rejected
+        stored = self.facts + self.shed + self.unmatched + self.rejected + self.pruned
         balance.add_row("stored", f"{stored:,}", f"of {self.records:,} records in {self.files:,} files")
         balance.add_row("= facts", f"{self.facts:,}")
+        if self.former:
+            balance.add_row("", f"{self.former:,}", "of them equal their master data as it was when they were loaded")
+        if self.unprovable:
+            hint = "of them can't be proved: too much master data has changed since, or too long ago"
+            balance.add_row("", f"{self.unprovable:,}", hint)
         balance.add_row("+ shed", f"{self.shed:,}")
         hint = f"{self.resolvable:,} of them have their master data by now" if self.resolvable else ""
         balance.add_row("+ unmatched", f"{self.unmatched:,}", hint)
         balance.add_row("+ rejected", f"{self.rejected:,}")
+        if self.pruned:
+            balance.add_row("+ pruned", f"{self.pruned:,}", "held, until their time of retention was over")
         if self.pending_files:
             balance.add_row("not yet loaded", f"{self.pending_records:,}", f"in {self.pending_files:,} files")
         parts: list[RenderableType] = [balance]

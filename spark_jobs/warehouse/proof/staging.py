@@ -12,8 +12,8 @@ import pyarrow.csv
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
-from spark_jobs.pipeline.ddl import StreamType
 from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline.definition.ddl import StreamType
 
 LANDED = sql.Identifier("pg_temp", "landed")
 COPY_ROWS = 65_536
@@ -75,6 +75,8 @@ class Staging:
         self._cursor = cursor
         self._loaded = [*source.event_id, *definition.fact.columns.values()]
         needed = {*self._loaded, *(column for lookup in definition.lookups for column in lookup.on)}
+        if any(lookup.as_of for lookup in definition.lookups):
+            needed.add(source.event_time)
         self._types: dict[str, StreamType] = {name: kind for name, kind in source.columns.items() if name in needed}
         self._names = {name: f"value_{number}" for number, name in enumerate(self._types)}
         self._waiting: list[pa.Table] = []

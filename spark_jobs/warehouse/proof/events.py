@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.pipeline.ddl import StreamType
 from spark_jobs.pipeline.definition import Source
-from spark_jobs.warehouse.proof_csv import CsvFormat, csv_events
-from spark_jobs.warehouse.proof_json import Event, json_events
+from spark_jobs.pipeline.definition.ddl import StreamType
+from spark_jobs.warehouse.proof.csv_records import CsvFormat, csv_events
+from spark_jobs.warehouse.proof.json_records import Event, json_events
 
 BATCH_EVENTS = 65_536
 _READ_BYTES = 1 << 20

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from psycopg2 import extensions, sql
 
+from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.warehouse.outcome import PLACES
-from spark_jobs.warehouse.proof_ids import digest_id
-from spark_jobs.warehouse.proof_join import JoinedEvents
-from spark_jobs.warehouse.proof_report import EXAMPLES, Difference
-from spark_jobs.warehouse.proof_staging import LANDED
+from spark_jobs.warehouse.proof.changes import Explained, explain
+from spark_jobs.warehouse.proof.ids import digest_id
+from spark_jobs.warehouse.proof.join import JoinedEvents
+from spark_jobs.warehouse.proof.landing import LandedFile
+from spark_jobs.warehouse.proof.ledger import wrong_sums
+from spark_jobs.warehouse.proof.report import EXAMPLES, Difference
+from spark_jobs.warehouse.proof.staging import LANDED
 
 _LONGEST_VALUE = 80
 
@@ -22,19 +27,28 @@ class Comparison:
 
     Args:
         cursor: in the transaction of the staging.
-        pipeline: its name.
+        definition: the pipeline.
         joined: the plain join.
-        files: names of the landed files, in the order of their numbers.
+        files: the landed files, in the order of their numbers.
     """
 
-    def __init__(self, cursor: extensions.cursor, pipeline: str, joined: JoinedEvents, files: Sequence[str]) -> None:
+    def __init__(
+        self,
+        cursor: extensions.cursor,
+        definition: PipelineDefinition,
+        joined: JoinedEvents,
+        files: Sequence[LandedFile],
+    ) -> None:
         self._cursor = cursor
-        self._pipeline = pipeline
+        self._definition = definition
         self._joined = joined
         self._files = files
         self.facts = self._number("SELECT count(*) FROM {fact}")
         self._execute("SELECT place, count(*) FROM freshet.held_tuple WHERE pipeline = {pipeline} GROUP BY place")
         self.held: dict[str, int] = {**dict.fromkeys(PLACES, 0), **dict(cursor.fetchall())}
+        self._execute("SELECT place, count(*) FROM freshet.pruned_tuple WHERE pipeline = {pipeline} GROUP BY place")
+        self.pruned = Counter(dict(cursor.fetchall()))
+        self.explained = Explained(0, 0)
         self.pending_records = 0
         self.resolvable = 0
 
@@ -58,6 +72,8 @@ class Comparison:
                 AND NOT EXISTS (SELECT FROM {fact} AS fact WHERE landed.event_id IS NOT NULL AND {same_key})
                 AND NOT EXISTS (SELECT FROM freshet.held_tuple AS held
                                 WHERE held.pipeline = {pipeline} AND held.event_id = landed.event_id)
+                AND NOT EXISTS (SELECT FROM freshet.pruned_tuple AS pruned
+                                WHERE pruned.pipeline = {pipeline} AND pruned.event_id = landed.event_id)
             """
         )
         self.pending_records = self._number("SELECT count(*) FROM pg_temp.unstored WHERE pending")
@@ -65,7 +81,7 @@ class Comparison:
         self._execute(
             "SELECT id, min(file) FROM pg_temp.unstored WHERE NOT pending GROUP BY id ORDER BY 2, 1 LIMIT {most}"
         )
-        yield from _difference("missing", count, (f"{id} of {self._files[file]}" for id, file in self._cursor))
+        yield from _difference("missing", count, (f"{id} of {self._files[file].label}" for id, file in self._cursor))
 
     def _in_two_places(self) -> Iterator[Difference]:
         # A batch that is still open may hold what it stored as a fact, too: that is settled when it is closed.
@@ -97,7 +113,7 @@ class Comparison:
         yield from _difference("extra_held", count, (f"{id} is {place}" for id, place in self._cursor))
 
     def _wrong_facts(self) -> Iterator[Difference]:
-        """Facts that equal none of the landed records with their id: never landed, or wrong."""
+        """Facts that equal none of the landed records with their id, whatever R was: never landed, or wrong."""
         # A record that is rejected by its raw bytes is in its place already: it can't be the fact's origin.
         self._execute(
             """
@@ -108,6 +124,9 @@ class Comparison:
                 WHERE landed.loadable AND NOT landed.raw_held AND {same_key} AND {same_values})
             """
         )
+        if self._number("SELECT count(*) FROM pg_temp.unequal WHERE landed"):
+            arrivals = [file.arrived for file in self._files]
+            self.explained = explain(self._cursor, self._definition, self._joined, arrivals)
         for kind, landed in (("extra_fact", False), ("wrong_fact", True)):
             self._cursor.execute("SELECT count(*) FROM pg_temp.unequal WHERE landed = %s", [landed])
             count = _first(self._cursor)
@@ -124,14 +143,10 @@ class Comparison:
         """For each wrong fact what is wrong with it, compared with the landed record that it is most like."""
         expected, unmatched = self._joined.expected, list(self._joined.unmatched())
         columns = sql.SQL(", ").join(
-            sql.SQL("{}::text, {}::text, {}").format(each.stored, each.value, self._joined.differs(each))
-            for each in expected
+            sql.SQL("{}::text, {}::text, {}").format(each.stored, each.value, each.differs) for each in expected
         )
         missing = sql.SQL(", ").join([sql.SQL("NULL"), *(condition for _, condition in unmatched)])
-        wrong = sql.SQL(" + ").join(sql.SQL("{}::int").format(self._joined.differs(each)) for each in expected)
-        same_fact = sql.SQL(" AND ").join(
-            sql.SQL("unequal.{0} = fact.{0}").format(sql.Identifier(column)) for column in self._joined.key_columns
-        )
+        wrong = sql.SQL(" + ").join(sql.SQL("{}::int").format(each.differs) for each in expected)
         self._execute(
             """
             SELECT DISTINCT ON ({stored_key}) landed.file, NOT landed.loadable OR landed.raw_held, {missing}, {columns},
@@ -143,7 +158,7 @@ class Comparison:
             missing=missing,
             columns=columns,
             wrong=wrong,
-            same_fact=same_fact,
+            same_fact=self._joined.same_fact("unequal"),
             outer=self._joined.tables(outer=True),
         )
         return [self._explained(row, [text for text, _ in unmatched]) for row in self._cursor.fetchall()]
@@ -160,7 +175,7 @@ class Comparison:
                 for k, each in enumerate(self._joined.expected)
                 if values[3 * k + 2]
             ]
-        return f"{_shown_key(key)} of {self._files[file]}: {'; '.join(faults)}"
+        return f"{_shown_key(key)} of {self._files[file].label}: {'; '.join(faults)}"
 
     def _lost_payloads(self) -> Iterator[Difference]:
         """Tuples without payload, and tuples held under the digest of their record whose payload is not that record."""
@@ -183,29 +198,9 @@ class Comparison:
         yield from _difference("lost_payload", count, (id for (id,) in self._cursor))
 
     def _ledger(self) -> Iterator[Difference]:
-        """The ledger's sums, and what it should add up to. An open batch counts by its parts."""
-        self._execute(
-            """
-            SELECT coalesce(sum(facts), 0), coalesce(sum(shed), 0), coalesce(sum(unmatched), 0),
-                coalesce(sum(rejected), 0)
-            FROM (
-                SELECT facts, shed, unmatched, rejected FROM freshet.batch
-                WHERE pipeline = {pipeline} AND state <> 'started'
-                UNION ALL
-                SELECT part.facts, part.shed, part.unmatched, part.rejected
-                FROM freshet.batch_part AS part JOIN freshet.batch USING (batch_no)
-                WHERE batch.pipeline = {pipeline} AND batch.state = 'started'
-            ) AS counted
-            """
-        )
-        row = self._cursor.fetchone()
-        assert row is not None
-        stored = {"facts": self.facts, **self.held}
-        wrong = [
-            f"{name}: the ledger says {int(sum_):,}, stored are {stored[name]:,}"
-            for name, sum_ in zip(("facts", *PLACES), row, strict=True)
-            if int(sum_) != stored[name]
-        ]
+        stored = {"facts": self.facts}
+        stored |= {place: self.held[place] + self.pruned[place] for place in PLACES}
+        wrong = list(wrong_sums(self._cursor, self._definition.name, stored))
         yield from _difference("ledger", len(wrong), wrong)
 
     def _resolvable(self) -> int:
@@ -228,7 +223,7 @@ class Comparison:
             sql.SQL(statement).format(
                 landed=LANDED,
                 fact=self._joined.fact_table,
-                pipeline=sql.Literal(self._pipeline),
+                pipeline=sql.Literal(self._definition.name),
                 same_key=self._joined.same_key,
                 same_values=self._joined.same_values,
                 stored_key=self._joined.stored_key,

@@ -12,9 +12,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spark_jobs.pipeline.ddl import StreamType
-from spark_jobs.warehouse import proof_values as values
-from spark_jobs.warehouse.proof_values import UnreadableValueError
+from spark_jobs.pipeline.definition.ddl import StreamType
+from spark_jobs.warehouse.proof import values
+from spark_jobs.warehouse.proof.values import UnreadableValueError
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _STRING = re.compile(

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from spark_jobs.errors import PlatformError
 
 _LOG_VERSION = "v1"
+
+
+@dataclass(frozen=True)
+class LandedFile:
+    """A landed file as the proof shows it: how to name it, and when it arrived."""
+
+    label: str
+    arrived: datetime
 
 
 def landed_files(folder: Path) -> list[Path]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 from psycopg2 import extensions
@@ -18,13 +19,13 @@ from rich.progress import Progress
 from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.proof_comparison import Comparison
-from spark_jobs.warehouse.proof_events import UnreadableFileError, read_events, unreadable_file
-from spark_jobs.warehouse.proof_ids import EventIds, digest_id
-from spark_jobs.warehouse.proof_join import JoinedEvents
-from spark_jobs.warehouse.proof_landing import committed_files, landed_files
-from spark_jobs.warehouse.proof_report import Proof
-from spark_jobs.warehouse.proof_staging import Staging
+from spark_jobs.warehouse.proof.comparison import Comparison
+from spark_jobs.warehouse.proof.events import UnreadableFileError, read_events, unreadable_file
+from spark_jobs.warehouse.proof.ids import EventIds, digest_id
+from spark_jobs.warehouse.proof.join import JoinedEvents
+from spark_jobs.warehouse.proof.landing import LandedFile, committed_files, landed_files
+from spark_jobs.warehouse.proof.report import Proof
+from spark_jobs.warehouse.proof.staging import Staging
 
 # Whole tables are hashed here, and the statements run one after the other.
 _SESSION = "SET LOCAL work_mem = '256MB'; SET LOCAL jit = off; SET LOCAL TimeZone = 'UTC'"
@@ -33,9 +34,9 @@ _SESSION = "SET LOCAL work_mem = '256MB'; SET LOCAL jit = off; SET LOCAL TimeZon
 def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Proof:
     """Compare all landed events with the warehouse; shows its progress on a terminal's standard error.
 
-    It may run beside the stream: it sees the warehouse as it is when it starts. R is taken as it is then, too,
-    so a fact counts as wrong if its master data has been changed since it was loaded; and a fact whose landed file
-    has been removed counts as one that never landed. Memory is bounded: the events go into a temporary table.
+    It may run beside the stream: it sees the warehouse as it is when it starts. R is taken as it is then, or as noted
+    changes say that it was since an event arrived. A fact whose landed file has been removed counts as one that never
+    landed. Memory is bounded: the events go into a temporary table.
 
     Args:
         definition: the pipeline.
@@ -64,9 +65,9 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
             ids = EventIds(definition, joined.key_types, held_digests)
             terminal = Console(stderr=True)
             with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
-                records, labels = _stage(definition, files, pending, ids, staging, progress)
+                records, read = _stage(definition, files, pending, ids, staging, progress)
                 progress.add_task("comparing", total=None)
-                comparison = Comparison(cursor, definition.name, joined, labels)
+                comparison = Comparison(cursor, definition, joined, read)
                 differences = tuple(comparison.differences())
     finally:
         connection.close()
@@ -80,16 +81,23 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
         shed=comparison.held["shed"],
         unmatched=comparison.held["unmatched"],
         rejected=comparison.held["rejected"],
+        pruned=comparison.pruned.total(),
         resolvable=comparison.resolvable,
+        former=comparison.explained.former,
+        unprovable=comparison.explained.unprovable,
         differences=differences,
         seconds=time.monotonic() - started,
     )
 
 
 def _held_digests(cursor: extensions.cursor, pipeline: str) -> set[str]:
+    """Ids that are digests, of the tuples that are held, and of those that were until retention deleted them."""
     cursor.execute(
-        "SELECT event_id FROM freshet.held_tuple WHERE pipeline = %s AND event_id LIKE %s",
-        [pipeline, digest_id("%")],
+        """
+        SELECT event_id FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id LIKE %(digest)s
+        UNION SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %(pipeline)s AND event_id LIKE %(digest)s
+        """,
+        {"pipeline": pipeline, "digest": digest_id("%")},
     )
     return {event_id for (event_id,) in cursor}
 
@@ -101,14 +109,15 @@ def _stage(
     ids: EventIds,
     staging: Staging,
     progress: Progress,
-) -> tuple[int, list[str]]:
+) -> tuple[int, list[LandedFile]]:
     """Bring the events of all files into the temporary table.
 
     Returns:
-        The number of records, and for each file how to name it.
+        The number of records, and the files.
     """
-    records, labels = 0, [path.name for path in files]
+    records, read = 0, []
     for number, path in enumerate(progress.track(files, description="reading landed files")):
+        label, arrived = path.name, datetime.fromtimestamp(path.stat().st_mtime, UTC)
         try:
             count = 0
             for events in read_events(path, definition.source):
@@ -116,9 +125,10 @@ def _stage(
                 staging.add(number, path in pending, ids.identify(events))
         except UnreadableFileError as error:
             count = 1
-            labels[number] += f", which can't be read: {error}"
+            label += f", which can't be read: {error}"
             staging.discard(number)
             staging.add(number, path in pending, ids.identify(unreadable_file(path, definition.source)))
         records += count
+        read.append(LandedFile(label, arrived))
     staging.finish()
-    return records, labels
+    return records, read

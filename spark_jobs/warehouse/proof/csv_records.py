@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.pipeline.ddl import StreamType
-from spark_jobs.warehouse import proof_values as values
-from spark_jobs.warehouse.proof_json import Event
-from spark_jobs.warehouse.proof_values import UnreadableValueError
+from spark_jobs.pipeline.definition.ddl import StreamType
+from spark_jobs.warehouse.proof import values
+from spark_jobs.warehouse.proof.json_records import Event
+from spark_jobs.warehouse.proof.values import UnreadableValueError
 
 _BLANK = bytes(range(33))
 _WHOLE = re.compile(r"[+-]?[0-9]+")

@@ -1,0 +1,111 @@
+"""How a pipeline did over time: rates, freshness and hit ratio in steps of equal length, for charts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+from psycopg2 import extensions
+
+from spark_jobs.warehouse.latency import BUCKETS, from_text, percentile
+
+Span = Literal["15m", "1h", "1d"]
+Numbers = list[float | None]
+
+# Span -> its length and its steps', in seconds.
+_LENGTHS: dict[Span, tuple[int, int]] = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 300)}
+_COUNTS = ("facts", "shed", "unmatched", "rejected", "probes", "hits")
+# The newest step is still filling. A rate over less than this share of it would say more about when batches end.
+_LEAST_SHARE = 0.2
+
+_BATCHES = """
+    SELECT closed_at, facts, shed, unmatched, rejected, coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
+        coalesce((statistics ->> 'front_stage_hits')::bigint, 0), array_to_string(event_latency, ' ')
+    FROM freshet.batch
+    WHERE pipeline = %(pipeline)s AND state <> 'started' AND closed_at >= %(since)s AND batch_no > coalesce((
+        SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND closed_at < %(since)s
+        ORDER BY batch_no DESC LIMIT 1), 0)
+"""
+_MINUTES = """
+    SELECT minute, facts, shed, unmatched, rejected, probes, hits, array_to_string(event_latency, ' ')
+    FROM freshet.ledger_minute WHERE pipeline = %(pipeline)s AND minute >= %(since)s
+"""
+
+
+@dataclass(frozen=True)
+class History:
+    """A pipeline's figures by step, oldest first; all lists are equally long.
+
+    Attributes:
+        step_seconds: length of a step.
+        at: start of each step, in seconds since 1970.
+        arrived: events per second that were stored anywhere; a step counts what was closed in it.
+        loaded, shed, unmatched, rejected: where they were stored, per second.
+        p50_ms, p99_ms: freshness of the facts; None where there are none.
+        hit_ratio: share of the front stage's probes that were hits; None without probes.
+    """
+
+    step_seconds: int
+    at: list[int]
+    arrived: list[float]
+    loaded: list[float]
+    shed: list[float]
+    unmatched: list[float]
+    rejected: list[float]
+    p50_ms: Numbers
+    p99_ms: Numbers
+    hit_ratio: Numbers
+
+
+def read_history(connection: extensions.connection, pipeline: str, span: Span) -> History:
+    """The history of the span that ends now; what reprocessing did is not part of it.
+
+    Args:
+        connection: to the warehouse; this is one transaction on it.
+        pipeline: its name; of one that is not known nothing has happened.
+        span: 15m is made of the batches, 1h and 1d of their sums by minute.
+    """
+    length, step = _LENGTHS[span]
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT extract(epoch FROM clock_timestamp())::float8")
+        ((now,),) = cursor.fetchall()
+        first = int(now) // step * step - length + step
+        cursor.execute(
+            _BATCHES if span == "15m" else _MINUTES,
+            {"pipeline": pipeline, "since": datetime.fromtimestamp(first).astimezone()},
+        )
+        return _history(cursor, first, length // step, step, now)
+
+
+def _history(rows: Iterable[tuple[Any, ...]], first: int, steps: int, step: int, now: float) -> History:
+    counts = np.zeros((len(_COUNTS), steps))
+    freshness = np.zeros((steps, BUCKETS), np.int64)
+    for at, *row, latencies in rows:
+        # What was closed since the clock was read belongs to the next look.
+        where = int(at.timestamp() - first) // step
+        if where < steps:
+            counts[:, where] += row
+            freshness[where] += from_text(latencies)
+    seconds = np.full(steps, float(step))
+    seconds[-1] = max(now - (first + (steps - 1) * step), _LEAST_SHARE * step)
+    facts, shed, unmatched, rejected = (np.round(counts[k] / seconds, 3).tolist() for k in range(4))
+    p50, p99 = ([_milliseconds(percentile(each, share)) for each in freshness] for share in (0.5, 0.99))
+    return History(
+        step_seconds=step,
+        at=[first + k * step for k in range(steps)],
+        arrived=np.round(counts[:4].sum(axis=0) / seconds, 3).tolist(),
+        loaded=facts,
+        shed=shed,
+        unmatched=unmatched,
+        rejected=rejected,
+        p50_ms=p50,
+        p99_ms=p99,
+        hit_ratio=[float(hits / probes) if probes else None for probes, hits in counts[4:].T],
+    )
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds * 1000, 1)

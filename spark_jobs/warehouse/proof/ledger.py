@@ -1,0 +1,41 @@
+"""The ledger's sums, and what they should add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from psycopg2 import extensions
+
+# What a run over held tuples has changed, and what retention has summed up, are sums like those of batches. An open
+# batch counts by its parts.
+_SUMS = """
+    SELECT coalesce(sum(facts), 0), coalesce(sum(shed), 0), coalesce(sum(unmatched), 0), coalesce(sum(rejected), 0)
+    FROM (
+        SELECT facts, shed, unmatched, rejected FROM freshet.batch
+        WHERE pipeline = %(pipeline)s AND state <> 'started'
+        UNION ALL
+        SELECT part.facts, part.shed, part.unmatched, part.rejected
+        FROM freshet.batch_part AS part JOIN freshet.batch USING (batch_no)
+        WHERE batch.pipeline = %(pipeline)s AND batch.state = 'started'
+        UNION ALL
+        SELECT facts, shed, unmatched, rejected FROM freshet.reprocessing_run WHERE pipeline = %(pipeline)s
+        UNION ALL
+        SELECT facts, shed, unmatched, rejected FROM freshet.ledger_pruned WHERE pipeline = %(pipeline)s
+    ) AS counted
+"""
+
+
+def wrong_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, int]) -> Iterator[str]:
+    """The sums of the ledger that are not what is stored, in words.
+
+    Args:
+        cursor: in the proof's transaction.
+        pipeline: its name.
+        stored: tuples of each place, in the ledger's order, with those that retention has deleted.
+    """
+    cursor.execute(_SUMS, {"pipeline": pipeline})
+    row = cursor.fetchone()
+    assert row is not None
+    for (name, count), booked in zip(stored.items(), row, strict=True):
+        if int(booked) != count:
+            yield f"{name}: the ledger says {int(booked):,}, stored are {count:,}"

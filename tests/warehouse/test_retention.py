@@ -1,0 +1,124 @@
+"""Retention: what is old goes, its sums stay, and the balance holds."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from datetime import timedelta
+
+import pytest
+
+from spark_jobs.warehouse import retention as pruning
+from spark_jobs.warehouse.drivers import register_pipeline, take_over
+from spark_jobs.warehouse.retention import prune, prune_all
+from tests.warehouse.stream import Stream
+
+FOR_EVER: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": None}
+_SUMS = "coalesce(sum(facts), 0)::int, coalesce(sum(shed), 0)::int, coalesce(sum(rejected), 0)::int"
+
+
+@pytest.fixture
+def stream(orders: Stream) -> Stream:
+    """Four batches: two of forty days ago, two of now; each has facts and held tuples."""
+    for first in (0, 10, 20, 30):
+        ids = range(first, first + 10)
+        orders.load(orders.facts(ids[:5]), orders.held(ids[5:7]), orders.held(ids[7:], "rejected", "bad"))
+        if first == 10:
+            _age(orders, "40 days")
+    return orders
+
+
+def _age(orders: Stream, age: str) -> None:
+    for table, column in [("batch", "closed_at"), ("held_tuple", "held_at"), ("held_tuple", "arrived_at")]:
+        orders.query(f"UPDATE freshet.{table} SET {column} = {column} - %s::interval", [age])
+
+
+def _prune(orders: Stream, **kept: str) -> Counter[str]:
+    orders.connection.commit()
+    orders.connection.autocommit = True
+    try:
+        return prune(orders.connection, "orders", FOR_EVER | kept)
+    finally:
+        orders.connection.autocommit = False
+
+
+def test_old_batches_go_and_their_sums_stay(stream: Stream) -> None:
+    assert _prune(stream, ledger="30d") == {"batch": 2}
+    assert stream.query(f"SELECT count(*)::int, {_SUMS} FROM freshet.batch") == [(2, 10, 4, 6)]
+    assert stream.query(f"SELECT batches, {_SUMS} FROM freshet.ledger_pruned GROUP BY 1") == [(2, 10, 4, 6)]
+    ((latencies,),) = stream.query(
+        "SELECT (SELECT sum(n)::int FROM unnest(event_latency) n) FROM freshet.ledger_pruned"
+    )
+    assert latencies == 10
+
+
+def test_pruning_again_adds_to_the_sums(stream: Stream) -> None:
+    _prune(stream, ledger="30d")
+    _age(stream, "40 days")
+    assert _prune(stream, ledger="30d") == {"batch": 1}, "the newest batch stays, however old it is"
+    ((batches, facts, latencies),) = stream.query(
+        "SELECT batches, facts, (SELECT sum(n)::int FROM unnest(event_latency) n) FROM freshet.ledger_pruned"
+    )
+    assert (batches, facts, latencies) == (3, 15, 15)
+    assert _prune(stream, ledger="30d") == {}
+
+
+def test_a_stream_goes_on_over_a_pruned_ledger(stream: Stream) -> None:
+    _age(stream, "40 days")
+    _prune(stream, ledger="30d")
+    assert stream.load(stream.facts(range(25, 45))).facts == 5, "what is a fact or held already is none again"
+
+
+def test_old_rejected_tuples_go_and_are_remembered(stream: Stream) -> None:
+    assert _prune(stream, rejected="30d") == {"rejected": 6}
+    held = dict(stream.query("SELECT place, count(*) FROM freshet.held_tuple GROUP BY place"))  # type: ignore[arg-type]
+    assert held == {"shed": 8, "rejected": 6}
+    remembered = stream.query("SELECT event_id FROM freshet.pruned_tuple WHERE place = 'rejected' ORDER BY event_id")
+    assert remembered == [(f"[{number}]",) for number in (17, 18, 19, 7, 8, 9)]
+
+
+def test_what_is_kept_for_ever_is_kept(stream: Stream) -> None:
+    _age(stream, "4000 days")
+    assert _prune(stream) == {}
+    assert stream.query("SELECT count(*) FROM freshet.held_tuple") == [(20,)]
+
+
+def test_tuples_of_an_open_batch_are_left_alone(orders: Stream) -> None:
+    batch_no = orders.open().batch_no
+    orders.loader(batch_no).load(orders.held([1], "rejected", "bad"))
+    _age(orders, "40 days")
+    assert _prune(orders, rejected="30d", ledger="30d") == {}
+
+
+def test_much_is_deleted_in_many_short_transactions(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pruning, "ROWS_AT_ONCE", 2)
+    _age(stream, "40 days")
+    assert _prune(stream, rejected="30d", shed="30d") == {"rejected": 12, "shed": 8}
+
+
+def test_a_finished_run_of_reprocessing_goes_with_its_sums(stream: Stream) -> None:
+    stream.query(
+        "INSERT INTO freshet.reprocessing_run (pipeline, state, algorithm, places, tuple_limit, closed_at, facts, "
+        "shed) VALUES ('orders', 'finished', 'auto', '{shed}', 10, now() - interval '40 days', 3, -3), "
+        "('orders', 'running', 'auto', '{shed}', 10, NULL, 1, -1)"
+    )
+    assert _prune(stream, ledger="30d") == {"batch": 2, "reprocessing_run": 1}
+    assert stream.query("SELECT batches::int, facts::int, shed::int FROM freshet.ledger_pruned") == [(2, 13, 1)]
+
+
+def test_drivers_go_but_for_the_newest(orders: Stream) -> None:
+    take_over(orders.connection, "orders", log_file=None)
+    take_over(orders.connection, "orders", log_file=None)
+    orders.query("UPDATE freshet.driver SET stopped_at = now() - interval '40 days'")
+    assert _prune(orders, ledger="30d") == {"driver": 2}
+
+
+def test_each_pipeline_is_pruned_by_its_own_definition(stream: Stream) -> None:
+    register_pipeline(
+        stream.connection, "orders", timedelta(seconds=5), json.dumps({"retention": FOR_EVER | {"shed": "30d"}})
+    )
+    register_pipeline(stream.connection, "older", timedelta(seconds=5), "{}")
+    stream.connection.commit()
+    stream.connection.autocommit = True
+    assert prune_all(stream.connection) == {"older": {}, "orders": {"shed": 4}}
+    stream.connection.autocommit = False
