@@ -41,3 +41,20 @@ class WorkloadError(FreshetError):
 
 class SnapshotError(FreshetError):
     """A snapshot of R can't be written, or the file is damaged, of another version, or none at all."""
+
+
+class CacheDamagedError(FreshetError):
+    """A version of a front stage's file, or of a copy of R, is damaged, half written, or of another format.
+
+    Args:
+        message: the file, what is wrong with it, what goes on instead, what to do.
+        version: the damaged version; 0 where it can't be told.
+    """
+
+    def __init__(self, message: str, version: int = 0) -> None:
+        super().__init__(message)
+        self.version = version
+
+
+class NotValidatedError(FreshetError):
+    """A validation could not come to a result: an expectation can't be checked."""

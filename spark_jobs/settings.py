@@ -44,6 +44,16 @@ class Home:
         return self.root / "workload.json"
 
     @property
+    def workload_rate(self) -> Path:
+        """Says the rate of the workload that runs: orders per second, as text."""
+        return self.root / "workload-rate"
+
+    @property
+    def overload_pipelines(self) -> Path:
+        """The pipelines as `freshet up --overload` defines them."""
+        return self.root / "pipelines-overload"
+
+    @property
     def processes(self) -> Path:
         """One file per process that runs in the background, with its id and start time."""
         return self.root / "processes"
@@ -59,6 +69,14 @@ class Home:
     def checkpoint(self, pipeline: str) -> Path:
         """Spark's checkpoint of the pipeline's streaming query."""
         return self.root / "checkpoints" / pipeline
+
+    def caches(self, pipeline: str) -> Path:
+        """Files of the pipeline's front stages and of the copies of its relations."""
+        return self.root / "caches" / pipeline
+
+    def data_docs(self, pipeline: str) -> Path:
+        """Great Expectations' pages on the validations of the pipeline's facts."""
+        return self.root / "data_docs" / pipeline
 
 
 def home() -> Home:

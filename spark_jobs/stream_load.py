@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import logging
-import os
 import signal
 import sys
 from contextlib import closing
@@ -12,34 +10,21 @@ from types import FrameType
 
 import psycopg2
 
-from spark_jobs.errors import FreshetError
+from spark_jobs.job_main import run_main
 from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.pipeline.session import join_session
 from spark_jobs.pipeline.stream_job import StreamJob
-from spark_jobs.settings import WAREHOUSE_URL_VARIABLE, home
+from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Load a pipeline's stream until it is drained; the exit status is 0 only then.
-
-    The warehouse's URL is taken from the environment alone: a command line can be read by all.
-    """
+    """Load a pipeline's stream until it is drained; the exit status is 0 only then."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipeline", help="name of a pipeline, or path of its YAML file")
     parser.add_argument("--once", action="store_true", help="load what has landed and end")
     chosen = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("py4j").setLevel(logging.WARNING)
-    try:
-        warehouse_url = os.environ.get(WAREHOUSE_URL_VARIABLE)
-        if not warehouse_url:
-            raise FreshetError(f"{WAREHOUSE_URL_VARIABLE} is not set: set it to the libpq URL of the warehouse.")
-        _run(chosen.pipeline, warehouse_url, once=chosen.once, foreground=False)
-    except FreshetError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    return 0
+    return run_main(lambda warehouse_url: _run(chosen.pipeline, warehouse_url, once=chosen.once, foreground=False))
 
 
 def load(pipeline: str, warehouse_url: str, *, once: bool, master: str | None = None) -> None:

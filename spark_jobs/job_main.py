@@ -1,0 +1,32 @@
+"""What the mains that spark-submit runs have in common: logging, the warehouse's URL, errors as an exit status."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+
+from spark_jobs.errors import FreshetError
+from spark_jobs.settings import WAREHOUSE_URL_VARIABLE
+
+
+def run_main(job: Callable[[str], object]) -> int:
+    """Run a job; the exit status, 0 only if it raised no FreshetError, whose message is the last line of its output.
+
+    The warehouse's URL is taken from the environment alone: a command line can be read by all.
+
+    Args:
+        job: takes the libpq URL of the warehouse.
+    """
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("py4j").setLevel(logging.WARNING)
+    try:
+        warehouse_url = os.environ.get(WAREHOUSE_URL_VARIABLE)
+        if not warehouse_url:
+            raise FreshetError(f"{WAREHOUSE_URL_VARIABLE} is not set: set it to the libpq URL of the warehouse.")
+        job(warehouse_url)
+    except FreshetError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,119 @@
+"""The main that spark-submit runs to reprocess: `reprocess_shed.py PIPELINE [--place shed] [--limit 100000] ...`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from types import FrameType
+from typing import TYPE_CHECKING, NoReturn
+
+from spark_jobs.job_main import run_main
+from spark_jobs.pipeline.definition import PipelineDefinition, load_definition
+from spark_jobs.pipeline.session import join_session
+from spark_jobs.platform.low_priority import yield_processor
+from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
+from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
+from spark_jobs.reprocessing.run_ledger import EndState
+from spark_jobs.settings import home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Load shed tuples and retry unmatched ones; the exit status is 0 if that was done, or yielded to the stream."""
+    chosen = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _end)
+
+    def run(warehouse_url: str) -> None:
+        definition = load_definition(chosen.pipeline)
+        request = ReprocessingRequest(
+            limit=chosen.limit or definition.reprocessing.limit,
+            places=tuple(place for place in WAITING_PLACES if place in (chosen.place or WAITING_PLACES)),
+            arrived_from=chosen.arrived_from,
+            arrived_until=chosen.arrived_until,
+            algorithm=chosen.algorithm,
+            all_unmatched=chosen.all_unmatched,
+            yields=not chosen.no_yield,
+            airflow_run=chosen.airflow_run,
+        )
+        reprocess(definition, warehouse_url, request)
+
+    return run_main(run)
+
+
+def reprocess(
+    definition: PipelineDefinition, warehouse_url: str, request: ReprocessingRequest, master: str | None = None
+) -> EndState:
+    """Run a reprocessing job in this process, which gives way to all others from then on.
+
+    Args:
+        definition: the pipeline.
+        warehouse_url: libpq URL of the warehouse.
+        request: which held tuples to take, and how.
+        master: Spark master URL; default: what spark-submit says, or all cores of this machine.
+
+    Raises:
+        FreshetError: the run failed, whole or in part.
+    """
+    yield_processor()
+    sessions: list[SparkSession] = []
+
+    def make_session() -> SparkSession:
+        sessions.append(join_session(definition.name, home(), master))
+        return sessions[-1]
+
+    job = ReprocessingJob(definition, warehouse_url, request, make_session)
+    # Not in this thread: a signal that interrupted a call to Java would have the next call read its answer.
+    with ThreadPoolExecutor(1, "reprocessing") as thread:
+        try:
+            return thread.submit(job.run).result()
+        except (KeyboardInterrupt, SystemExit):
+            job.abandon()
+            raise
+        finally:
+            for session in sessions:
+                session.stop()
+
+
+def arrival_time(text: str) -> datetime:
+    """A moment as ISO 8601 has it; without a zone it is UTC.
+
+    Raises:
+        ValueError: it is none.
+    """
+    moment = datetime.fromisoformat(text)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pipeline", help="name of a pipeline, or path of its YAML file")
+    parser.add_argument("--place", action="append", choices=WAITING_PLACES, help="from where; may be given twice")
+    parser.add_argument("--arrived-from", type=arrival_time, help="only tuples that arrived then or later, ISO 8601")
+    parser.add_argument("--arrived-until", type=arrival_time, help="only tuples that arrived before, ISO 8601")
+    parser.add_argument("--limit", type=_count, help="tuples to take at most; default: the pipeline's")
+    parser.add_argument("--algorithm", choices=BATCH_ALGORITHMS, default="auto", help="for every lookup that can")
+    parser.add_argument("--all-unmatched", action="store_true", help="retry unmatched tuples that are not due yet, too")
+    parser.add_argument("--no-yield", action="store_true", help="go on even while the stream is overloaded")
+    parser.add_argument("--airflow-run", help="id of the DAG run that this is a part of")
+    return parser
+
+
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise ValueError("a run takes one tuple or more")
+    return number
+
+
+def _end(number: int, frame: FrameType | None) -> NoReturn:
+    """End like an interrupted program does, so that the run is closed."""
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,16 @@
+"""Reprocessing: makes facts of shed tuples, and of unmatched ones whose master data has arrived.
+
+    request.py              what a run is asked to do
+    reprocessing_job.py     the driver: chunk by chunk, until none is left or the stream needs the machine
+    run_ledger.py           the rows of freshet.reprocessing_run
+    due_tuples.py           which held tuples are due, and where they lie
+    batch_plan.py           the Spark plan; from its front task on it is the stream's
+    held_reading.py         tasks read their tuples straight from PostgreSQL, Spark parses the payloads
+    settlement.py           the transaction that makes facts, and deletes or changes the held rows
+    tries.py                what a try that made no fact changes in a held row
+    chunk_failure.py        chunks that fail for a reason of their own
+
+A held tuple changes in place or becomes a fact in the transaction that deletes it, and a transaction settles only
+rows that are what they were when they were read. So runs may be killed, repeated and run beside each other and
+the stream, whose loaders find a held event id in freshet.held_tuple or, once that row is gone, in the fact table.
+"""

@@ -1,0 +1,230 @@
+"""The driver's side of a reprocessing run: takes due tuples chunk by chunk, until none is left or it has to yield."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING
+
+from psycopg2 import extensions
+
+from spark_jobs.errors import FreshetError, WriterFencedError
+from spark_jobs.pipeline.checks import PipelineTables, check_tables
+from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline.heartbeat import Heartbeat
+from spark_jobs.pipeline.task_errors import cause_of
+from spark_jobs.reprocessing import run_ledger
+from spark_jobs.reprocessing.batch_plan import BatchPlan
+from spark_jobs.reprocessing.chunk_failure import note_failure, tuples_may_be_to_blame
+from spark_jobs.reprocessing.due_tuples import DueTuples, Slice
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.reprocessing.run_ledger import EndState
+from spark_jobs.reprocessing.settlement import ReprocessingRun
+from spark_jobs.reprocessing.tries import RetryPolicy
+from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.overload import stream_load
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+# So many tuples share the pages of R that they need. More would share more, but a run yields between chunks only.
+CHUNK_TUPLES = 250_000
+
+# The tuples of a chunk that failed are taken in smaller chunks, again and again, until one is small enough to be given
+# up: the others shall not suffer with it.
+_CUT = 8
+_GIVEN_UP_TUPLES = 64
+_MOST_GIVEN_UP = 5
+
+_ASKED_TO_END = "it was asked to end"
+
+
+class ReprocessingJob:
+    """Makes facts of held tuples, once.
+
+    Args:
+        definition: the pipeline.
+        warehouse_url: libpq URL of the warehouse.
+        request: which tuples, and how.
+        make_session: makes the Spark session; called only if there is something to do.
+    """
+
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        warehouse_url: str,
+        request: ReprocessingRequest,
+        make_session: Callable[[], SparkSession],
+    ) -> None:
+        self._definition = definition
+        self._name = definition.name
+        self._url = warehouse_url
+        self._request = request
+        self._make_session = make_session
+        self._connection: extensions.connection | None = None
+        self._plan: BatchPlan | None = None
+        self._given_up: list[str] = []
+        self._chunk_tuples = CHUNK_TUPLES
+        self._suspects = 0  # tuples still to come of the last chunk that failed
+        self._batch_no: int | None = None
+        self._abandoned = False
+
+    def run(self) -> EndState:
+        """Take what is due, up to the request's limit.
+
+        Returns:
+            "finished", "yielded" if the stream became overloaded, or "abandoned" if it was asked to end.
+
+        Raises:
+            SchemaMismatchError: a table is missing or does not fit; the message says what to do.
+            WarehouseUnavailableError: the warehouse went away.
+            WriterFencedError: the run was silent for so long that the next one took it for dead.
+            FreshetError: some tuples could not be settled. The run went on with the others.
+        """
+        tables = check_tables(self._connect(), self._definition)
+        if not self._is_registered():
+            _log.info("%s was never loaded into this warehouse: there is nothing to reprocess", self._name)
+            return "finished"
+        opened = run_ledger.open_run(self._connect(), self._name, self._request)
+        self._batch_no = opened.batch_no
+        _log.info("%s: reprocessing run %d has begun", self._name, opened.batch_no)
+        beat = partial(run_ledger.heartbeat, batch_no=opened.batch_no)
+        heartbeat = Heartbeat(self._url, self._name, beat)
+        heartbeat.start()
+        try:
+            end = self._take_all(opened, tables, heartbeat)
+            if self._given_up:
+                raise FreshetError(
+                    f"Tuples of {len(self._given_up)} chunks could not be settled; they are held with the reason, and "
+                    f"tried again later. The last error: {self._given_up[-1]}"
+                )
+        except BaseException as error:
+            if not self._abandoned:
+                self._close(opened.batch_no, "failed", cause_of(error))
+            raise
+        finally:
+            heartbeat.stop()
+        self._close(opened.batch_no, end, _ASKED_TO_END if end == "abandoned" else None)
+        return end
+
+    def abandon(self) -> None:
+        """From another thread: close the run as abandoned. From then on it settles nothing more.
+
+        A run that is not open yet ends itself as soon as it is.
+        """
+        self._abandoned = True
+        if self._batch_no is not None:
+            with closing(
+                connect(self._url, application_name=f"freshet reprocessing driver {self._name}")
+            ) as connection:
+                run_ledger.close_run(connection, self._batch_no, "abandoned", {}, _ASKED_TO_END)
+
+    def _take_all(self, opened: run_ledger.OpenedRun, tables: PipelineTables, heartbeat: Heartbeat) -> EndState:
+        reprocessing = self._definition.reprocessing
+        policy = RetryPolicy(reprocessing.most_attempts, reprocessing.first_pause)
+        run = ReprocessingRun(tables.event, tables.fact, opened.batch_no, policy)
+        if self._abandoned:
+            return "abandoned"
+        with self._connect() as connection, connection.cursor() as cursor:
+            lookups, first_pause = self._definition.lookups, policy.first_pause
+            due = DueTuples(cursor, self._name, lookups, first_pause, self._request, opened.started_at)
+            count = due.count(cursor, self._request.limit)
+            run_ledger.note_due(cursor, run.batch_no, count)
+        _log.info("%s: %d tuples are due", run, count)
+        left, former = min(count, self._request.limit), [Slice("", 0)]
+        while left > 0:
+            if self._abandoned:
+                return "abandoned"
+            if heartbeat.wanted == "fenced":
+                raise WriterFencedError(f"{run} was taken for dead. Whatever is left is taken by the next run.")
+            if self._has_to_yield():
+                return "yielded"
+            plan = self._planned(tables, run)
+            with self._connect() as connection, connection.cursor() as cursor:
+                slices = due.slices(cursor, min(self._chunk_tuples, left), plan.parts)
+                conditions = [due.condition(cursor, part) for part in slices]
+            if not slices:
+                break
+            if slices == former:
+                raise AssertionError(f"{run} takes the same tuples again and again: {slices[0].addresses[:100]}")
+            self._settle(plan, run, conditions, sum(part.tuples for part in slices))
+            left, former = self._request.limit - run_ledger.progress(self._connect(), run.batch_no).taken, slices
+        return "finished"
+
+    def _settle(self, plan: BatchPlan, run: ReprocessingRun, conditions: list[str], tuples: int) -> None:
+        """Settle a chunk; one that fails is left for smaller ones to try, or given up if it is small."""
+        started = time.perf_counter()
+        try:
+            plan.settle(conditions)
+        except Exception as error:
+            if self._abandoned or not tuples_may_be_to_blame(error):
+                raise
+            reason = cause_of(error)
+            if tuples > _GIVEN_UP_TUPLES:
+                self._chunk_tuples = max(tuples // _CUT, _GIVEN_UP_TUPLES)
+                self._suspects = tuples
+                _log.warning(
+                    "%s: a chunk failed; its tuples are taken %d at a time: %s", run, self._chunk_tuples, reason
+                )
+                return
+            self._give_up(run, conditions, reason)
+            self._suspects = 0
+        else:
+            self._suspects -= tuples
+        if self._suspects <= 0:
+            self._chunk_tuples = CHUNK_TUPLES
+        self._tell(run, tuples, time.perf_counter() - started)
+
+    def _give_up(self, run: ReprocessingRun, conditions: list[str], reason: str) -> None:
+        _log.error("%s: tuples are put off: %s", run, reason)
+        for condition in conditions:
+            with self._connect() as connection, connection.cursor() as cursor:
+                note_failure(cursor, run, condition, reason)
+        self._given_up.append(reason)
+        if len(self._given_up) >= _MOST_GIVEN_UP:
+            raise FreshetError(
+                f"{run} was given up after {_MOST_GIVEN_UP} chunks that failed. The last error: {reason}"
+            )
+
+    def _planned(self, tables: PipelineTables, run: ReprocessingRun) -> BatchPlan:
+        if self._plan is None:
+            session = self._make_session()
+            self._plan = BatchPlan(session, self._definition, tables, self._url, self._request.algorithm, run)
+        return self._plan
+
+    def _has_to_yield(self) -> bool:
+        if not self._request.yields:
+            return False
+        with self._connect() as connection, connection.cursor() as cursor:
+            load = stream_load(cursor, self._name)
+        if load.overloaded:
+            _log.info("%s: yielding to the stream: %s", self._name, load.reason)
+        return load.overloaded
+
+    def _is_registered(self) -> bool:
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT FROM freshet.pipeline WHERE name = %s", [self._name])
+            return bool(cursor.rowcount)
+
+    def _tell(self, run: ReprocessingRun, tuples: int, seconds: float) -> None:
+        so_far = run_ledger.progress(self._connect(), run.batch_no)
+        _log.info(
+            "%s: %d of %d tuples taken, %d became facts (the last %d at %.0f/s)",
+            *(run, so_far.taken, so_far.due, so_far.facts, tuples, tuples / seconds),
+        )
+
+    def _close(self, batch_no: int, state: EndState, error: str | None) -> None:
+        statistics = self._plan.statistics() if self._plan is not None else {}
+        run_ledger.close_run(self._connect(), batch_no, state, statistics, error)
+        _log.info("%s: reprocessing run %d is %s", self._name, batch_no, state)
+
+    def _connect(self) -> extensions.connection:
+        """The driver's connection to the warehouse; a new one where the former was lost."""
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._url, application_name=f"freshet reprocessing driver {self._name}")
+        return self._connection

@@ -1,0 +1,41 @@
+"""What a reprocessing run is asked to do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
+
+WaitingPlace = Literal["shed", "unmatched"]
+WAITING_PLACES: tuple[WaitingPlace, ...] = ("shed", "unmatched")
+"""The places whose tuples may still become facts."""
+
+BATCH_ALGORITHMS = ("auto", *(name for name, algorithm in CATALOGUE.items() if not algorithm.cached))
+"""What `algorithm` may be. A run reads R once for all its tuples: a front stage before that would bring nothing."""
+
+
+@dataclass(frozen=True)
+class ReprocessingRequest:
+    """Which held tuples to take, and how.
+
+    Attributes:
+        limit: tuples to take at most.
+        places: from where, in this order.
+        arrived_from: only tuples that arrived then or later; None: from the first on.
+        arrived_until: only tuples that arrived before; None: up to the last.
+        algorithm: one of `BATCH_ALGORITHMS`, for every lookup that can take it.
+        all_unmatched: take unmatched tuples now whose next try is not due yet.
+        yields: end early when the stream is overloaded.
+        airflow_run: id of the DAG run that asks; None without Airflow.
+    """
+
+    limit: int
+    places: tuple[WaitingPlace, ...] = WAITING_PLACES
+    arrived_from: datetime | None = None
+    arrived_until: datetime | None = None
+    algorithm: str = "auto"
+    all_unmatched: bool = False
+    yields: bool = True
+    airflow_run: str | None = None

@@ -1,0 +1,178 @@
+"""The rows of freshet.reprocessing_run: opened, kept alive, advanced by what is settled, closed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
+
+import psycopg2.extras
+from psycopg2 import extensions
+
+from spark_jobs.errors import WriterFencedError
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.warehouse.outcome import PLACES
+
+MAX_SILENCE = timedelta(seconds=60)
+"""A run whose heartbeat is older counts as dead: it is marked as abandoned, and then it can't write any more."""
+
+EndState = Literal["finished", "yielded", "failed", "abandoned"]
+
+
+class OpenedRun(NamedTuple):
+    """A run that was just opened.
+
+    Attributes:
+        batch_no: its number, larger than that of every batch and run before it.
+        started_at: by the warehouse's clock.
+    """
+
+    batch_no: int
+    started_at: datetime
+
+
+class Changes(NamedTuple):
+    """What a settling transaction changes of the balance: facts up and shed down, for example.
+
+    Attributes:
+        taken: tuples that the run is done with by it.
+    """
+
+    taken: int = 0
+    facts: int = 0
+    shed: int = 0
+    unmatched: int = 0
+    rejected: int = 0
+
+
+class Progress(NamedTuple):
+    """How far a run is: tuples that were due when it began, that it is done with, and that it made facts of."""
+
+    due: int
+    taken: int
+    facts: int
+
+
+def abandon_silent(cursor: extensions.cursor, pipeline: str) -> int:
+    """Mark the runs of a pipeline as abandoned that have fallen silent; how many there were."""
+    cursor.execute(
+        "UPDATE freshet.reprocessing_run SET state = 'abandoned', closed_at = clock_timestamp(), error = %s "
+        "WHERE pipeline = %s AND state = 'running' AND heartbeat_at < clock_timestamp() - %s",
+        [f"no heartbeat for {MAX_SILENCE.total_seconds():.0f} s: its driver has died", pipeline, MAX_SILENCE],
+    )
+    return cursor.rowcount
+
+
+def open_run(connection: extensions.connection, pipeline: str, request: ReprocessingRequest) -> OpenedRun:
+    """Open a run, and mark those as abandoned that have fallen silent.
+
+    Args:
+        connection: the driver's; this is one transaction on it.
+        pipeline: a registered pipeline.
+        request: what the run is asked to do.
+    """
+    with connection, connection.cursor() as cursor:
+        abandon_silent(cursor, pipeline)
+        cursor.execute(
+            "INSERT INTO freshet.reprocessing_run "
+            "(pipeline, airflow_run, algorithm, places, arrived_from, arrived_until, tuple_limit) "
+            "VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING batch_no, started_at",
+            [
+                pipeline,
+                request.airflow_run,
+                request.algorithm,
+                list(request.places),
+                request.arrived_from,
+                request.arrived_until,
+                request.limit,
+            ],
+        )
+        row = cursor.fetchone()
+    assert row is not None
+    return OpenedRun(*row)
+
+
+def heartbeat(connection: extensions.connection, batch_no: int) -> Literal["running", "fenced"]:
+    """Tell the warehouse that the run goes on; "fenced" if it was marked as abandoned."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.reprocessing_run SET heartbeat_at = clock_timestamp() "
+            "WHERE batch_no = %s AND state = 'running'",
+            [batch_no],
+        )
+        return "running" if cursor.rowcount else "fenced"
+
+
+def note_due(cursor: extensions.cursor, batch_no: int, due: int) -> None:
+    """Write down how many tuples the run found to be done."""
+    cursor.execute("UPDATE freshet.reprocessing_run SET due = %s WHERE batch_no = %s", [due, batch_no])
+
+
+def advance(cursor: extensions.cursor, batch_no: int, changes: Changes, event_latency: list[int] | None = None) -> None:
+    """Add what a transaction has settled to the run; the last thing that the transaction does.
+
+    From here to the commit no other transaction of the run gets further, and none can mark the run as abandoned.
+
+    Args:
+        cursor: in that transaction.
+        batch_no: the run.
+        changes: of the balance.
+        event_latency: histogram of event time to commit, of the facts.
+
+    Raises:
+        WriterFencedError: the run is closed. The transaction must not be committed.
+    """
+    cursor.execute(
+        f"""
+        UPDATE freshet.reprocessing_run AS r SET heartbeat_at = clock_timestamp(), taken = taken + %s,
+            facts = facts + %s, {", ".join(f"{place} = {place} + %s" for place in PLACES)},
+            event_latency = CASE WHEN %s::bigint[] IS NULL THEN event_latency ELSE (
+                SELECT array_agg(coalesce(former, 0) + coalesce(added, 0) ORDER BY bucket)
+                FROM ROWS FROM (unnest(r.event_latency), unnest(%s::bigint[]))
+                    WITH ORDINALITY AS h(former, added, bucket)
+            ) END
+        WHERE batch_no = %s AND state = 'running'
+        """,
+        [changes.taken, changes.facts, *(getattr(changes, p) for p in PLACES), event_latency, event_latency, batch_no],
+    )
+    if not cursor.rowcount:
+        raise WriterFencedError(
+            f"Reprocessing run {batch_no} is closed: it was taken for dead, or ended by its driver. "
+            f"Nothing more is written here; the next run goes on with what is left."
+        )
+
+
+def close_run(
+    connection: extensions.connection,
+    batch_no: int,
+    state: EndState,
+    statistics: Mapping[str, Any],
+    error: str | None = None,
+) -> bool:
+    """Close a run; false if it was closed already, as abandoned.
+
+    Args:
+        connection: the driver's; this is one transaction on it.
+        batch_no: the run.
+        state: how it ended.
+        statistics: figures of the run, as JSON takes them.
+        error: why it failed or ended early; None if it did not.
+    """
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.reprocessing_run "
+            "SET state = %s, closed_at = clock_timestamp(), statistics = %s, error = %s "
+            "WHERE batch_no = %s AND state = 'running'",
+            [state, psycopg2.extras.Json(dict(statistics), dumps=json.dumps), error, batch_no],
+        )
+        return bool(cursor.rowcount)
+
+
+def progress(connection: extensions.connection, batch_no: int) -> Progress:
+    """How far a run is."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT due, taken, facts FROM freshet.reprocessing_run WHERE batch_no = %s", [batch_no])
+        row = cursor.fetchone()
+    assert row is not None
+    return Progress(*row)

@@ -1,0 +1,174 @@
+"""Settling held tuples: one transaction makes facts of some, notes the tries of the others, and counts both."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from psycopg2 import extensions
+
+from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
+from spark_jobs.reprocessing.run_ledger import Changes, advance
+from spark_jobs.reprocessing.tries import FailedTries, RetryPolicy
+from spark_jobs.warehouse.chunk import EncodedFacts, fitting
+from spark_jobs.warehouse.event_columns import EventColumns
+from spark_jobs.warehouse.fact_storage import Way, store
+from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.held_rows import storable_reasons
+from spark_jobs.warehouse.loading_transaction import LoadCounts, latencies, refused_tuples
+from spark_jobs.warehouse.outcome import Held, Outcome, Place
+from spark_jobs.warehouse.worker_session import WorkerSession, session_of
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class ReprocessingRun:
+    """An open run, as the destination of its tasks' loads.
+
+    Attributes:
+        event: the pipeline's event columns.
+        fact: its fact table.
+        batch_no: number of the run.
+        policy: when tuples are tried again.
+    """
+
+    event: EventColumns
+    fact: FactTable
+    batch_no: int
+    policy: RetryPolicy
+
+    @property
+    def careful(self) -> bool:
+        """Held tuples are no facts, and as long as their rows are locked nobody else makes facts of them."""
+        return False
+
+    def session(self, url: str, patience: timedelta) -> WorkerSession:
+        """This thread's session for the run."""
+        pipeline = self.event.pipeline
+        return session_of(url, pipeline, self.batch_no, f"freshet reprocess {pipeline}", patience)
+
+    def transaction(self, part: Outcome) -> SettlingTransaction:
+        """What settles a part of an outcome."""
+        return SettlingTransaction(self, part)
+
+    def __str__(self) -> str:
+        return f"reprocessing run {self.batch_no} of pipeline {self.event.pipeline}"
+
+
+class SettlingTransaction:
+    """Settles the tuples of a part that are still held as they were when they were read; passes by the others.
+
+    What it settles is no longer held so: it may be repeated at will, by itself, a task that is tried again, or
+    another run.
+
+    Args:
+        run: where to.
+        part: joined tuples, and tuples that made no facts; all with `_held_id` and `_held_version`.
+    """
+
+    def __init__(self, run: ReprocessingRun, part: Outcome) -> None:
+        self._run = run
+        self._facts: EncodedFacts | None = None
+        self._held = part.held
+        if part.facts is not None:
+            self._facts, rejected = fitting(part.facts, run.fact, run.batch_no)
+            self._held = part.held + rejected
+
+    def store(self, session: WorkerSession, way: Way) -> LoadCounts:
+        """Settle them, all or nothing.
+
+        Raises:
+            WriterFencedError: the run is closed. Nothing was settled.
+            psycopg2.Error: PostgreSQL raised an error; nothing was settled, unless the connection was lost.
+        """
+        connection = session.connection()
+        with connection, connection.cursor() as cursor:
+            if way is Way.BY_HALVES:
+                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
+            waiting = self._lock(cursor)
+            facts, refused = self._store_facts(cursor, waiting, way)
+            placed = self._note_tries(cursor, waiting, refused)
+            latency = latencies(facts, self._run.event.event_time, session.commit_seconds)
+            left = waiting.places
+            changes = Changes(
+                taken=left.total(),
+                facts=facts.num_rows,
+                shed=placed["shed"] - left["shed"],
+                unmatched=placed["unmatched"] - left["unmatched"],
+                rejected=placed["rejected"],
+            )
+            advance(cursor, self._run.batch_no, changes, latency)
+            committing = time.perf_counter()
+        session.commit_seconds = time.perf_counter() - committing
+        return LoadCounts(facts.num_rows, placed["shed"], placed["unmatched"], placed["rejected"])
+
+    def recorded(self, session: WorkerSession) -> None:
+        """What was settled is passed by when it is stored again."""
+        return
+
+    def _lock(self, cursor: extensions.cursor) -> _Waiting:
+        """Lock the rows of all tuples, in one order for all runs."""
+        tuples = ([self._facts.tuples] if self._facts is not None else []) + [group.tuples for group in self._held]
+        ids = [event_id for table in tuples for event_id in table[HELD_ID].to_pylist()]
+        versions = [version for table in tuples for version in table[VERSION].to_pylist()]
+        cursor.execute(
+            "SELECT event_id, xmin::text::bigint, place FROM freshet.held_tuple "
+            "WHERE pipeline = %s AND event_id = ANY (%s) ORDER BY event_id FOR UPDATE",
+            [self._run.event.pipeline, sorted(ids)],
+        )
+        as_read = dict(zip(ids, versions, strict=True))
+        return _Waiting({event_id: place for event_id, version, place in cursor if as_read[event_id] == version})
+
+    def _store_facts(self, cursor: extensions.cursor, waiting: _Waiting, way: Way) -> tuple[pa.Table, list[Held]]:
+        """The tuples that are facts now, and the refused ones."""
+        if self._facts is None:
+            return pa.table({}), []
+        facts = self._facts.where(waiting.among(self._facts.tuples), self._run.fact)
+        # What is neither new nor refused is a fact already, though not by Freshet: no longer held, it is one of ours.
+        _, refused = store(cursor, self._run.fact, facts.tuples, facts.rows, way)
+        stored = facts.tuples
+        if refused:
+            kept = np.ones(stored.num_rows, np.bool_)
+            kept[list(refused)] = False
+            stored = stored.filter(pa.array(kept))
+        cursor.execute(
+            "DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s)",
+            [self._run.event.pipeline, stored[HELD_ID].to_pylist()],
+        )
+        return stored, [refused_tuples(facts.tuples, refused)] if refused else []
+
+    def _note_tries(self, cursor: extensions.cursor, waiting: _Waiting, refused: list[Held]) -> Counter[Place]:
+        event_ids: list[str] = []
+        places: list[Place] = []
+        reasons: list[str] = []
+        relations: list[str | None] = []
+        for group in self._held + refused:
+            still_held = pa.array(waiting.among(group.tuples))
+            tried = group.tuples[HELD_ID].filter(still_held).to_pylist()
+            event_ids += tried
+            places += [group.place] * len(tried)
+            relations += [group.relation] * len(tried)
+            reasons += storable_reasons(group.reason, group.tuples.num_rows).filter(still_held).to_pylist()
+        tries = FailedTries(event_ids, places, reasons, relations)
+        return tries.note(cursor, self._run.event.pipeline, self._run.batch_no, self._run.policy)
+
+
+class _Waiting(NamedTuple):
+    """Locked tuples that nobody else has settled: event id -> place."""
+
+    place_of: dict[str, Place]
+
+    @property
+    def places(self) -> Counter[Place]:
+        return Counter(self.place_of.values())
+
+    def among(self, tuples: pa.Table) -> Bools:
+        """Which of these tuples they are, bool, shape (n,)."""
+        return np.array([event_id in self.place_of for event_id in tuples[HELD_ID].to_pylist()], np.bool_)

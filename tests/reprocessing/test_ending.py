@@ -1,0 +1,37 @@
+"""Runs that are asked to end before they have done anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NoReturn
+
+from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from tests.spark.shop import query, sales_definition, write_definition
+
+HELD = """
+    INSERT INTO freshet.pipeline (name, freshness_target, definition) VALUES ('sales', '5 s', '{}');
+    INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, closed_at, shed)
+        VALUES ('sales', 1, 1, 'committed', now() - interval '1 hour', 1);
+    INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, relation, payload,
+            payload_encoding, event_time, arrived_at, batch_no)
+        SELECT 'sales', '[1]', 0, 'shed', 'no time', 'shop.customer', '{"sale_id": 1}', 'json', now(), now(), batch_no
+        FROM freshet.batch;
+"""
+
+
+def test_a_run_that_is_asked_to_end_before_it_is_opened_takes_nothing(tmp_path: Path, shop_url: str) -> None:
+    query(shop_url, HELD)
+    definition = load_definition(write_definition(tmp_path, sales_definition(tmp_path)))
+
+    def make_session() -> NoReturn:
+        raise AssertionError("Spark was started")
+
+    job = ReprocessingJob(definition, shop_url, ReprocessingRequest(limit=10), make_session)
+    job.abandon()
+    assert job.run() == "abandoned"
+    assert query(shop_url, "SELECT state, error FROM freshet.reprocessing_run") == [
+        ("abandoned", "it was asked to end")
+    ]
+    assert query(shop_url, "SELECT count(*) FROM freshet.held_tuple") == [(1,)]

@@ -1,0 +1,183 @@
+"""The settling transaction: what keeps the tuple's law when it is late, repeated, or not alone."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import psycopg2
+import pyarrow as pa
+import pytest
+
+from spark_jobs.errors import WriterFencedError
+from spark_jobs.reprocessing import run_ledger
+from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.reprocessing.settlement import ReprocessingRun
+from spark_jobs.reprocessing.tries import RetryPolicy
+from spark_jobs.warehouse.loader import Loader
+from spark_jobs.warehouse.loading_transaction import LoadCounts
+from spark_jobs.warehouse.outcome import Held, Outcome
+from tests.warehouse.stream import Stream, wait_for_waiters
+
+POLICY = RetryPolicy(most_attempts=3, first_pause=timedelta(minutes=1))
+
+
+class Run:
+    """A run over the orders that are held."""
+
+    def __init__(self, stream: Stream) -> None:
+        self._stream = stream
+        self.batch_no = run_ledger.open_run(stream.connection, "orders", ReprocessingRequest(limit=100)).batch_no
+
+    def read(self, ids: Sequence[int]) -> pa.Table:
+        """Held orders as a task reads them."""
+        rows = self._stream.query("SELECT event_id, xmin::text::bigint FROM freshet.held_tuple")
+        versions = dict(rows)
+        tuples = self._stream.orders(ids)
+        held = [f"[{number}]" for number in ids]
+        return tuples.append_column(HELD_ID, pa.array(held)).append_column(
+            VERSION, pa.array([versions.get(event_id, 0) for event_id in held], pa.int64())
+        )
+
+    def settle(self, facts: pa.Table | None, *held: Held) -> LoadCounts:
+        """Settle what a task has joined."""
+        destination = ReprocessingRun(self._stream.event, self._stream.fact, self.batch_no, POLICY)
+        return Loader(self._stream.url, destination).load(Outcome(facts, list(held)))
+
+    def counts(self) -> tuple[Any, ...]:
+        """What the run has counted: taken, facts, shed, unmatched, rejected."""
+        [row] = self._stream.query(
+            "SELECT taken, facts, shed, unmatched, rejected FROM freshet.reprocessing_run WHERE batch_no = %s",
+            [self.batch_no],
+        )
+        return row
+
+
+@pytest.fixture
+def shed(warehouse_url: str) -> Iterator[Stream]:
+    """A stream whose orders 1 to 10 are shed."""
+    stream = Stream(warehouse_url)
+    stream.load(stream.held(range(1, 11)))
+    yield stream
+    stream.close()
+
+
+def still_unmatched(tuples: pa.Table) -> Held:
+    return Held("unmatched", "no such customer", "master.customer", tuples)
+
+
+def facts(stream: Stream) -> list[int]:
+    return [number for (number,) in stream.query("SELECT id FROM warehouse.fact ORDER BY id")]
+
+
+def test_settled_once_a_tuple_is_passed_by(shed: Stream) -> None:
+    """As when a task is tried again after its transaction was committed."""
+    run = Run(shed)
+    joined, missed = run.read([1, 2, 3]), run.read([4])
+    assert run.settle(joined, still_unmatched(missed)) == LoadCounts(facts=3, unmatched=1)
+    assert run.settle(joined, still_unmatched(missed)) == LoadCounts()
+    assert run.counts() == (4, 3, -4, 1, 0)
+    assert facts(shed) == [1, 2, 3]
+    assert shed.query("SELECT attempts FROM freshet.unmatched") == [(1,)]
+
+
+def test_of_two_runs_one_settles_a_tuple(shed: Stream) -> None:
+    first, second = Run(shed), Run(shed)
+    of_first, of_second = first.read(range(1, 8)), second.read(range(4, 11))
+    first.settle(of_first)
+    assert second.settle(of_second) == LoadCounts(facts=3)
+    assert (first.counts(), second.counts()) == ((7, 7, -7, 0, 0), (3, 3, -3, 0, 0))
+    assert facts(shed) == list(range(1, 11))
+
+
+def test_a_tuple_that_another_run_tried_meanwhile_is_left_as_that_one_left_it(shed: Stream) -> None:
+    first, second = Run(shed), Run(shed)
+    of_first, of_second = first.read([1]), second.read([1])
+    first.settle(None, still_unmatched(of_first))
+    second.settle(None, still_unmatched(of_second))
+    assert shed.query("SELECT attempts FROM freshet.held_tuple WHERE event_id = '[1]'") == [(1,)]
+    assert second.counts() == (0, 0, 0, 0, 0)
+
+
+def test_runs_that_settle_the_same_tuples_at_once_wait_for_each_other(shed: Stream) -> None:
+    first, second = Run(shed), Run(shed)
+    of_first, of_second = first.read(range(1, 11)), second.read(range(10, 0, -1))
+    with psycopg2.connect(shed.url) as blocker, blocker.cursor() as cursor:
+        # Both get as far as the first order, which is locked until both wait.
+        cursor.execute("SELECT FROM freshet.held_tuple WHERE event_id = '[1]' FOR UPDATE")
+        threads = [
+            threading.Thread(target=run.settle, args=[tuples])
+            for run, tuples in ((first, of_first), (second, of_second))
+        ]
+        for thread in threads:
+            thread.start()
+        wait_for_waiters(shed.url, 2)
+    for thread in threads:
+        thread.join()
+    assert sorted([first.counts(), second.counts()]) == [(0, 0, 0, 0, 0), (10, 10, -10, 0, 0)]
+    assert facts(shed) == list(range(1, 11))
+
+
+def test_a_run_that_was_taken_for_dead_settles_nothing_more(shed: Stream) -> None:
+    zombie = Run(shed)
+    joined = zombie.read([1])
+    shed.query("UPDATE freshet.reprocessing_run SET heartbeat_at = now() - interval '61 seconds'")
+    Run(shed)
+    assert shed.query("SELECT state, error FROM freshet.reprocessing_run ORDER BY batch_no") == [
+        ("abandoned", "no heartbeat for 60 s: its driver has died"),
+        ("running", None),
+    ]
+    with pytest.raises(WriterFencedError, match="was taken for dead"):
+        zombie.settle(joined)
+    assert facts(shed) == []
+    assert run_ledger.heartbeat(shed.connection, zombie.batch_no) == "fenced"
+    assert not run_ledger.close_run(shed.connection, zombie.batch_no, "finished", {})
+
+
+def test_a_duplicate_of_a_held_event_is_dropped_by_the_stream_before_and_after_it_is_settled(shed: Stream) -> None:
+    run = Run(shed)
+    assert shed.load(shed.facts([1])) == LoadCounts(duplicates=1)
+    run.settle(run.read([1, 2]))
+    for outcome in (shed.facts([1]), shed.held([2], "unmatched")):
+        shed.load(outcome)
+    assert facts(shed) == [1, 2]
+    assert shed.query("SELECT count(*) FROM freshet.held_tuple") == [(8,)]
+
+
+def test_a_duplicate_that_the_stream_holds_while_the_event_becomes_a_fact_is_taken_out_again(shed: Stream) -> None:
+    """The stream's insert waits for the run, whose row it collides with, and goes through when that is gone."""
+    run = Run(shed)
+    joined = run.read([1])
+    with shed.batch() as loader, psycopg2.connect(shed.url) as blocker, blocker.cursor() as cursor:
+        cursor.execute("SELECT FROM freshet.reprocessing_run WHERE batch_no = %s FOR UPDATE", [run.batch_no])
+        settling = threading.Thread(target=run.settle, args=[joined])
+        settling.start()
+        wait_for_waiters(shed.url, 1)
+        holding = threading.Thread(target=loader.load, args=[shed.held([1], "unmatched")])
+        holding.start()
+        wait_for_waiters(shed.url, 2)
+        blocker.commit()
+        settling.join()
+        holding.join()
+    assert facts(shed) == [1]
+    assert shed.query("SELECT FROM freshet.held_tuple WHERE event_id = '[1]'") == []
+    assert shed.query("SELECT unmatched, duplicates FROM freshet.batch ORDER BY batch_no DESC LIMIT 1") == [(0, 1)]
+
+
+def test_a_payload_that_was_mended_after_it_was_read_is_tried_anew(shed: Stream) -> None:
+    run = Run(shed)
+    joined = run.read([1])
+    shed.query("UPDATE freshet.held_tuple SET payload = '{}' WHERE event_id = '[1]'")
+    assert run.settle(joined) == LoadCounts()
+
+
+def test_what_is_a_fact_already_is_no_longer_held(shed: Stream) -> None:
+    """Somebody has loaded it past Freshet."""
+    shed.query("INSERT INTO warehouse.fact (id, amount) VALUES (1, 1)")
+    run = Run(shed)
+    run.settle(run.read([1, 2]))
+    assert facts(shed) == [1, 2]
+    assert run.counts() == (2, 2, -2, 0, 0)
