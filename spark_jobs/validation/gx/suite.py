@@ -1,0 +1,155 @@
+"""Our expectations as Great Expectations' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import great_expectations.expectations as gxe
+from great_expectations.expectations.expectation import Expectation as GreatExpectation
+from psycopg2 import extensions, sql
+
+from spark_jobs.pipeline.definition.validation import FACTS, Expectation
+from spark_jobs.validation.fact_columns import FactColumns
+from spark_jobs.validation.gx.few_unexpected_rows import ExpectFewUnexpectedRows
+from spark_jobs.validation.late_facts import FRESH_SHARE, late_facts
+from spark_jobs.validation.window import Window
+
+
+@dataclass(frozen=True)
+class Stated:
+    """An expectation in words and as Great Expectations takes it."""
+
+    words: str
+    columns: tuple[str, ...]
+    expectation: GreatExpectation
+
+
+class Suite:
+    """Translates the expectations of one validation.
+
+    Args:
+        connection: to the warehouse; it knows how SQL is quoted there.
+        pipeline: name of the pipeline.
+        columns: of the fact table.
+        window: the facts.
+    """
+
+    def __init__(self, connection: extensions.connection, pipeline: str, columns: FactColumns, window: Window) -> None:
+        self._connection = connection
+        self._pipeline = pipeline
+        self._columns = columns
+        self._window = window
+
+    @property
+    def facts(self) -> str:
+        """The query for the validated facts."""
+        names = sql.SQL(", ").join(map(sql.Identifier, self._columns.types))
+        query = sql.SQL("SELECT {} FROM {} WHERE {}").format(names, self._columns.table, self._window.condition)
+        return query.as_string(self._connection)
+
+    def stated(self, expectations: Iterable[Expectation]) -> list[Stated]:
+        """Each expectation as one, or one for each of its columns."""
+        return [stated for expectation in expectations for stated in getattr(self, f"_{expectation.kind}")(expectation)]
+
+    def _not_null(self, expectation: Expectation) -> Iterator[Stated]:
+        for name in expectation.not_null or ():
+            yield _about(name, "is not null", gxe.ExpectColumnValuesToNotBeNull, expectation)
+
+    def _unique(self, expectation: Expectation) -> Iterator[Stated]:
+        names = expectation.columns
+        if len(names) == 1:
+            yield _about(names[0], "is unique", gxe.ExpectColumnValuesToBeUnique, expectation)
+        else:
+            compound = gxe.ExpectCompoundColumnsToBeUnique(column_list=list(names), mostly=expectation.mostly)
+            yield Stated(_mostly(f"{', '.join(names)} together are unique", expectation), names, compound)
+
+    def _between(self, expectation: Expectation) -> Iterator[Stated]:
+        between = expectation.between
+        assert between is not None
+        if between.min is None:
+            words = f"is at most {between.max}"
+        elif between.max is None:
+            words = f"is at least {between.min}"
+        else:
+            words = f"is between {between.min} and {between.max}"
+        bounds = {"min_value": between.min, "max_value": between.max}
+        yield _about(between.column, words, gxe.ExpectColumnValuesToBeBetween, expectation, **bounds)
+
+    def _in_set(self, expectation: Expectation) -> Iterator[Stated]:
+        in_set = expectation.in_set
+        assert in_set is not None
+        words = f"is one of {', '.join(map(str, in_set.values))}"
+        values = list(in_set.values)
+        yield _about(in_set.column, words, gxe.ExpectColumnValuesToBeInSet, expectation, value_set=values)
+
+    def _matches(self, expectation: Expectation) -> Iterator[Stated]:
+        matches = expectation.matches
+        assert matches is not None
+        words = f"matches {matches.regex}"
+        yield _about(matches.column, words, gxe.ExpectColumnValuesToMatchRegex, expectation, regex=matches.regex)
+
+    def _references(self, expectation: Expectation) -> Iterator[Stated]:
+        references = expectation.references
+        assert references is not None
+        schema, table = references.relation.split(".", 1)
+        column, key = sql.Identifier(references.column), sql.Identifier(references.key)
+        shown = dict.fromkeys([*self._columns.event_id, references.column])
+        known = sql.SQL("NOT EXISTS (SELECT FROM {} AS r WHERE r.{} = f.{})").format(
+            sql.Identifier(schema, table), key, column
+        )
+        allowed = [sql.SQL("f.{} <> {}").format(column, sql.Literal(value)) for value in references.besides]
+        orphans = sql.SQL("SELECT {} FROM {{facts}} AS f WHERE f.{} IS NOT NULL AND {}").format(
+            sql.SQL(", ").join(sql.SQL("f.{}").format(sql.Identifier(name)) for name in shown),
+            column,
+            sql.SQL(" AND ").join([known, *allowed]),
+        )
+        words = f"{references.column} is in {references.relation} ({references.key})"
+        rows = orphans.as_string(self._connection)
+        yield self._few_rows(words, rows, expectation, column=references.column)
+
+    def _sql(self, expectation: Expectation) -> Iterator[Stated]:
+        assert expectation.sql is not None
+        yield self._few_rows(expectation.sql.name, expectation.sql.rows, expectation)
+
+    def _freshness(self, expectation: Expectation) -> Iterator[Stated]:
+        assert expectation.freshness is not None
+        target = expectation.freshness.p99
+        late = late_facts(self._pipeline, self._window, target).as_string(self._connection)
+        words = f"{FRESH_SHARE:.0%} of the facts could be read within {target.total_seconds():g} s of their event"
+        fresh = ExpectFewUnexpectedRows(
+            rows=late, mostly=FRESH_SHARE, element_count=self._window.streamed, weight="late", description=words
+        )
+        yield Stated(words, (), fresh)
+
+    def _row_conservation(self, expectation: Expectation) -> Iterator[Stated]:
+        facts = self._window.facts
+        if self._window.exact:
+            counted = gxe.ExpectTableRowCountToEqual(value=facts)
+            yield Stated(f"row conservation: there are {facts:,} facts, as the ledger says", (), counted)
+        else:
+            counted = gxe.ExpectTableRowCountToBeBetween(min_value=facts)
+            yield Stated(f"row conservation: there are at least {facts:,} facts, as the ledger says", (), counted)
+
+    def _few_rows(self, words: str, rows: str, expectation: Expectation, column: str | None = None) -> Stated:
+        words = _mostly(words, expectation)
+        query = f"WITH freshet_facts AS NOT MATERIALIZED ({self.facts}) {_in_subquery(rows)}"
+        # Great Expectations takes a description for HTML.
+        few = ExpectFewUnexpectedRows(rows=query, column=column, mostly=expectation.mostly, description=escape(words))
+        return Stated(words, () if column is None else (column,), few)
+
+
+def _in_subquery(rows: str) -> str:
+    """The query, which may have a WITH of its own, as one that can follow ours."""
+    return f"SELECT * FROM ({rows.replace(FACTS, 'freshet_facts')}\n) AS unexpected"
+
+
+def _about(column: str, words: str, kind: type[GreatExpectation], expectation: Expectation, **arguments: Any) -> Stated:
+    great = kind(column=column, mostly=expectation.mostly, **arguments)
+    return Stated(_mostly(f"{column} {words}", expectation), (column,), great)
+
+
+def _mostly(words: str, expectation: Expectation) -> str:
+    return words if expectation.mostly == 1 else f"{words} (for {expectation.mostly:.2%} of the facts)"
