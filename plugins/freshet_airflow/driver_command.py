@@ -1,6 +1,8 @@
-"""How a stream's driver is launched: spark-submit, configured by an Airflow connection of type spark."""
+"""How drivers are launched: spark-submit, configured by an Airflow connection of type spark."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
@@ -8,6 +10,9 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from spark_jobs.errors import PlatformError
 from spark_jobs.platform.detached_driver import DriverCommand, driver_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
+
+if TYPE_CHECKING:
+    from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 DEFAULT_CONNECTION_ID = "spark_default"
 STREAM_LOAD = str(PROJECT_ROOT / "spark_jobs" / "stream_load.py")
@@ -31,22 +36,42 @@ def driver_command(
     # Not at the top: the DAG files, which are read again and again, lead here.
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+    if not is_defined(connection_id):
+        raise undefined(connection_id)
+    hook = SparkSubmitHook(conn_id=connection_id, name=f"freshet-{pipeline}", application_args=[pipeline])
+    return DriverCommand(hook._build_spark_submit_command(application), submit_environment(hook, home, warehouse_url))
+
+
+def is_defined(connection_id: str) -> bool:
+    """Whether Airflow has a connection of this name."""
     try:
         BaseHook.get_connection(connection_id)
     except AirflowNotFoundException:
-        # The hook would submit to YARN.
-        raise PlatformError(
-            f"Airflow does not know where Spark runs. Define the connection {connection_id}: "
-            "type spark, host local[*] or spark://HOST with the master's port."
-        ) from None
-    hook = SparkSubmitHook(conn_id=connection_id, name=f"freshet-{pipeline}", application_args=[pipeline])
+        return False
+    return True
+
+
+def undefined(connection_id: str) -> PlatformError:
+    """The error to raise where it has none: the provider's hook would submit to YARN."""
+    return PlatformError(
+        f"Airflow does not know where Spark runs. Define the connection {connection_id}: "
+        "type spark, host local[*] or spark://HOST with the master's port."
+    )
+
+
+def submit_environment(hook: SparkSubmitHook, home: Home, warehouse_url: str) -> dict[str, str]:
+    """The environment in which the hook's spark-submit is to run.
+
+    Raises:
+        PlatformError: the hook's connection asks for a driver inside the cluster.
+    """
     if hook._connection["deploy_mode"] == "cluster":
         raise PlatformError(
-            f"The connection {connection_id} asks for deploy mode cluster. A stream's driver runs beside Airflow, "
-            "which watches its process: take deploy-mode out of the connection's extra, or set it to client."
+            f"The connection {hook._conn_id} asks for deploy mode cluster. Freshet's drivers run beside Airflow, "
+            "which watches their processes: take deploy-mode out of the connection's extra, or set it to client."
         )
     environment = driver_environment(home, warehouse_url)
     if hook._connection["master"].startswith("local"):
         # Spark's UI listens on all addresses unless told otherwise; nothing outside this machine takes part here.
         environment.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    return DriverCommand(hook._build_spark_submit_command(application), environment)
+    return environment

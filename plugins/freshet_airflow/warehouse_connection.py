@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -16,26 +17,39 @@ from spark_jobs.settings import WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.connection import PATIENCE, connect
 
 DEFAULT_CONNECTION_ID = "freshet_warehouse"
+# For those who need less than the loader may; where they are not defined, the loader's is taken.
+READER_CONNECTION_ID = "freshet_reader"
+VALIDATOR_CONNECTION_ID = "freshet_validator"
 
 
 def warehouse_url(connection_id: str) -> str:
-    """The warehouse's libpq URL, for code that runs in a task.
+    """The warehouse's libpq URL, for code that runs in a task: of this connection, else of the loader's.
 
     Raises:
-        WarehouseUnavailableError: neither the connection nor the environment variable is defined.
+        WarehouseUnavailableError: neither a connection nor the environment variable is defined.
     """
-    try:
-        return _url(BaseHook.get_connection(connection_id))
-    except AirflowNotFoundException:
-        return _url_of_environment(connection_id)
+    for candidate in _candidates(connection_id):
+        with suppress(AirflowNotFoundException):
+            return _url(BaseHook.get_connection(candidate))
+    return _url_of_environment(connection_id)
+
+
+def reader_url() -> str:
+    """The warehouse's libpq URL for code of tasks or of the API server that only reads. Raises like `warehouse_url`."""
+    return warehouse_url(READER_CONNECTION_ID)
 
 
 async def warehouse_url_in_trigger(connection_id: str) -> str:
-    """The warehouse's libpq URL, for code that runs in a trigger. Raises like `warehouse_url`."""
-    try:
-        return _url(await BaseHook.aget_connection(connection_id))
-    except AirflowNotFoundException:
-        return _url_of_environment(connection_id)
+    """The warehouse's libpq URL, for code that runs in a trigger. Falls back and raises like `warehouse_url`."""
+    for candidate in _candidates(connection_id):
+        with suppress(AirflowNotFoundException):
+            return _url(await BaseHook.aget_connection(candidate))
+    return _url_of_environment(connection_id)
+
+
+async def reader_url_in_trigger() -> str:
+    """The warehouse's libpq URL for code of triggers that only reads. Raises like `warehouse_url`."""
+    return await warehouse_url_in_trigger(READER_CONNECTION_ID)
 
 
 def session(url: str, name: str, patience: timedelta = PATIENCE) -> extensions.connection:
@@ -52,6 +66,10 @@ def session(url: str, name: str, patience: timedelta = PATIENCE) -> extensions.c
     connection = connect(url, application_name=name, patience=patience)
     connection.autocommit = True
     return connection
+
+
+def _candidates(connection_id: str) -> list[str]:
+    return list(dict.fromkeys([connection_id, DEFAULT_CONNECTION_ID]))
 
 
 def _url_of_environment(connection_id: str) -> str:

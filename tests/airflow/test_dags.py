@@ -25,10 +25,16 @@ def load() -> DagBag:
     return DagBag(DAGS)
 
 
-def test_each_pipeline_has_a_stream_dag() -> None:
+def pipelines_with(job: str, bag: DagBag) -> set[str]:
+    """The pipelines that have a DAG of this kind."""
+    return {dag_id.removeprefix(f"{job}__") for dag_id in bag.dag_ids if dag_id.startswith(f"{job}__")}
+
+
+@pytest.mark.parametrize("job", ["stream_load", "rebuild_cache", "reprocess_shed"])
+def test_each_pipeline_has_its_dags(job: str) -> None:
     bag = load()
     assert not bag.import_errors
-    assert set(bag.dag_ids) == {f"stream_load__{pipeline}" for pipeline in SHIPPED}
+    assert pipelines_with(job, bag) == SHIPPED
 
 
 def test_the_form_offers_start_drain_and_restart() -> None:
@@ -74,7 +80,7 @@ def test_a_faulty_definition_is_an_import_error_and_all_streams_keep_their_dags(
 
 def test_a_file_that_cannot_be_a_pipeline_does_not_break_the_dags(pipelines: Path) -> None:
     (pipelines / "my orders!.yaml").write_text("name: x\n")
-    assert {f"stream_load__{pipeline}" for pipeline in SHIPPED} == set(load().dag_ids)
+    assert pipelines_with("stream_load", load()) == SHIPPED
 
 
 @pytest.mark.parametrize("syntax", ["regexp", "glob"])

@@ -5,7 +5,7 @@ import json
 
 import psycopg2
 import pytest
-from freshet_airflow.warehouse_connection import warehouse_url, warehouse_url_in_trigger
+from freshet_airflow.warehouse_connection import reader_url, warehouse_url, warehouse_url_in_trigger
 from psycopg2.extensions import parse_dsn
 
 from spark_jobs.errors import WarehouseUnavailableError
@@ -49,6 +49,15 @@ def test_without_a_connection_the_environment_counts(monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("FRESHET_WAREHOUSE_URL", "postgresql://other/warehouse")
     assert warehouse_url("freshet_warehouse") == "postgresql://other/warehouse"
     assert asyncio.run(warehouse_url_in_trigger("freshet_warehouse")) == "postgresql://other/warehouse"
+
+
+def test_readers_take_the_loaders_connection_where_they_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHET_WAREHOUSE_URL", "postgresql://other/warehouse")
+    assert reader_url() == "postgresql://other/warehouse"
+    monkeypatch.setenv("AIRFLOW_CONN_FRESHET_WAREHOUSE", json.dumps(CONNECTION))
+    assert parse_dsn(reader_url())["user"] == "loader"
+    monkeypatch.setenv("AIRFLOW_CONN_FRESHET_READER", json.dumps({**CONNECTION, "login": "reader"}))
+    assert parse_dsn(reader_url())["user"] == "reader"
 
 
 def test_an_unknown_warehouse_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:

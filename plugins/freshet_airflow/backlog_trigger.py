@@ -1,0 +1,46 @@
+"""The trigger that tells when it is time to reprocess shed and unmatched tuples."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from freshet_airflow.firing import TROUBLE, Firing
+from freshet_airflow.warehouse_trigger import WarehouseTrigger
+from freshet_airflow.warehouse_watch import POLL_SECONDS
+
+if TYPE_CHECKING:
+    from spark_jobs.warehouse.waiting_work import Sight
+
+# Each run costs a Spark application: what comes due meanwhile waits for the next one.
+_PAUSE = timedelta(seconds=15)
+# A run that found the stream overloaded has done nothing, and left no trace in the warehouse.
+_LONGEST_PAUSE = timedelta(minutes=5)
+_PAUSE_AFTER_TROUBLE = timedelta(minutes=1)
+_IN_TROUBLE = ("failed", "abandoned")
+
+
+class BacklogTrigger(WarehouseTrigger):
+    """Fires when tuples are due to be reprocessed, the stream has time to spare, and no run is under way.
+
+    Arguments as for `WarehouseTrigger`.
+    """
+
+    def __init__(self, *, pipeline: str, poll_seconds: float = POLL_SECONDS) -> None:
+        super().__init__(pipeline=pipeline, poll_seconds=poll_seconds)
+        self._firing = Firing(longest_pause=_LONGEST_PAUSE)
+
+    async def look(self, sight: Sight) -> dict[str, Any] | None:
+        """Tuples that wait, when a run is wanted."""
+        status, last = sight.status, sight.status.reprocessing
+        # A driver that gets ready needs the machine; so does a stream that is overloaded.
+        if not sight.due or sight.reprocessing or status.state in ("starting", "overloaded"):
+            return None
+        if last is not None and last.closed_at is not None:
+            pause = _PAUSE_AFTER_TROUBLE if last.state in _IN_TROUBLE else _PAUSE
+            if sight.read_at - last.closed_at < pause:
+                return None
+        done = None if last is None else TROUBLE if last.state in _IN_TROUBLE else last.batch_no
+        if not self._firing.fires(done, sight.read_at):
+            return None
+        return {"shed": status.shed, "unmatched": status.unmatched}

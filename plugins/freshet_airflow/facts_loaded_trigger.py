@@ -1,0 +1,48 @@
+"""The trigger that tells when it is time to validate facts."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from freshet_airflow.firing import TROUBLE, Firing
+from freshet_airflow.warehouse_trigger import WarehouseTrigger
+from freshet_airflow.warehouse_watch import POLL_SECONDS
+
+if TYPE_CHECKING:
+    from spark_jobs.warehouse.waiting_work import Sight
+
+_ENDED = ("stopped", "down")
+_LONGEST_VALIDATION = timedelta(hours=1)
+
+
+class FactsLoadedTrigger(WarehouseTrigger):
+    """Fires when there are facts that no validation has looked at for as long as the pipeline's file allows.
+
+    That is `validation: {every: ...}`. When the stream has ended, it fires at once for the last facts. Arguments as
+    for `WarehouseTrigger`.
+    """
+
+    def __init__(self, *, pipeline: str, poll_seconds: float = POLL_SECONDS) -> None:
+        super().__init__(pipeline=pipeline, poll_seconds=poll_seconds)
+        self._firing = Firing()
+
+    async def look(self, sight: Sight) -> dict[str, Any] | None:
+        """The last validation's number, when the next one is wanted."""
+        last = sight.status.validation
+        since = sight.unvalidated_since
+        if since is None or (last is not None and last.result == "running" and not _is_old(sight)):
+            return None
+        ended = sight.status.epoch if sight.status.state in _ENDED else None
+        if ended is None and sight.read_at - since < sight.validated_every:
+            return None
+        number = None if last is None else last.validation_id
+        # One that ended in an error has looked at nothing, and so may the next.
+        done = TROUBLE if last is not None and last.result == "error" else number
+        return {"last_validation": number} if self._firing.fires((done, ended), sight.read_at) else None
+
+
+def _is_old(sight: Sight) -> bool:
+    """Whether the running validation may have been cut off: the next one finds out."""
+    assert sight.status.validation is not None
+    return sight.read_at - sight.status.validation.started_at > _LONGEST_VALIDATION

@@ -1,0 +1,115 @@
+"""What is told when a pipeline misses its freshness target, and when it keeps it again."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from spark_jobs.warehouse.freshness_episodes import Episode, News
+    from spark_jobs.warehouse.status import PipelineStatus
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One message, made of plain values: it travels between tasks, and to a webhook as JSON.
+
+    Attributes:
+        pipeline: its name.
+        what: missed, or recovered.
+        state: of the pipeline now.
+        since: when the target began to be missed; ISO text.
+        until: when it was kept again; ISO text, None: not yet.
+        p99_ms: freshness of 99 of 100 facts of the last minute; None where none were loaded.
+        target_ms: how fresh they are to be.
+        reason: how the target was missed when that began.
+        advice: what to do first.
+        link: to the pipeline's DAG in Airflow.
+    """
+
+    pipeline: str
+    what: News
+    state: str
+    since: str
+    until: str | None
+    p99_ms: float | None
+    target_ms: float
+    reason: str
+    advice: str
+    link: str
+
+    @classmethod
+    def of(cls, what: News, episode: Episode, status: PipelineStatus, base_url: str) -> Alert:
+        """The message about an episode, with the pipeline's figures of now.
+
+        Args:
+            what: the news to tell.
+            episode: of which.
+            status: of its pipeline.
+            base_url: of Airflow's UI.
+        """
+        return cls(
+            pipeline=episode.pipeline,
+            what=what,
+            state=status.state,
+            since=episode.began_at.isoformat(timespec="seconds"),
+            until=None if episode.recovered_at is None else episode.recovered_at.isoformat(timespec="seconds"),
+            p99_ms=status.freshness_window.p99_ms,
+            target_ms=status.target_ms,
+            reason=episode.reason,
+            advice=_advice(what, status),
+            link=f"{base_url.rstrip('/')}/dags/stream_load__{episode.pipeline}",
+        )
+
+    @property
+    def subject(self) -> str:
+        """The message in one line."""
+        if self.what == "missed":
+            return f"Freshet: {self.pipeline} misses its freshness target"
+        return f"Freshet: {self.pipeline} keeps its freshness target again"
+
+    @property
+    def text(self) -> str:
+        """The whole message: what, since when, how bad, what to do first."""
+        now = "nothing was loaded in the last minute" if self.p99_ms is None else f"{self.p99_ms / 1000:.1f} s"
+        lines = [
+            f"{self.subject}.",
+            "",
+            f"Since:   {_readable(self.since)}",
+            *([f"Until:   {_readable(self.until)}"] if self.until else []),
+            f"Reason:  {self.reason}",
+            f"State:   {self.state}",
+            f"Freshness p99 now: {now}; target: {self.target_ms / 1000:g} s",
+            "",
+            self.advice,
+            self.link,
+        ]
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The message as plain values."""
+        return asdict(self)
+
+
+def _advice(what: News, status: PipelineStatus) -> str:
+    """The first step of the runbook."""
+    if what == "recovered":
+        return "Nothing is to be done about freshness. Tuples that were shed meanwhile are loaded by reprocess_shed."
+    dag = f"stream_load__{status.name}"
+    if status.state == "down":
+        log = f" The end of the driver's log tells why: {status.log_file}." if status.log_file else ""
+        return f"Look at the last run of {dag}; when the cause is mended, clear its task run, or trigger it.{log}"
+    if status.state == "overloaded":
+        return (
+            "More arrives than can be loaded in time. Look at the page Warehouse freshness: if the arrival rate does "
+            "not fall again, give the lookups more memory or Spark more cores."
+        )
+    return (
+        "Look at the page Warehouse freshness for the stage that takes the time: waiting and commit point to the "
+        f"warehouse's disk, back_stage to reading master data. The log of the driver: {status.log_file}."
+    )
+
+
+def _readable(moment: str) -> str:
+    return f"{datetime.fromisoformat(moment).astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"

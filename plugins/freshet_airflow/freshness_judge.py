@@ -1,0 +1,72 @@
+"""Decides from one look at a pipeline after another whether it misses its freshness target. No I/O, no clock."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from spark_jobs.warehouse.waiting_work import Sight
+
+# The target has to be kept for so long before it counts as kept again.
+_CALM = timedelta(seconds=15)
+_SECOND = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Miss:
+    """The target is missed.
+
+    Attributes:
+        since: as far as can be told.
+        reason: in words.
+    """
+
+    since: datetime
+    reason: str
+
+
+class FreshnessJudge:
+    """Tells when an episode has to begin, and when the one that is open is over."""
+
+    def __init__(self) -> None:
+        self._missed_since: datetime | None = None
+        self._kept_since: datetime | None = None
+
+    def begins(self, sight: Sight) -> Miss | None:
+        """The miss, when it has lasted for longer than the pipeline's grace. To be asked at every look."""
+        miss = current_miss(sight)
+        if miss is not None:
+            self._missed_since = min(self._missed_since or miss.since, miss.since)
+            self._kept_since = None
+            if sight.read_at - self._missed_since > sight.grace:
+                return Miss(self._missed_since, miss.reason)
+        elif sight.status.state != "starting":
+            # While a driver gets ready, nothing is known: neither that all is well nor that it is not.
+            self._missed_since = None
+            self._kept_since = self._kept_since or sight.read_at
+        return None
+
+    def is_over(self, sight: Sight) -> bool:
+        """Whether the target has been kept for a while; after `begins` has been asked."""
+        return self._kept_since is not None and sight.read_at - self._kept_since >= _CALM
+
+
+def current_miss(sight: Sight) -> Miss | None:
+    """How the target is missed now: nobody drives the stream, its batch takes too long, or its facts are late."""
+    status, now = sight.status, sight.read_at
+    target = timedelta(milliseconds=status.target_ms)
+    if status.state == "down":
+        silence = timedelta(milliseconds=status.heartbeat_age_ms or 0.0)
+        cause = f"has failed: {status.error}" if status.error else "has fallen silent"
+        return Miss(now - silence, f"the stream's driver {cause}")
+    if status.state == "stopped":
+        return None
+    if sight.open_since is not None and now - sight.open_since > target:
+        seconds = (now - sight.open_since) / _SECOND
+        return Miss(sight.open_since + target, f"nothing was committed for {seconds:.0f} s, while events wait")
+    p99 = status.freshness_window.p99_ms
+    if p99 is not None and p99 > status.target_ms:
+        return Miss(now, f"99 of 100 facts are up to {p99 / 1000:.1f} s old when they can be read")
+    return None

@@ -1,0 +1,83 @@
+"""The page's web application: its files, the figures, the rights of the user, and the Data Docs.
+
+Airflow does not guard the applications of plugins. Every path here, known or not, is behind its login.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from functools import cache
+from typing import Annotated, Any
+
+from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
+from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
+from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi.responses import JSONResponse
+
+from freshet_airflow.freshness_page.data_docs import data_docs_file
+from freshet_airflow.freshness_page.figures import Figures
+from freshet_airflow.freshness_page.page_files import page_file
+from freshet_airflow.freshness_page.pipeline_dags import pipeline_dags
+from freshet_airflow.freshness_page.security_headers import DATA_DOCS_POLICY, PAGE_POLICY, protected
+from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.warehouse.history import Span
+
+PipelineName = Annotated[str, Query(min_length=1, max_length=200)]
+
+
+@cache
+def freshness_page() -> FastAPI:
+    """The application, one for each process."""
+    figures = Figures()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        figures.close()
+
+    app = FastAPI(
+        title="Warehouse freshness",
+        dependencies=[Depends(requires_access_view(AccessView.PLUGINS))],
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.add_exception_handler(WarehouseUnavailableError, _warehouse_is_away)
+
+    @app.get("/api/status")
+    async def status() -> JSONResponse:
+        """The state of all pipelines."""
+        return _figures(await figures.status())
+
+    @app.get("/api/history")
+    async def history(pipeline: PipelineName, span: Span) -> JSONResponse:
+        """Rates and freshness of a pipeline over time."""
+        return _figures(await figures.history(pipeline, span))
+
+    @app.get("/api/dags")
+    def dags(pipeline: PipelineName, user: GetUserDep) -> JSONResponse:
+        """The pipeline's DAGs, and whether this user may run them."""
+        return _figures({"dags": pipeline_dags(pipeline, user)})
+
+    @app.get("/docs/{pipeline}/{path:path}")
+    async def data_docs(pipeline: str, path: str, request: Request) -> Response:
+        """A page of Great Expectations on the pipeline's facts."""
+        return protected(await data_docs_file(pipeline, path, request), DATA_DOCS_POLICY)
+
+    # Last: what is none of the above is one of the page's files, or nothing.
+    @app.get("/{path:path}")
+    async def files(path: str, request: Request) -> Response:
+        """A file of the page."""
+        return protected(await page_file(path, request), PAGE_POLICY)
+
+    return app
+
+
+def _figures(content: dict[str, Any]) -> JSONResponse:
+    return JSONResponse(content, headers={"Cache-Control": "no-store"})
+
+
+async def _warehouse_is_away(_: Request, error: Exception) -> Response:
+    return JSONResponse({"detail": str(error)}, status_code=503, headers={"Cache-Control": "no-store"})

@@ -1,0 +1,77 @@
+// Buttons that start a DAG run at once, with the session of whoever presses them.
+
+import { element } from "../dom/element.js";
+import { airflowAddress } from "../host/airflow.js";
+import { startRun } from "../host/requests.js";
+import { explanation } from "../views/parts.js";
+import { ask } from "./question.js";
+
+const MESSAGE_MILLISECONDS = 20000;
+
+/**
+ * A button that starts a run.
+ * @param {string} label
+ * @param {object|undefined} dag what the server tells of the DAG: {dag_id, exists, paused, may_run}.
+ * @param {{parameters?: object, question?: string, forbidden?: string|null}} options
+ *   parameters of the run; a question to be asked first; why there is nothing to be done now.
+ */
+export function runButton(label, dag, { parameters = {}, question = null, forbidden = null } = {}) {
+  const reason = whyNot(dag) ?? forbidden;
+  const attributes = {
+    type: "button",
+    "data-key": `run-${label}`,
+    "data-dag": dag?.dag_id,
+    "data-deed": label,
+    "data-parameters": JSON.stringify(parameters),
+    "data-question": question,
+    // Not `disabled`: that would take the focus away, and with it the reason.
+    "aria-disabled": reason ? "true" : null,
+    title: reason ? null : `Starts a run of ${dag.dag_id}`,
+  };
+  return element(reason ? "button.explained" : "button", attributes, label, reason && explanation(reason));
+}
+
+/** Why a run of the DAG can't be started from here; null if it can. */
+export function whyNot(dag) {
+  if (!dag) return "Asking Airflow whether you may do this …";
+  if (!dag.exists) return `Airflow has no DAG ${dag.dag_id}.`;
+  if (!dag.may_run) return "You may look, but not act: ask for the right to run DAGs.";
+  return null;
+}
+
+/** Link to the page of a DAG, where its trigger form is. */
+export function dagLink(dag, text) {
+  if (!dag?.exists) return null;
+  const address = airflowAddress(`dags/${encodeURIComponent(dag.dag_id)}`);
+  return element("a", { href: address, title: `${dag.dag_id}: its Trigger button shows the form` }, text);
+}
+
+/** Start a run whenever such a button is pressed; tell how it went, and tell `started` afterwards. */
+export function listenToRunButtons(started) {
+  document.addEventListener("click", async (event) => {
+    const button = event.target.closest("button[data-dag]");
+    if (!button || button.ariaDisabled === "true") return;
+    const { dag, deed, parameters, question } = button.dataset;
+    if (question && !(await ask(deed, question))) return;
+    await run(dag, JSON.parse(parameters));
+    started();
+  });
+}
+
+async function run(dagId, parameters) {
+  try {
+    const runId = await startRun(dagId, parameters);
+    const address = airflowAddress(`dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`);
+    tell("good", `Started ${dagId}. `, element("a", { href: address }, "See the run"));
+  } catch (error) {
+    tell("bad", `${dagId} was not started. ${error.message}`);
+  }
+}
+
+function tell(kind, ...words) {
+  const close = element("button.quiet", { type: "button", "aria-label": "Close this message" }, "×");
+  const message = element(`p.message.${kind}`, {}, element("span", {}, words), close);
+  close.addEventListener("click", () => message.remove());
+  document.getElementById("messages").append(message);
+  if (kind === "good") setTimeout(() => message.remove(), MESSAGE_MILLISECONDS);
+}

@@ -1,0 +1,17 @@
+// Freshness over time, against its target.
+
+import { duration } from "../numbers.js";
+import { TimeChart, colour } from "./time_chart.js";
+
+export const freshnessChart = (place, pipeline, targetMilliseconds) =>
+  new TimeChart(
+    place,
+    pipeline,
+    [
+      { label: "p50", stroke: colour("p50") },
+      { label: "p99", stroke: colour("p99") },
+      { label: "target", stroke: colour("target"), dash: [6, 4], width: 1 },
+    ],
+    duration,
+    (history) => [history.p50_ms, history.p99_ms, history.at.map(() => targetMilliseconds)],
+  );

@@ -1,0 +1,53 @@
+// What a pipeline's figures mean: the words for its state, what is wrong with it, and how bad that is.
+
+/** State -> what it means. */
+export const STATE_WORDS = {
+  starting: "The driver is getting ready; nothing is loaded yet.",
+  running: "The driver loads what arrives.",
+  overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
+  draining: "The driver loads what has landed, then stops.",
+  stopped: "Nobody loads: the stream was drained, or was never started.",
+  down: "The driver failed, or has fallen silent. Nothing is loaded until it is started again.",
+};
+
+const SEVERITY_OF_STATE = { down: 0, overloaded: 2, starting: 4, draining: 4, running: 6, stopped: 7 };
+
+/** Whether facts of the window are later than they are to be. */
+export const isLate = (status) => status.freshness_window.p99_ms > status.target_ms;
+
+/** The places that an event may be in, by the ledger: [[name, count]]. */
+export const places = (status) =>
+  ["loaded", "shed", "unmatched", "rejected", "pruned"].map((place) => [place, status[place] ?? 0]);
+
+/** Whether the tuple's law holds by the ledger: the places add up to what arrived, and none holds less than nothing. */
+export function isBalanced(status) {
+  const counts = places(status).map(([, count]) => count);
+  return counts.every((count) => count >= 0) && counts.reduce((sum, count) => sum + count, 0) === status.arrived;
+}
+
+/** What is wrong, worst first: [{severity, text}]; severity 0 is the worst. */
+export function problems(status) {
+  const found = [];
+  const note = (severity, text) => found.push({ severity, text });
+  if (status.state === "down") note(0, status.error ?? "the driver has fallen silent");
+  if (!isBalanced(status)) note(1, "the balance does not hold");
+  if (status.state === "overloaded") note(2, status.overload_reason ?? "overloaded");
+  if (status.episode) note(2, `alert: ${status.episode.reason}`);
+  if (isLate(status) && status.state !== "overloaded" && !status.episode) note(3, "later than its target");
+  if (["failed", "error"].includes(status.validation?.result)) note(3, "validation failed");
+  if (status.reprocessing?.state === "failed") note(4, "reprocessing failed");
+  for (const cache of status.caches ?? []) {
+    if (cache.refused) note(4, `a cache version of ${cache.relation} was refused`);
+    else if (cache.staleness_ms > cache.notice_changes_ms) note(4, `changes of ${cache.relation} wait to be noticed`);
+  }
+  return found.sort((one, other) => one.severity - other.severity);
+}
+
+/** The overview's order: worst first, equals by name. */
+export function worstFirst(statuses) {
+  const rank = (status) => Math.min(SEVERITY_OF_STATE[status.state] ?? 5, problems(status)[0]?.severity ?? 9);
+  return [...statuses]
+    .map((status) => ({ status, rank: rank(status) }))
+    .sort((one, other) => one.rank - other.rank || one.status.name.localeCompare(other.status.name))
+    .map(({ status }) => status);
+}

@@ -1,0 +1,47 @@
+// What is held and waits for somebody, or for a DAG.
+
+import { dagLink, runButton } from "../actions/run_buttons.js";
+import { element } from "../dom/element.js";
+import { age, ago, count, since } from "../numbers.js";
+import { badge, panel } from "./parts.js";
+
+const HELD = [
+  ["shed", "Put off under overload."],
+  ["unmatched", "Their key is not in the master data yet."],
+  ["rejected", "Bad input, which no DAG can mend."],
+];
+
+export function backlogs(status, dags) {
+  const waiting = status.backlog ?? {};
+  return panel("backlogs", "Backlogs",
+    element("table", {},
+      element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Held"),
+        element("th.number", { scope: "col" }, "Tuples"), element("th.number", { scope: "col" }, "Oldest"))),
+      element("tbody", {}, HELD.map(([place, meaning]) => element("tr", {},
+        element("th", { scope: "row", title: meaning }, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), place),
+        element(`td.number${waiting[place]?.count ? ".waiting" : ""}`, {}, count(waiting[place]?.count ?? status[place])),
+        element("td.number", {}, age(waiting[place]?.oldest_age_ms)))))),
+    element("div.buttons", {},
+      runButton("Reprocess now", dags?.reprocess_shed, {
+        forbidden: waiting.shed?.count || waiting.unmatched?.count ? null : "Nothing is shed or unmatched.",
+      }),
+      dagLink(dags?.reprocess_shed, "with a form")),
+    reprocessing(status.reprocessing),
+    waiting.rejected?.count ? rejected(status.name) : null);
+}
+
+function reprocessing(run) {
+  if (!run) return element("p.quiet", {}, "Never reprocessed.");
+  const done = run.due ? `${count(run.taken)} of ${count(run.due)} tuples` : "nothing was due";
+  return element("div.last", {},
+    element("p", {}, "Last reprocessing ", badge(run.state), ` ${ago(since(run.closed_at ?? run.started_at))}: ${done}`),
+    run.due ? element("progress", { max: run.due, value: run.taken, "aria-label": "Progress of reprocessing" }) : null,
+    run.taken ? element("p.quiet", {}, `${count(run.facts)} became facts, by ${run.algorithm ?? "an unknown algorithm"}.`) : null,
+    run.error ? element("p.late", {}, run.error) : null);
+}
+
+function rejected(name) {
+  const query = `SELECT event_id, reason, payload FROM freshet.rejected\nWHERE pipeline = '${name.replaceAll("'", "''")}' ORDER BY held_at DESC LIMIT 20;`;
+  return element("details", { "data-key": "rejected-sql" },
+    element("summary", {}, "See rejected tuples"), element("pre.query", { tabindex: "0" }, query));
+}

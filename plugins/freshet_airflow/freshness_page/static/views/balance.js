@@ -1,0 +1,42 @@
+// The tuple's law: each event that arrived is in exactly one place.
+
+import { element } from "../dom/element.js";
+import { isBalanced, places } from "../health.js";
+import { count, share } from "../numbers.js";
+import { explained, panel } from "./parts.js";
+
+const WORDS = {
+  loaded: ["Facts", "Joined and stored in the fact table."],
+  shed: ["Shed", "Put off under overload; reprocess_shed loads them."],
+  unmatched: ["Unmatched", "Their key is not in the master data yet."],
+  rejected: ["Rejected", "Bad input, kept with its reason."],
+  pruned: ["Pruned", "Held once, and deleted when the time to keep them was over."],
+};
+
+export function balance(status) {
+  const shown = places(status).filter(([place, number]) => place !== "pruned" || number);
+  const title = explained("Balance", "Each event that arrived is in exactly one place, whatever crashed on the way.");
+  return panel("balance", title,
+    element("table.balance", {}, element("tbody", {},
+      element("tr.total", {}, element("th", { scope: "row" }, "Arrived"),
+        element("td.number", {}, count(status.arrived)), element("td")),
+      shown.map(([place, number], index) => line(place, number, index ? "+" : "=", status.arrived)))),
+    verdict(status),
+    element("p.quiet", {}, `${count(status.batches)} batches; ${count(status.duplicates)} duplicates came besides and were left out.`));
+}
+
+function line(place, number, sign, arrived) {
+  const [name, meaning] = WORDS[place];
+  return element("tr", {},
+    element("th", { scope: "row" }, element("span.sign", { "aria-hidden": "true" }, sign),
+      element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), explained(name, meaning)),
+    element("td.number", {}, count(number)),
+    element("td.number.quiet", {}, arrived ? share(number / arrived) : ""));
+}
+
+function verdict(status) {
+  const command = element("code", {}, `freshet verify ${status.name}`);
+  return isBalanced(status)
+    ? element("p", {}, element("span.kept", {}, "Holds by the ledger; "), command, " proves it event by event.")
+    : element("p.late", {}, "Does not hold: the places do not add up to what arrived. Run ", command, ".");
+}

@@ -1,0 +1,94 @@
+// Everything about one pipeline.
+
+import { dagLink, runButton, whyNot } from "../actions/run_buttons.js";
+import { element } from "../dom/element.js";
+import { morphChildren } from "../dom/morph.js";
+import { dagOfTab, pipelineOfTab } from "../host/chosen_pipeline.js";
+import { STATE_WORDS } from "../health.js";
+import { since, age } from "../numbers.js";
+import { backlogs } from "./backlogs.js";
+import { balance } from "./balance.js";
+import { caches } from "./caches.js";
+import { driver } from "./driver.js";
+import { freshness } from "./freshness.js";
+import { lookups } from "./lookups.js";
+import { badge, panel } from "./parts.js";
+import { stages } from "./stages.js";
+import { validation } from "./validation.js";
+
+const place = document.getElementById("detail");
+
+/**
+ * @param {object[]} statuses of all pipelines.
+ * @param {string|null} name of the chosen one.
+ * @param {object|null} dags its DAGs by kind; null while they are not known.
+ */
+export function showDetail(statuses, name, dags) {
+  const status = statuses.find((each) => each.name === name);
+  const content = status ? detail(status, dags) : dagOfTab || name ? notFound(name) : null;
+  morphChildren(place, element("div", {}, content));
+}
+
+function notFound(name) {
+  const text = dagOfTab && !pipelineOfTab
+    ? `The DAG ${dagOfTab} belongs to no pipeline: there is nothing to show here.`
+    : `The warehouse knows no pipeline ${name} yet. It appears here once its driver has started for the first time.`;
+  return element("div.empty", {}, element("p", {}, text));
+}
+
+function detail(status, dags) {
+  return element("article.pipeline", { "data-key": `pipeline-${status.name}` },
+    heading(status, dags),
+    alerts(status),
+    element("div.panels", {},
+      freshness(status),
+      panel("history", "Over time", element("div", { id: "charts", "data-keep": "true" })),
+      stages(status),
+      balance(status),
+      backlogs(status, dags),
+      validation(status, dags),
+      caches(status, dags),
+      lookups(status),
+      driver(status)));
+}
+
+function heading(status, dags) {
+  const stream = dags?.stream_load;
+  const lives = !["stopped", "down"].includes(status.state);
+  return element("header.detail-header", {},
+    element("h2", { id: "detail-heading", tabindex: "-1" }, status.name),
+    badge(status.state),
+    element("p.state-words", {}, STATE_WORDS[status.state] ?? ""),
+    element("div.buttons", { role: "group", "aria-label": "Actions on the stream" },
+      runButton("Start", stream, {
+        parameters: { action: "start" },
+        forbidden: lives ? "It runs already." : null,
+      }),
+      runButton("Drain", stream, {
+        parameters: { action: "drain" },
+        question: `The driver of ${status.name} loads what has landed, then stops. Nothing is loaded until it is started again.`,
+        forbidden: lives ? null : "Nothing runs that could be drained.",
+      }),
+      runButton("Restart", stream, {
+        parameters: { action: "restart" },
+        question: `The driver of ${status.name} is drained, then started again with the newest definition.`,
+      }),
+      dagOfTab === stream?.dag_id ? null : dagLink(stream, "DAG"),
+      dagOfTab ? null : element("a.close", { href: "#", "aria-label": "Close the detail" }, "×")),
+    stream && whyNot(stream) ? element("p.note", {}, whyNot(stream)) : null,
+    stream?.paused ? element("p.note", {}, `${stream.dag_id} is paused: its runs wait until it is unpaused.`) : null);
+}
+
+function alerts(status) {
+  const { episode } = status;
+  const sent = episode?.alerted_at ? "The alert was sent." : "No alert was sent yet: it is within its grace.";
+  return [
+    status.error && alert("bad", "The driver failed", status.error),
+    status.overload_reason && alert("warning", "Overloaded", status.overload_reason),
+    episode && alert("warning", `Target missed for ${age(since(episode.began_at))}`, `${episode.reason}. ${sent}`),
+  ];
+}
+
+function alert(kind, title, words) {
+  return element(`p.banner.${kind}`, {}, element("strong", {}, `${title}: `), words);
+}

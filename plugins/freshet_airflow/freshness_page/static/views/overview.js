@@ -1,0 +1,103 @@
+// All pipelines, one line each, worst first.
+
+import { element } from "../dom/element.js";
+import { morphChildren } from "../dom/morph.js";
+import { STATE_WORDS, problems, worstFirst } from "../health.js";
+import { age, count, duration, rate, share, shortCount } from "../numbers.js";
+import { freshnessBar, lateness } from "./freshness_bar.js";
+import { badge, explained } from "./parts.js";
+
+const place = document.getElementById("overview");
+const summary = document.getElementById("summary");
+const filter = document.getElementById("filter");
+const FILTER_FROM = 8;
+
+let order = [];
+
+/** @param {object[]} statuses of all pipelines; @param {string|null} chosen name of the chosen one. */
+export function showOverview(statuses, chosen) {
+  document.getElementById("filter-label").hidden = statuses.length < FILTER_FROM;
+  summary.textContent = summarized(statuses);
+  const sought = filter.value.trim().toLowerCase();
+  const found = ordered(statuses).filter(({ name }) => name.toLowerCase().includes(sought));
+  place.classList.toggle("beside-detail", chosen !== null);
+  morphChildren(place, element("div", {}, statuses.length ? table(found, chosen, sought) : noPipelines()));
+}
+
+// A line must not run away from the pointer or the keyboard that is about to choose it.
+function ordered(statuses) {
+  const busy = place.matches(":hover, :focus-within") && order.length === statuses.length;
+  if (!busy) order = worstFirst(statuses).map(({ name }) => name);
+  const byName = new Map(statuses.map((status) => [status.name, status]));
+  return order.map((name) => byName.get(name)).filter(Boolean);
+}
+
+function summarized(statuses) {
+  const counts = new Map();
+  for (const { state } of worstFirst(statuses)) counts.set(state, (counts.get(state) ?? 0) + 1);
+  const words = [...counts].map(([state, number]) => `${number} ${state}`).join(", ");
+  return statuses.length ? `${count(statuses.length)} pipeline${statuses.length > 1 ? "s" : ""}: ${words}` : "";
+}
+
+const noPipelines = () =>
+  element("div.empty", {},
+    element("h2", {}, "No pipeline yet"),
+    element("p", {}, "A pipeline appears here once its driver has started for the first time: put its YAML file into ",
+      element("code", {}, "dags/pipelines/"), " and trigger ", element("code", {}, "stream_load__<pipeline>"), "."));
+
+function table(statuses, chosen, sought) {
+  const headings = [
+    ["Pipeline"], ["State"],
+    ["Freshness now", "99 of 100 facts of the last minute were readable so soon after their event. The mark is the target."],
+    ["Last hour", "Freshness p99 of the last hour."], ["Last day", "Freshness p99 of the last day."],
+    ["Arriving", "Events per second that were stored anywhere in the last minute."],
+    ["Loaded", "Facts per second in the last minute: the service rate."],
+    ["Hits", "Share of lookups that the front stage answered from memory."],
+    ["Shed", "Put off under overload; reprocess_shed loads them."],
+    ["Unmatched", "Their key is not in the master data yet."],
+    ["Rejected", "Bad input: somebody has to look at it."],
+    ["Validation"],
+  ];
+  return element("div.table-room", { tabindex: "-1" },
+    element("table.pipelines", {},
+      element("caption.visually-hidden", {}, "Pipelines, worst first"),
+      element("thead", {}, element("tr", {}, headings.map(([name, meaning], column) =>
+        element("th", { scope: "col", class: column > 2 && column < 11 ? "number" : null },
+          meaning ? explained(name, meaning) : name)))),
+      element("tbody", {}, statuses.map((status) => line(status, status.name === chosen)))),
+    statuses.length ? null : element("p.empty", {}, `No pipeline's name contains “${sought}”.`),
+    chosen ? null : element("p.hint", {}, "Choose a pipeline to see why: its stages, balance, backlogs, caches and charts."));
+}
+
+function line(status, isChosen) {
+  const [worst] = problems(status);
+  const { p50_ms: p50, p99_ms: p99 } = status.freshness_window;
+  const period = (freshness) =>
+    element(`td.number${lateness(freshness?.p99_ms, status.target_ms)}`, {}, duration(freshness?.p99_ms));
+  return element("tr", { "data-key": status.name, class: isChosen ? "chosen" : null },
+    element("th.name", { scope: "row" },
+      element("a", { href: `#${encodeURIComponent(status.name)}`, "aria-current": isChosen ? "true" : null }, status.name),
+      worst ? element("span.problem", { title: worst.text }, worst.text) : null),
+    element("td", {}, explained(badge(status.state), STATE_WORDS[status.state] ?? status.state)),
+    element("td.freshness", { title: `half of the facts within ${duration(p50)}` },
+      element(`span.p99${lateness(p99, status.target_ms)}`, {}, duration(p99)),
+      element("span.quiet", {}, ` of ${duration(status.target_ms)}`),
+      freshnessBar(p99, status.target_ms)),
+    period(status.freshness_hour), period(status.freshness_day),
+    element("td.number", {}, rate(status.arrival_rate)), element("td.number", {}, rate(status.service_rate)),
+    element("td.number", {}, share(status.hit_ratio)),
+    ["shed", "unmatched", "rejected"].map((held) => backlog(status, held)),
+    element("td", {}, validation(status.validation)));
+}
+
+function backlog(status, held) {
+  const { count: waiting, oldest_age_ms: oldest } = status.backlog?.[held] ?? { count: status[held] };
+  return element(`td.number${waiting ? ".waiting" : ".quiet"}`,
+    { title: waiting ? `${count(waiting)}, the oldest for ${age(oldest)}` : null }, shortCount(waiting));
+}
+
+function validation(newest) {
+  if (!newest) return element("span.quiet", {}, "none yet");
+  return badge(newest.result);
+}
+

@@ -1,0 +1,31 @@
+// The last validation of the facts.
+
+import { dagLink, runButton } from "../actions/run_buttons.js";
+import { element } from "../dom/element.js";
+import { pageAddress } from "../host/airflow.js";
+import { ago, count, since } from "../numbers.js";
+import { badge, panel } from "./parts.js";
+
+export function validation(status, dags) {
+  return panel("validation", "Validation",
+    status.validation ? newest(status.name, status.validation) : element("p.quiet", {}, "No facts were validated yet."),
+    element("div.buttons", {},
+      runButton("Validate now", dags?.validate_facts), dagLink(dags?.validate_facts, "with a form")));
+}
+
+function newest(pipeline, run) {
+  const looked = [run.facts === null ? null : `${count(run.facts)} facts`,
+    run.expectations === null ? null : `${count(run.expectations)} expectations`].filter(Boolean).join(", ");
+  return [
+    element("p", {}, badge(run.result), ` ${ago(since(run.closed_at ?? run.started_at))}`),
+    element("p.quiet", {}, [run.scope, looked].filter(Boolean).join(": ")),
+    run.failures?.length
+      ? element("ul.failures", {}, run.failures.map((failure) => element("li", {}, failure)))
+      : null,
+    run.error ? element("p.late", {}, run.error) : null,
+    run.page ? element("p", {}, element("a", { href: docsAddress(pipeline, run.page), target: "_blank" }, "Data Docs of this validation")) : null,
+  ];
+}
+
+const docsAddress = (pipeline, page) =>
+  pageAddress(`docs/${encodeURIComponent(pipeline)}/${page.split("/").map(encodeURIComponent).join("/")}`);

@@ -1,0 +1,65 @@
+"""What the event triggers on the warehouse have in common: one look at it serves them all."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Hashable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from airflow.triggers.base import BaseEventTrigger, TriggerEvent
+
+from freshet_airflow.warehouse_watch import POLL_SECONDS, watch_warehouse
+
+if TYPE_CHECKING:
+    from spark_jobs.warehouse.waiting_work import Sight
+
+Sights = Mapping[str, "Sight"]
+
+
+class WarehouseTrigger(BaseEventTrigger):
+    """Looks at a pipeline again and again, and fires when there is something to do.
+
+    All triggers of a triggerer share one stream of looks (`shared_stream_key`), whatever their classes and pipelines.
+    It goes on while the warehouse is away, and without end.
+
+    Args:
+        pipeline: its name; one that is not registered yet is waited for.
+        poll_seconds: time between two looks.
+    """
+
+    def __init__(self, *, pipeline: str, poll_seconds: float = POLL_SECONDS) -> None:
+        super().__init__()
+        self.pipeline = pipeline
+        self.poll_seconds = poll_seconds
+
+    @abstractmethod
+    async def look(self, sight: Sight) -> dict[str, Any] | None:
+        """What to tell with an event at this sight of the pipeline; None: no event."""
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Path of this class and its arguments."""
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {"pipeline": self.pipeline, "poll_seconds": self.poll_seconds}
+
+    def shared_stream_key(self) -> Hashable:
+        """The same for all triggers that look equally often."""
+        return ("freshet warehouse", self.poll_seconds)
+
+    @classmethod
+    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Sights]:
+        """Look at all pipelines, without end."""
+        async for sights in watch_warehouse(kwargs["poll_seconds"]):
+            yield sights
+
+    async def filter_shared_stream(self, shared_stream: AsyncIterator[Sights]) -> AsyncIterator[TriggerEvent]:
+        """The events of this trigger's pipeline."""
+        async for sights in shared_stream:
+            sight = sights.get(self.pipeline)
+            told = None if sight is None else await self.look(sight)
+            if told is not None:
+                yield TriggerEvent({"pipeline": self.pipeline, **told})
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """The same with a stream of its own, where none is shared."""
+        async for event in self.filter_shared_stream(self.open_shared_stream(self.serialize()[1])):
+            yield event

@@ -1,0 +1,32 @@
+"""The DAG maintain_warehouse over a real warehouse."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from datetime import timedelta
+
+import psycopg2
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from psycopg2 import extensions
+
+from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.validation.records import begin, one_at_a_time
+from spark_jobs.warehouse import drivers
+
+pytestmark = pytest.mark.usefixtures("airflow_database")
+
+
+def test_it_ends_validations_that_were_cut_off_and_leaves_those_at_work_alone(
+    home: Home, warehouse_url: str, connection: extensions.connection
+) -> None:
+    for pipeline in ("orders", "returns"):
+        drivers.register_pipeline(connection, pipeline, timedelta(seconds=5), "{}")
+    task = DagBag(PROJECT_ROOT / "dags").dags["maintain_warehouse"].get_task("prune")
+    with closing(psycopg2.connect(warehouse_url)) as worker, one_at_a_time(worker, "orders"):
+        begin(worker, "orders", "all", None)
+        begin(worker, "returns", "all", None)  # whose worker was killed: nobody holds its lock
+        task.execute({})
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pipeline, result, closed_at IS NULL FROM freshet.validation ORDER BY pipeline")
+        assert cursor.fetchall() == [("orders", "running", True), ("returns", "error", False)]

@@ -1,0 +1,171 @@
+"""The DAG reprocess_shed__orders: its form, its check, and whole runs of it through spark-submit."""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowSkipException
+from freshet_airflow.reprocessing_form import arguments
+from psycopg2 import extensions
+
+from spark_jobs.reprocessing.request import BATCH_ALGORITHMS
+from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.warehouse import drivers
+
+pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(300)]
+
+STAND_IN = Path(__file__).with_name("stand_in_batch_job.py")
+DEFAULTS = {
+    "places": ["shed", "unmatched"],
+    "arrived_from": None,
+    "arrived_until": None,
+    "limit": None,
+    "algorithm": "auto",
+    "all_unmatched": False,
+    "yields": True,
+}
+HELD_ORDER = {
+    "o_orderkey": 7, "o_custkey": 5, "o_orderstatus": "O", "o_totalprice": 1.5, "o_orderdate": "2026-03-01",
+    "o_orderpriority": "5-LOW", "o_clerk": "Clerk#1", "o_shippriority": 0, "o_comment": "",
+    "ordered_at": "2026-03-01T10:00:00Z",
+}  # fmt: skip
+
+
+@pytest.fixture
+def dag(home: Home, monkeypatch: pytest.MonkeyPatch, connection: extensions.connection) -> DAG:
+    """The DAG as shipped, of a pipeline that was loaded before."""
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    dag = DagBag(PROJECT_ROOT / "dags").dags["reprocess_shed__orders"]
+    for task in dag.tasks:
+        task.retries = 0
+    return dag
+
+
+def hold(connection: extensions.connection, place: str = "shed") -> None:
+    """Have an order held by a batch that is closed."""
+    with closing(connection.cursor()) as cursor:
+        cursor.execute(
+            "INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, closed_at, shed) "
+            "VALUES ('orders', 1, 1, 'committed', now() - interval '1 hour', 1) RETURNING batch_no"
+        )
+        [(batch_no,)] = cursor.fetchall()
+        cursor.execute(
+            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, relation, payload, "
+            "payload_encoding, event_time, arrived_at, batch_no) "
+            "VALUES ('orders', '[7]', 0, %s, 'no time', 'master.customer', %s, 'json', now(), now(), %s)",
+            [place, json.dumps(HELD_ORDER), batch_no],
+        )
+
+
+def check(dag: DAG, run_type: str) -> None:
+    dag.get_task("check").execute({"dag_run": SimpleNamespace(run_type=run_type)})
+
+
+def states(finished: Any) -> dict[str, str]:
+    """State by task, and of the run itself under `dag`."""
+    return {"dag": finished.state, **{task.task_id: task.state for task in finished.get_task_instances()}}
+
+
+def test_it_runs_once_at_a_time_by_asset_or_clock_and_offers_a_form(dag: DAG) -> None:
+    assert [task.task_id for task in dag.topological_sort()] == ["check", "run"]
+    assert (dag.max_active_runs, dag.catchup) == (1, False)
+    assert [asset.name for asset in dag.timetable.asset_condition.objects] == ["freshet_backlog__orders"]
+    assert {"freshet", "reprocessing", "orders"} == set(dag.tags)
+    assert "**orders**" in dag.doc_md
+    form = {name: dag.params.get_param(name) for name in dag.params}
+    assert {name: param.value for name, param in form.items()} == DEFAULTS
+    assert form["algorithm"].schema["enum"] == list(BATCH_ALGORITHMS)
+    assert all(param.schema["title"] and param.description for param in form.values())
+
+
+def test_the_form_becomes_the_jobs_arguments() -> None:
+    def made(**form: Any) -> list[str]:
+        return arguments({"params": {**DEFAULTS, **form}, "run_id": "manual__1"})
+
+    assert made() == ["--place=shed", "--place=unmatched", "--algorithm=auto", "--airflow-run=manual__1"]
+    assert made(
+        places=["shed"],
+        arrived_from="2026-03-01T00:00:00Z",
+        limit=5,
+        algorithm="mesh_join",
+        all_unmatched=True,
+        yields=False,
+    ) == [
+        "--place=shed", "--arrived-from=2026-03-01T00:00:00Z", "--limit=5", "--algorithm=mesh_join",
+        "--all-unmatched", "--no-yield", "--airflow-run=manual__1",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("run_type", ["scheduled", "asset_triggered"])
+def test_a_run_that_nobody_asked_for_is_skipped_where_nothing_is_due(
+    dag: DAG, connection: extensions.connection, run_type: str
+) -> None:
+    with pytest.raises(AirflowSkipException, match="No held tuple is due"):
+        check(dag, run_type)
+    check(dag, "manual")
+    hold(connection)
+    check(dag, run_type)
+
+
+def test_a_run_that_has_died_is_marked_even_if_nothing_is_due(dag: DAG, connection: extensions.connection) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO freshet.reprocessing_run (pipeline, algorithm, places, tuple_limit, heartbeat_at) VALUES "
+            "('orders', 'auto', '{shed}', 10, now() - interval '2 min'), ('orders', 'auto', '{shed}', 10, now())"
+        )
+        with pytest.raises(AirflowSkipException, match="No held tuple is due"):
+            check(dag, "scheduled")
+        cursor.execute("SELECT state FROM freshet.reprocessing_run ORDER BY batch_no")
+        assert cursor.fetchall() == [("abandoned",), ("running",)]
+
+
+def test_it_is_skipped_while_the_stream_is_overloaded(dag: DAG, connection: extensions.connection) -> None:
+    hold(connection)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE freshet.batch SET closed_at = now()")
+    with pytest.raises(AirflowSkipException, match="no time to spare: 1 tuples were shed"):
+        check(dag, "scheduled")
+
+
+def test_the_job_gets_the_form_and_no_secret(dag: DAG, warehouse_url: str, capfd: pytest.CaptureFixture[str]) -> None:
+    dag.get_task("run").application = str(STAND_IN)
+    finished = dag.test(run_conf={"limit": 3, "places": ["unmatched"]})
+    assert states(finished) == {"dag": "success", "check": "success", "run": "success"}
+    told = "".join(capfd.readouterr())
+    called = f"'orders', '--place=unmatched', '--limit=3', '--algorithm=auto', '--airflow-run={finished.run_id}'"
+    assert f"called with [{called}]" in told
+    assert warehouse_url not in told
+
+
+def test_a_job_that_fails_fails_the_run_with_its_own_error(
+    dag: DAG, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    dag.get_task("run").application = str(STAND_IN)
+    monkeypatch.setenv("STAND_IN", "fail")
+    assert states(dag.test())["run"] == "failed"
+    told = "".join(capfd.readouterr())
+    assert "of orders failed:\nSchemaMismatchError: the fact table is missing\ncreate it" in told.replace("\\n", "\n")
+
+
+def test_a_run_makes_facts_of_what_is_held(dag: DAG, connection: extensions.connection) -> None:
+    hold(connection, "unmatched")
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO master.customer VALUES (5, 50, 'n', 'a', 1, 'p', 1, 'BUILDING', 'c')")
+        finished = dag.test(run_conf={"algorithm": "batched_index_nested_loop"})
+        assert states(finished)["dag"] == "success"
+        cursor.execute("SELECT order_key, customer_sk FROM warehouse.fact_orders")
+        assert cursor.fetchall() == [(7, 50)]
+        cursor.execute("SELECT state, facts, unmatched, airflow_run, algorithm FROM freshet.reprocessing_run")
+        assert cursor.fetchall() == [("finished", 1, -1, finished.run_id, "batched_index_nested_loop")]
+        cursor.execute("SELECT FROM freshet.held_tuple")
+        assert not cursor.rowcount

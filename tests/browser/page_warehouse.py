@@ -1,0 +1,131 @@
+"""The warehouse that the page shows, filled by the functions that fill every warehouse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+
+import psycopg2
+from psycopg2 import extensions, sql
+
+from spark_jobs.validation import records
+from spark_jobs.validation.report import Finding, Report
+from spark_jobs.warehouse import drivers, ledger
+from spark_jobs.warehouse.outcome import Held, Outcome, Place
+from tests.warehouse.conftest import RESET
+from tests.warehouse.stream import Stream
+
+_PAGE_SESSIONS = "FROM pg_stat_activity WHERE application_name = 'freshet page' AND datname = current_database()"
+STATISTICS = {
+    "front_stage_probes": 1000,
+    "front_stage_hits": 870,
+    "stage_seconds": {"front_stage": 0.09, "back_stage": 0.21, "commit": 0.06},
+    "lookups": [{"relation": "master.customer", "algorithm": "hybrid_join", "reason": "1.2 s against 4.0 s"}],
+}
+
+
+class PageWarehouse:
+    """Fills, empties and closes the warehouse at this URL."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._connection = psycopg2.connect(url)
+        self._connection.autocommit = True
+        self._next_id = 0
+
+    def close(self) -> None:
+        """Leave the warehouse."""
+        self._connection.close()
+
+    def clear(self) -> None:
+        """Empty it, and let the page forget what it has read."""
+        self._execute(RESET)
+        self._end_readers()
+
+    def register(self, *names: str) -> None:
+        """Pipelines that were never started."""
+        for name in names:
+            drivers.register_pipeline(self._connection, name, timedelta(seconds=5), "{}")
+
+    @contextmanager
+    def running_orders(self) -> Iterator[Stream]:
+        """The pipeline orders with a driver that lives; it has loaded nothing."""
+        stream = Stream(self.url)
+        try:
+            # A driver counts as starting until it has sent a heartbeat after its first one.
+            self._execute("UPDATE freshet.driver SET started_at = started_at - interval '1 minute'")
+            drivers.heartbeat(stream.connection, "orders", stream.epoch)
+            stream.connection.commit()
+            yield stream
+        finally:
+            stream.close()
+
+    def load(self, stream: Stream, *, facts: int = 0, shed: int = 0, unmatched: int = 0, rejected: int = 0) -> None:
+        """One batch with so many new orders in each place."""
+        counts: dict[Place, int] = {"shed": shed, "unmatched": unmatched, "rejected": rejected}
+        loaded = stream.orders(self._ids(facts))
+        held = [
+            Held(place, "no time", "master.customer", stream.orders(self._ids(number)))
+            for place, number in counts.items()
+            if number
+        ]
+        batch_no = stream.open().batch_no
+        stream.loader(batch_no).load(Outcome(loaded, held))
+        ledger.close_batch(stream.connection, batch_no, STATISTICS, stream.fact)
+
+    def validate(self, pipeline: str, failure: str, page: str) -> None:
+        """A validation with one expectation, which has failed."""
+        finding = Finding("quantity between 1 and 50", ("quantity",), False, 3, [{"quantity": -4}], failure)
+        validation_id = records.begin(self._connection, pipeline, "facts of the last hour", None)
+        report = Report(pipeline, validation_id, "failed", "facts of the last hour", 1000, (finding,), page=page)
+        records.close(self._connection, report, [])
+
+    def make_older(self, age: timedelta) -> None:
+        """Date all batches back, by whole minutes."""
+        self._execute("UPDATE freshet.batch SET started_at = started_at - %s, closed_at = closed_at - %s", age, age)
+        self._execute("UPDATE freshet.ledger_minute SET minute = minute - %s", age)
+
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Nobody is let in for the time of the block."""
+        name = self._connection.get_dsn_parameters()["dbname"]
+        outside = psycopg2.connect(extensions.make_dsn(self.url, dbname="postgres"))
+        outside.autocommit = True
+        allow = sql.SQL("ALTER DATABASE {} ALLOW_CONNECTIONS {}")
+        try:
+            with outside.cursor() as cursor:
+                cursor.execute(allow.format(sql.Identifier(name), sql.SQL("false")))
+            self._end_readers()
+            yield
+        finally:
+            with outside.cursor() as cursor:
+                cursor.execute(allow.format(sql.Identifier(name), sql.SQL("true")))
+            outside.close()
+
+    @contextmanager
+    def without_control_tables(self) -> Iterator[None]:
+        """As before `freshet migrate`, for the time of the block."""
+        self._execute("ALTER SCHEMA freshet RENAME TO elsewhere")
+        try:
+            yield
+        finally:
+            self._execute("ALTER SCHEMA elsewhere RENAME TO freshet")
+
+    def readers(self) -> int:
+        """Number of sessions that the page has in the warehouse."""
+        with self._connection.cursor() as cursor:
+            cursor.execute(f"SELECT count(*) {_PAGE_SESSIONS}")
+            (sessions,) = cursor.fetchone()  # type: ignore[misc]
+        return int(sessions)
+
+    def _ids(self, number: int) -> range:
+        self._next_id += number
+        return range(self._next_id - number, self._next_id)
+
+    def _end_readers(self) -> None:
+        self._execute(f"SELECT pg_terminate_backend(pid) {_PAGE_SESSIONS}")
+
+    def _execute(self, statement: str, *arguments: object) -> None:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement, arguments or None)

@@ -1,0 +1,263 @@
+"""The page in Airflow's UI, as an operator sees it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.sync_api import Frame, FrameLocator, Page, expect
+from typer.testing import CliRunner
+
+from spark_jobs.cli import app
+from spark_jobs.platform.airflow_process import EmbeddedAirflow
+from spark_jobs.settings import Home
+from tests.browser.conftest import LogIn
+from tests.browser.page_warehouse import PageWarehouse
+from tests.waiting import wait_for
+
+ROUTE = "/plugin/warehouse-freshness"
+
+
+def opened(page: Page, address: str = ROUTE, title: str = "Warehouse freshness") -> FrameLocator:
+    """The page, inside Airflow's own."""
+    page.goto(address)
+    return page.frame_locator(f"iframe[title='{title}']")
+
+
+def frame_of(page: Page) -> Frame:
+    """The same, to run scripts in."""
+    return wait_for(
+        lambda: next((frame for frame in page.frames if urlsplit(frame.url).path == "/freshet/"), None), "the frame"
+    )
+
+
+def line_of(freshness: FrameLocator, pipeline: str):
+    """The pipeline's line in the overview."""
+    return freshness.locator(f"tr[data-key='{pipeline}']")
+
+
+def test_it_opens_from_the_menu(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders")
+    page = log_in()
+    page.goto("/")
+    page.get_by_role("link", name="Warehouse freshness").click()
+    freshness = page.frame_locator("iframe[title='Warehouse freshness']")
+    expect(freshness.get_by_role("heading", name="Warehouse freshness")).to_be_visible()
+    expect(line_of(freshness, "orders")).to_contain_text("stopped")
+    expect(freshness.locator("#liveness")).to_have_text("live")
+
+
+def test_its_numbers_are_those_of_the_status_command(
+    log_in: LogIn, warehouse: PageWarehouse, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRESHET_WAREHOUSE_URL", warehouse.url)
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=12_345, shed=30, unmatched=5, rejected=2)
+        (told,) = json.loads(CliRunner().invoke(app, ["status", "--json"]).stdout)
+        freshness = opened(log_in(), f"{ROUTE}#orders")
+        balance = freshness.locator("section.balance")
+        for name, key in {"Arrived": "arrived", "Facts": "loaded", "Shed": "shed", "Unmatched": "unmatched"}.items():
+            expect(balance.locator("tr", has_text=name)).to_contain_text(f"{told[key]:,}")
+        expect(balance).to_contain_text("Holds by the ledger")
+        expect(line_of(freshness, "orders")).to_contain_text(f"{told['hit_ratio'] * 100:.0f} %")
+        expect(freshness.locator("section.lookups")).to_contain_text(told["lookups"][0]["algorithm"])
+        expect(freshness.locator("section.driver dd").first).to_have_text(str(told["epoch"]))
+        expect(freshness.locator("section.backlogs tr", has_text="rejected")).to_contain_text("2")
+
+
+def test_a_running_stream_is_shown_live_without_losing_focus(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=100)
+        freshness = opened(log_in(), f"{ROUTE}#orders")
+        summary = freshness.get_by_role("button", name="1 h")
+        summary.focus()
+        facts = freshness.locator("section.balance tr", has_text="Facts")
+        expect(facts).to_contain_text("100")
+        warehouse.load(stream, facts=50)
+        expect(facts).to_contain_text("150")
+        expect(summary).to_be_focused()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_charts_are_drawn_in_the_theme_of_airflow(log_in: LogIn, warehouse: PageWarehouse, theme: str) -> None:
+    with warehouse.running_orders() as stream:
+        for _ in range(4):
+            warehouse.load(stream, facts=500, shed=200)
+            warehouse.make_older(timedelta(minutes=1))
+        page = log_in(color_scheme="light")
+        page.add_init_script(f"localStorage.setItem('theme', '{theme}')")
+        freshness = opened(page, f"{ROUTE}#orders")
+        expect(freshness.locator(".chart canvas")).to_have_count(2)
+        assert frame_of(page).evaluate("document.documentElement.dataset.theme") == theme
+        drawn = {"arriving": ".rates", "loaded": ".rates", "p99": ".freshness-chart", "target": ".freshness-chart"}
+        for series, chart in drawn.items():
+            wait_for(lambda chart=chart, series=series: pixels(page, chart, series) > 20, f"{series} to be drawn", 15)
+
+
+def test_few_pipelines_are_charted_at_a_glance(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("visits")
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=500)
+        freshness = opened(log_in())
+        expect(freshness.locator("#glance canvas")).to_have_count(2)
+        freshness.get_by_role("link", name="visits").click()
+        expect(freshness.locator("#glance canvas")).to_have_count(0)
+        expect(freshness.locator("#charts canvas")).to_have_count(2)
+
+
+def pixels(page: Page, chart: str, series: str) -> int:
+    """How many of the chart's pixels have the colour of the series."""
+    return frame_of(page).evaluate(
+        """([chart, series]) => {
+            const canvas = document.querySelector(`${chart} canvas`);
+            const paint = canvas.getContext("2d");
+            const style = getComputedStyle(document.documentElement);
+            const hex = style.getPropertyValue(`--${series}`).trim().match(/\\w\\w/g);
+            const [red, green, blue] = hex.map((two) => parseInt(two, 16));
+            const { data } = paint.getImageData(0, 0, canvas.width, canvas.height);
+            let found = 0;
+            for (let at = 0; at < data.length; at += 4) {
+                const far = Math.abs(data[at] - red) + Math.abs(data[at + 1] - green) + Math.abs(data[at + 2] - blue);
+                if (data[at + 3] > 200 && far < 40) found += 1;
+            }
+            return found;
+        }""",
+        [chart, series],
+    )
+
+
+def test_a_button_starts_a_run_of_the_dag(log_in: LogIn, warehouse: PageWarehouse, airflow: EmbeddedAirflow) -> None:
+    warehouse.register("orders")
+    page = log_in()
+    freshness = opened(page, f"{ROUTE}#orders")
+    freshness.get_by_role("button", name="Start", exact=True).click()
+    expect(freshness.locator(".message")).to_contain_text("Started stream_load__orders")
+    with airflow.api() as api:
+        (run,) = api.unfinished_runs("stream_load__orders")
+        assert run["conf"] == {"action": "start"}
+        freshness.get_by_role("link", name="See the run").click()
+        page.wait_for_url("**/dags/stream_load__orders/runs/**")
+        api.fail_run("stream_load__orders", run["dag_run_id"])
+
+
+def test_a_serious_action_asks_first(log_in: LogIn, warehouse: PageWarehouse, airflow: EmbeddedAirflow) -> None:
+    with warehouse.running_orders(), airflow.api() as api:
+        freshness = opened(log_in(), f"{ROUTE}#orders")
+        freshness.get_by_role("button", name="Drain").click()
+        freshness.get_by_role("button", name="Cancel").click()
+        assert api.unfinished_runs("stream_load__orders") == []
+        freshness.get_by_role("button", name="Drain").click()
+        freshness.get_by_role("dialog").get_by_role("button", name="Drain").click()
+        expect(freshness.locator(".message")).to_contain_text("Started")
+        (run,) = api.unfinished_runs("stream_load__orders")
+        assert run["conf"] == {"action": "drain"}
+        api.fail_run("stream_load__orders", run["dag_run_id"])
+
+
+def test_a_failed_validation_is_told_and_leads_to_its_data_docs(
+    log_in: LogIn, warehouse: PageWarehouse, home: Home
+) -> None:
+    document = home.data_docs("orders") / "validations" / "first.html"
+    document.parent.mkdir(parents=True, exist_ok=True)
+    document.write_text("<h1>What Great Expectations found</h1>")
+    warehouse.register("orders")
+    warehouse.validate("orders", "3 of 1,000 facts: <b>-4</b>, 0, 120", "validations/first.html")
+    page = log_in("viewer")
+    freshness = opened(page, f"{ROUTE}#orders")
+    validation = freshness.locator("section.validation")
+    expect(validation.locator(".badge")).to_have_text("failed")
+    expect(validation.locator(".failures")).to_contain_text("<b>-4</b>")
+    with page.context.expect_page() as opening:
+        validation.get_by_role("link", name="Data Docs").click()
+    expect(opening.value.locator("h1")).to_have_text("What Great Expectations found")
+
+
+def test_rejected_tuples_come_with_the_query_that_shows_them(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, rejected=3)
+        freshness = opened(log_in(), f"{ROUTE}#orders")
+        freshness.get_by_text("See rejected tuples").click()
+        query = freshness.locator("pre.query").text_content()
+        assert query is not None
+        assert len(stream.query(query)) == 3
+
+
+def test_a_viewer_sees_why_the_buttons_do_nothing(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders")
+    freshness = opened(log_in("viewer"), f"{ROUTE}#orders")
+    expect(freshness.locator(".note")).to_contain_text("You may look, but not act")
+    expect(freshness.locator("button[data-key^=run-]").first).to_be_disabled()
+    assert freshness.locator("button[data-key^=run-]:not([aria-disabled])").count() == 0
+
+
+def test_a_dags_page_has_a_tab_of_its_pipeline(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders", "order_lines")
+    page = log_in()
+    page.goto("/dags/stream_load__orders")
+    page.get_by_role("link", name="Freshness", exact=True).click()
+    tab = page.frame_locator("iframe[title='Freshness']")
+    expect(tab.get_by_role("heading", name="orders", exact=True)).to_be_visible()
+    expect(tab.locator("#overview")).to_be_empty()
+
+
+def test_the_tab_of_another_dag_is_harmless(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders")
+    tab = opened(log_in(), "/dags/maintain_warehouse/plugin/pipeline-freshness", "Freshness")
+    expect(tab.locator("#detail")).to_contain_text("belongs to no pipeline")
+
+
+def test_without_pipelines_it_says_what_to_do(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    expect(opened(log_in()).locator("#overview")).to_contain_text("No pipeline yet")
+
+
+def test_fifty_pipelines_can_be_filtered(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register(*(f"shop_{number:02}" for number in range(49)))
+    with warehouse.running_orders():
+        freshness = opened(log_in())
+        lines = freshness.locator("tbody tr")
+        expect(lines).to_have_count(50)
+        expect(lines.first).to_contain_text("orders")  # running comes before stopped
+        freshness.get_by_placeholder("Filter pipelines").fill("OP_4")
+        expect(lines).to_have_count(9)
+        lines.first.get_by_role("link").click()
+        expect(freshness.get_by_role("heading", name="shop_40")).to_be_focused()
+
+
+def test_when_the_warehouse_is_away_the_last_figures_stay_greyed(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders")
+    page = log_in()
+    freshness = opened(page)
+    expect(line_of(freshness, "orders")).to_be_visible()
+    with warehouse.away():
+        expect(freshness.locator("#banner")).to_contain_text("The warehouse is away")
+        expect(freshness.locator("#liveness")).to_contain_text("old")
+        expect(freshness.locator("#figures")).to_have_class("outdated")
+        expect(line_of(freshness, "orders")).to_be_visible()
+    expect(freshness.locator("#liveness")).to_have_text("live")
+    expect(freshness.locator("#banner")).to_be_empty()
+    assert all("503" in complaint for complaint in page.complaints)  # type: ignore[attr-defined]
+    page.complaints.clear()  # type: ignore[attr-defined]
+
+
+def test_names_and_errors_are_text_whatever_they_hold(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    name = "<img src=x onerror=alert(1)>"
+    warehouse.register(name)
+    page = log_in()
+    freshness = opened(page)
+    freshness.get_by_role("link", name=name).click()
+    expect(freshness.locator("#detail-heading")).to_have_text(name)
+    assert freshness.locator("img").count() == 0
+
+
+def test_the_address_leads_back_to_the_chosen_pipeline(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders", "visits")
+    page = log_in()
+    freshness = opened(page)
+    freshness.get_by_role("link", name="visits").click()
+    page.wait_for_url("**#visits")
+    page.reload()
+    expect(freshness.locator("#detail-heading")).to_have_text("visits")
+    freshness.locator("#detail-heading").press("Escape")
+    expect(freshness.locator("#detail-heading")).to_have_count(0)
