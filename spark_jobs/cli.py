@@ -18,9 +18,11 @@ from spark_jobs.settings import home
 
 if TYPE_CHECKING:
     from spark_jobs.workload.order_events import Written
+    from spark_jobs.workload.rates import Phase
 
 ERROR_STATUS = 2
 LAW_BROKEN_STATUS = 1
+EXPECTATION_FAILED_STATUS = 1
 DEFAULT_SCALE = 0.1
 DEFAULT_RATE = 200.0
 
@@ -63,6 +65,26 @@ def _duration(value: str | timedelta) -> timedelta:
         raise typer.BadParameter(str(error)) from error
 
 
+def _multiple(value: str | float) -> float:
+    """A factor such as `3x`, or just 3."""
+    try:
+        return float(value.lower().removesuffix("x")) if isinstance(value, str) else value
+    except ValueError as error:
+        raise typer.BadParameter(f"{value!r} is no factor. Write how many times, for example 3x") from error
+
+
+def _phase(text: str) -> Phase:
+    from spark_jobs.workload.rates import Phase
+
+    start, _, rate = text.partition("=")
+    try:
+        return Phase(parse_duration(start), float(rate))
+    except ValueError as error:
+        raise typer.BadParameter(
+            f"{text!r} is no phase. Write from when on, and orders per second: 60s=3000"
+        ) from error
+
+
 Pipeline = Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of a pipeline, or path of its YAML file.")]
 Duration = Annotated[
     timedelta | None,
@@ -86,6 +108,20 @@ def up(
     scale: Scale = DEFAULT_SCALE,
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port of Airflow's UI, on this machine only.")] = 8080,
     rate: Rate = DEFAULT_RATE,
+    overload: Annotated[
+        float | None,
+        typer.Option(
+            parser=_multiple,
+            metavar="FACTOR",
+            help="A bad day of --for (300s if left out): a burst of so many times what the streams can carry, such as "
+            "3x, a dimension that changes meanwhile, and what was shed loaded afterwards. Exit status 1 if the "
+            "platform does not stand it.",
+            show_default=False,
+        ),
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option(help="File for the figures of a bad day, as JSON.", show_default=False)
+    ] = None,
 ) -> None:
     """Bring up everything and stream TPC-H orders into the warehouse, under Airflow, until Ctrl-C.
 
@@ -94,7 +130,10 @@ def up(
     """
     from spark_jobs.platform.up import run_up
 
-    raise typer.Exit(run_up(duration, scale, port, console=console, rate=rate))
+    if figures is not None and overload is None:
+        raise typer.BadParameter("--figures are those of a bad day: give --overload, too")
+    status = run_up(duration, scale, port, console=console, rate=rate, overload=overload, figures_file=figures)
+    raise typer.Exit(status)
 
 
 @app.command()
@@ -116,6 +155,75 @@ def load(
 
     with warehouse(home(), create=False) as url:
         run_load(pipeline, url, once=once, master=master)
+
+
+@app.command()
+def reprocess(
+    pipeline: Pipeline,
+    *,
+    place: Annotated[
+        list[str] | None,
+        typer.Option(help="From where to take tuples; may be given several times.", show_default="both"),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Tuples to take at most.", show_default="the pipeline's")
+    ] = None,
+    algorithm: Annotated[str, typer.Option(help="auto, or a name of the catalogue, for every lookup.")] = "auto",
+    all_unmatched: Annotated[
+        bool, typer.Option("--all-unmatched", help="Retry unmatched tuples whose next try is not due yet, too.")
+    ] = False,
+    no_yield: Annotated[bool, typer.Option("--no-yield", help="Go on even while the stream is overloaded.")] = False,
+) -> None:
+    """Load shed tuples of a pipeline and retry unmatched ones, here in the foreground; safe beside its stream."""
+    from spark_jobs.pipeline.definition import load_definition
+
+    definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
+    from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
+
+    if unknown := set(place or []) - set(WAITING_PLACES):
+        raise typer.BadParameter(f"{min(unknown)!r} is no place. Allowed: {', '.join(WAITING_PLACES)}.")
+    if algorithm not in BATCH_ALGORITHMS:
+        raise typer.BadParameter(f"{algorithm!r} is not allowed. Allowed: {', '.join(BATCH_ALGORITHMS)}.")
+    request = ReprocessingRequest(
+        limit=limit or definition.reprocessing.limit,
+        places=tuple(known for known in WAITING_PLACES if known in (place or WAITING_PLACES)),
+        algorithm=algorithm,
+        all_unmatched=all_unmatched,
+        yields=not no_yield,
+    )
+    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.reprocess_shed import reprocess as run_reprocess
+
+    with warehouse(home(), create=False) as url:
+        end = run_reprocess(definition, url, request)
+    console.print(f"The run has {end}; `freshet status` shows what became of the tuples.")
+
+
+@app.command("rebuild-cache")
+def rebuild_cache(
+    pipeline: Pipeline,
+    *,
+    lookup: Annotated[
+        list[str] | None,
+        typer.Option(metavar="RELATION", help="Only lookups of this relation; may be given several times."),
+    ] = None,
+    hot: Annotated[bool, typer.Option("--hot/--no-hot", help="Rebuild the hot tuples of front stages.")] = True,
+    snapshot: Annotated[
+        bool, typer.Option("--snapshot/--no-snapshot", help="Make new snapshots for lookups that read one.")
+    ] = True,
+) -> None:
+    """Read anew what a pipeline keeps of its master data, here in the foreground; safe beside its stream."""
+    from spark_jobs.pipeline.definition import load_definition
+
+    definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
+    from spark_jobs.pipeline.cache_rebuild import RebuildRequest
+    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.rebuild_cache import rebuild
+
+    request = RebuildRequest(tuple(lookup or ()), hot_tuples=hot, snapshots=snapshot)
+    with warehouse(home(), create=False) as url:
+        for line in rebuild(definition, url, request):
+            console.print(line, highlight=False, soft_wrap=True)
 
 
 @app.command()
@@ -159,13 +267,83 @@ def verify(pipeline: Pipeline, *, as_json: Json = False) -> None:
 
 
 @app.command()
-def migrate() -> None:
-    """Bring the warehouse's schema to the newest version; safe at any time."""
-    from spark_jobs.platform.warehouse_server import warehouse
-    from spark_jobs.warehouse.migration import migrate as run_migrations
+def validate(
+    pipeline: Pipeline,
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="All facts, not only new ones.")] = False,
+    first_batch: Annotated[int | None, typer.Option("--from-batch", help="Loads from this number on.")] = None,
+    last_batch: Annotated[int | None, typer.Option("--to-batch", help="Loads up to this number.")] = None,
+    since: Annotated[
+        timedelta | None,
+        typer.Option(parser=_duration, metavar="DURATION", help="What was loaded in this time, such as 2h."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Check facts against the pipeline's expectations: those that were loaded since the last validation.
 
+    Exit status 1 if an expectation failed, with how many facts and three examples.
+    """
+    from datetime import UTC, datetime
+
+    from spark_jobs.errors import NotValidatedError
+    from spark_jobs.pipeline.definition import load_definition
+    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.validation.selection import Selection
+    from spark_jobs.validation.validate import validate_facts
+
+    if [everything, (first_batch, last_batch) != (None, None), since is not None].count(True) > 1:
+        raise typer.BadParameter("--all, --from-batch and --to-batch, --since: choose one of the three")
+    if everything:
+        selection = Selection(what="everything")
+    elif since is not None:
+        selection = Selection(what="loaded", loaded_from=datetime.now(UTC) - since)
+    elif (first_batch, last_batch) != (None, None):
+        selection = Selection(what="batches", first_batch=first_batch, last_batch=last_batch)
+    else:
+        selection = Selection()
+    definition = load_definition(pipeline)
+    with warehouse(home(), create=False) as url:
+        report = validate_facts(definition, url, home(), selection)
+    if as_json:
+        typer.echo(json.dumps(report.to_json(), indent=2, default=str))
+    elif report.result != "error":
+        console.print(escape(report.message), soft_wrap=True, highlight=False)
+    if report.result == "error":
+        raise NotValidatedError(report.message)
+    raise typer.Exit(EXPECTATION_FAILED_STATUS if report.result == "failed" else 0)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the warehouse's schema to the newest version; safe at any time.
+
+    Then its roles are granted their rights, and changes of the pipelines' master data are noted by triggers.
+    """
+    from contextlib import closing
+
+    from spark_jobs.pipeline.definition import load_definitions
+    from spark_jobs.platform.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.relation.changes.triggers import unwatch_relations, watch_relations
+    from spark_jobs.warehouse.connection import connect
+    from spark_jobs.warehouse.migration import migrate as run_migrations
+    from spark_jobs.warehouse.roles import grant_roles
+
+    definitions = load_definitions().values()
     with warehouse(home()) as url:
         run_migrations(url)
+        with closing(connect(url, patience=PATIENCE)) as connection:
+            missing = grant_roles(connection, definitions)
+            lookups = [lookup for definition in definitions for lookup in definition.lookups]
+            outcomes = watch_relations(connection, lookups)
+            left = unwatch_relations(connection, lookups)
+    for role in missing:
+        console.print(f"There is no role {role}; to have it, let an administrator run: CREATE ROLE {role} NOLOGIN")
+    for relation, outcome in sorted(outcomes.items()):
+        if outcome.refusal is not None:
+            console.print(f"No triggers note the changes of {relation}: {escape(outcome.refusal)}.", soft_wrap=True)
+    for relation, reason in sorted(left.items()):
+        if reason is not None:
+            console.print(f"The triggers of {relation}, no longer used, stay: {escape(reason)}.", soft_wrap=True)
     console.print("The warehouse's schema is up to date.")
 
 
@@ -241,6 +419,13 @@ def generate(
         float, typer.Option(help="Skew of customers, parts and suppliers: Zipf exponent; 0 keeps TPC-H's own keys.")
     ] = 1.0,
     seed_: Annotated[int, typer.Option("--seed", help="Equal seeds give equal events, but for their times.")] = 1,
+    phase: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="DURATION=RATE",
+            help="From this time on another rate, such as 60s=3000; may be given several times.",
+        ),
+    ] = None,
     duration: Duration = None,
     orders: Annotated[int | None, typer.Option(help="End after this number of orders.")] = None,
     bad_share: Annotated[
@@ -260,12 +445,14 @@ def generate(
     """Let TPC-H orders and their lines land as events, in real time, until Ctrl-C.
 
     The events lie in landing/orders and landing/order_lines of FRESHET_HOME. A second run goes on with new orders.
+    While it runs, a number of orders per second in FRESHET_HOME/workload-rate steers it.
     """
     from spark_jobs.workload.order_stream import OrderStreamOptions, write_order_stream
     from spark_jobs.workload.stop_signal import StopSignal
 
     options = OrderStreamOptions(
         rate=rate,
+        phases=[_phase(text) for text in phase or []],
         bursty=bursty,
         zipf=zipf,
         seed=seed_,

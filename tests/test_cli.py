@@ -16,7 +16,7 @@ from spark_jobs.cli import app
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.drivers import register_pipeline
 
-COMMANDS = ["up", "load", "status", "verify", "migrate", "seed", "calibrate", "generate"]
+COMMANDS = ["up", "load", "status", "verify", "validate", "migrate", "seed", "calibrate", "generate"]
 HEAVY_MODULES = {"pyspark", "airflow", "numpy", "pyarrow", "pydantic", "psycopg2", "numba", "alembic", "pandas"}
 
 
@@ -56,7 +56,7 @@ def test_help_needs_none_of_the_heavy_modules() -> None:
     assert not HEAVY_MODULES & set(loaded.stdout.split())
 
 
-@pytest.mark.parametrize("command", ["load", "verify"])
+@pytest.mark.parametrize("command", ["load", "verify", "validate"])
 def test_a_wrong_pipeline_is_told_with_the_names_there_are(command: str) -> None:
     status, _, error = invoke(command, "ordres")
     assert status == 2
@@ -103,6 +103,20 @@ def test_migrate_seed_and_generate_work_on_a_configured_warehouse(
     assert "orders: " in output
     assert "malformed_json: " in output
     assert list((installation / "landing" / "orders").iterdir())
+
+
+def test_migrate_has_changes_of_master_data_noted_and_says_where_it_cannot(
+    empty_database_url: str, installation: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WAREHOUSE_URL_VARIABLE, empty_database_url)
+    assert "No triggers note" not in invoke("migrate")[1]
+    with contextlib.closing(psycopg2.connect(empty_database_url)) as connection, connection.cursor() as cursor:
+        cursor.execute("TRUNCATE master.part")
+        cursor.execute("SELECT relation, kind FROM freshet.relation_change")
+        assert cursor.fetchall() == [("master.part", "truncate")]
+        cursor.execute("ALTER TABLE master.supplier DISABLE TRIGGER ALL")
+        connection.commit()
+    assert "No triggers note the changes of master.supplier: " in invoke("migrate")[1]
 
 
 def test_status_and_verify_speak_of_the_warehouse(

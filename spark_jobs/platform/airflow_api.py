@@ -65,6 +65,10 @@ class AirflowApi:
         """Let the DAG's runs start."""
         self._request("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": False})
 
+    def pause(self, dag_id: str) -> None:
+        """Start no more runs of the DAG; those that run go on."""
+        self._request("PATCH", f"/api/v2/dags/{dag_id}", json={"is_paused": True})
+
     def trigger(self, dag_id: str, parameters: dict[str, Any]) -> str:
         """Start a DAG run by hand; returns its id."""
         body = {"logical_date": None, "conf": parameters}

@@ -55,7 +55,6 @@ def write_configuration(home: Home, *, port: int, metadata_url: str) -> None:
             "database": {
                 "sql_alchemy_conn": f"postgresql+psycopg2://{location}",
                 "sql_alchemy_conn_async": f"postgresql+asyncpg://{location}",
-                "load_default_connections": False,
             },
             "api": {
                 "host": "127.0.0.1",
@@ -72,7 +71,6 @@ def write_configuration(home: Home, *, port: int, metadata_url: str) -> None:
                 "base_log_folder": home.logs / "tasks",
                 "dag_processor_child_process_log_directory": home.logs / "dag-processor",
             },
-            "usage_data_collection": {"enabled": False},
         }
     )
     text = io.StringIO("# Written anew by each `freshet up`.\n")

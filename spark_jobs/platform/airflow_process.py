@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,10 +30,10 @@ from spark_jobs.settings import Home
 # What `airflow standalone` starts as well. Each as a process of its own has a log of its own, can be watched and
 # ended by itself, and needs no fifth process above it. Nobody asks for logs over the network here.
 _COMMANDS = {
-    "airflow-api-server": ("api-server",),
-    "airflow-scheduler": ("scheduler", "--skip-serve-logs"),
-    "airflow-dag-processor": ("dag-processor",),
-    "airflow-triggerer": ("triggerer", "--skip-serve-logs"),
+    "api_server": ("api-server",),
+    "scheduler": ("scheduler", "--skip-serve-logs"),
+    "dag_processor": ("dag-processor",),
+    "triggerer": ("triggerer", "--skip-serve-logs"),
 }
 START_TIMEOUT_SECONDS = 180.0
 STOP_GRACE_SECONDS = 8.0
@@ -49,14 +49,23 @@ class EmbeddedAirflow:
         server: running server for the metadata database.
         port: loopback port of UI and REST API.
         environment: what DAGs and the drivers that they launch find in their environment, beside the caller's own.
+        components: what is to run beside the API server.
     """
 
-    def __init__(self, home: Home, server: EmbeddedPostgres, port: int, environment: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        home: Home,
+        server: EmbeddedPostgres,
+        port: int,
+        environment: Mapping[str, str],
+        components: Collection[str] = COMPONENTS,
+    ) -> None:
         self.url = api_url(port)
         self._home = home
         self._server = server
         self._port = port
         self._environment = {**_without_other_airflow(os.environ), **environment, "AIRFLOW_HOME": str(home.airflow)}
+        self._components = components
         self._started_at = _NEVER
         self._processes: list[SessionProcess] = []
 
@@ -79,13 +88,14 @@ class EmbeddedAirflow:
             raise PlatformError(f"Airflow could not prepare its database; the end of {log}:\n{log_tail(log)}")
 
     def start(self) -> None:
-        """Start all components and return at once; see `wait_until_healthy`."""
+        """Start the API server and the components, and return at once; see `wait_until_healthy`."""
         self._started_at = datetime.now(UTC)
-        for name, arguments in _COMMANDS.items():
+        for component in ("api_server", *self._components):
+            name = _process_name(component)
             self._processes.append(
                 SessionProcess.start(
                     name,
-                    _airflow(*arguments),
+                    _airflow(*_COMMANDS[component]),
                     environment=self._environment,
                     folder=self._home.root,
                     log=self._log(name),
@@ -105,11 +115,11 @@ class EmbeddedAirflow:
                 self.check()
                 # A component that was killed lately still counts as healthy: its old heartbeat must not deceive.
                 heartbeats = api.heartbeats()
-                waiting = [name for name in COMPONENTS if heartbeats.get(name, _NEVER) < self._started_at]
+                waiting = [name for name in self._components if heartbeats.get(name, _NEVER) < self._started_at]
                 if not waiting:
                     return
                 if time.monotonic() > deadline:
-                    name = f"airflow-{waiting[0].replace('_', '-')}" if heartbeats else "airflow-api-server"
+                    name = _process_name(waiting[0] if heartbeats else "api_server")
                     raise PlatformError(
                         f"Airflow was not healthy after {timeout_seconds:.0f} s: {name} does not report. "
                         f"The end of {self._log(name)}:\n{log_tail(self._log(name))}"
@@ -152,8 +162,13 @@ class EmbeddedAirflow:
 
 def stop_leftover_airflow(home: Home) -> None:
     """End the components that a former start recorded and nobody has ended."""
-    recorded = [SessionProcess.recorded(name, _record(home, name)) for name in _COMMANDS]
+    names = map(_process_name, _COMMANDS)
+    recorded = [SessionProcess.recorded(name, _record(home, name)) for name in names]
     stop_sessions(filter(None, recorded), STOP_GRACE_SECONDS)
+
+
+def _process_name(component: str) -> str:
+    return f"airflow-{component.replace('_', '-')}"
 
 
 def _record(home: Home, name: str) -> Path:

@@ -41,6 +41,8 @@ CONFIGURATION = {
     "work_mem": "32MB",
     "maintenance_work_mem": "256MB",
     "idle_in_transaction_session_timeout": "5min",
+    # `freshet verify` wants to know until when master data was as it was before a long transaction changed it.
+    "track_commit_timestamp": "on",
 }
 
 

@@ -97,8 +97,9 @@ def _plain_line(status: PipelineStatus) -> str:
     freshness = status.freshness_window
     percentiles = " / ".join("-" if ms is None else f"{ms:.0f} ms" for ms in (freshness.p50_ms, freshness.p99_ms))
     hits = "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}"
+    state = f"{status.state} ({status.overload_reason})" if status.overload_reason else status.state
     return (
-        f"{status.name}: {status.state}, arrived {status.arrived}, loaded {status.loaded}, shed {status.shed}, "
+        f"{status.name}: {state}, arrived {status.arrived}, loaded {status.loaded}, shed {status.shed}, "
         f"unmatched {status.unmatched}, rejected {status.rejected}, {status.service_rate:.0f} facts/s, "
         f"hit ratio {hits}, freshness p50 / p99 {percentiles}, target {status.target_ms:.0f} ms"
     )

@@ -6,7 +6,6 @@ import contextlib
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
-from datetime import timedelta
 
 from rich.console import Console
 from rich.markup import escape
@@ -14,10 +13,12 @@ from rich.markup import escape
 from spark_jobs.errors import FreshetError, PlatformError
 from spark_jobs.platform import workload_process
 from spark_jobs.platform.airflow_process import EmbeddedAirflow
+from spark_jobs.platform.batch_dags import BatchDags
 from spark_jobs.platform.detached_driver import find_driver
 from spark_jobs.platform.live_status import LiveStatus
 from spark_jobs.platform.log_tail import log_tail
 from spark_jobs.platform.stream_runs import StreamRuns
+from spark_jobs.platform.watched_time import REFRESH_SECONDS, Course, WatchedTime, failed_run
 from spark_jobs.platform.workload_process import WorkloadProcess
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
@@ -25,8 +26,6 @@ from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.drivers import DriverRecord
 from spark_jobs.workload.stop_signal import StopSignal
 
-REFRESH_SECONDS = 1.0
-ASK_AIRFLOW_SECONDS = 10.0  # its API server logs every request
 DRIVER_TIMEOUT_SECONDS = 180.0
 WATCHER_TIMEOUT_SECONDS = 15.0
 
@@ -72,24 +71,30 @@ class Streaming:
         self._workload = workload
         self._console = console
 
-    def run(self, duration: timedelta | None) -> StreamingEnd:
-        """Stream until SIGINT, SIGTERM, a failure, or until the workload has run for the duration; then drain."""
+    def run(self, course: Course) -> StreamingEnd:
+        """Start workload and streams, let the course of events run, until SIGINT, SIGTERM or a failure; then drain."""
         problem: FreshetError | None = None
         address = f"[link={self._airflow.url}]{self._airflow.url}[/link]"
         footer = f"Airflow: {address}   Logs: {escape(str(self._home.logs))}"
         with self._airflow.api() as api, LiveStatus(self._console, self._url, footer) as live, StopSignal() as stop:
-            runs = StreamRuns(api, self._pipelines)
+            runs, batches = StreamRuns(api, self._pipelines), BatchDags(api, self._pipelines)
             try:
                 runs.wait_until_known()
                 runs.start()
+                batches.start()
                 if self._wait_for_drivers(runs, live, stop):
-                    self._run_workload(runs, live, stop, duration)
+                    if workload_process.PIPELINES & set(self._pipelines):
+                        self._workload.start()
+                    course(WatchedTime(live, stop, runs, self._airflow, self._workload, self._url))
             except FreshetError as error:
                 problem = error
             with StopSignal() as hurry:
                 try:
                     self._workload.stop()
+                    batches.pause()
                     drained = self._drain(runs, live, hurry)
+                    if drained:
+                        batches.wait_until_ended()
                 except FreshetError as error:
                     problem = problem or error
                     drained = self._drain_without_airflow(live, hurry)
@@ -104,26 +109,13 @@ class Streaming:
         while missing := self._pipelines_without_driver() or runs.not_watching():
             live.update("The Spark drivers are starting.")
             for pipeline in runs.failed():
-                raise PlatformError(f"{_failure(pipeline)} {self._driver_log(pipeline)}")
+                raise PlatformError(f"{failed_run(pipeline)} {self._driver_log(pipeline)}")
             if time.monotonic() > deadline:
                 late = f"The driver of {missing[0]} did not start within {DRIVER_TIMEOUT_SECONDS:.0f} s."
                 raise PlatformError(f"{late} {self._driver_log(missing[0])}")
             if stop.wait(REFRESH_SECONDS):
                 return False
         return True
-
-    def _run_workload(self, runs: StreamRuns, live: LiveStatus, stop: StopSignal, duration: timedelta | None) -> None:
-        if workload_process.PIPELINES & set(self._pipelines):
-            self._workload.start()
-        ends_at = time.monotonic() + duration.total_seconds() if duration else float("inf")
-        failures, asked_at = "", 0.0
-        while (left := ends_at - time.monotonic()) > 0 and not stop.wait(min(left, REFRESH_SECONDS)):
-            if time.monotonic() - asked_at > ASK_AIRFLOW_SECONDS:
-                # No reason to end: whoever operates the platform may mend the cause, and clear the run in the UI.
-                failures, asked_at = " ".join(map(_failure, runs.failed())), time.monotonic()
-            live.update(failures)
-            self._airflow.check()
-            self._workload.check()
 
     def _drain(self, runs: StreamRuns, live: LiveStatus, hurry: StopSignal) -> bool:
         """Drain all streams through Airflow; returns whether that was finished."""
@@ -166,7 +158,3 @@ class Streaming:
     def _driver_log(self, pipeline: str) -> str:
         log = self._home.driver_log(pipeline)
         return f"The end of {log}:\n{log_tail(log)}"
-
-
-def _failure(pipeline: str) -> str:
-    return f"The run of stream_load__{pipeline} failed; Airflow's log of its task says why."

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
@@ -20,12 +21,16 @@ from spark_jobs.pipeline.session import DEFAULT_MASTER
 from spark_jobs.platform import workload_process
 from spark_jobs.platform.airflow_configuration import ADMINISTRATOR, administrator_password, password_file
 from spark_jobs.platform.airflow_process import EmbeddedAirflow, stop_leftover_airflow
+from spark_jobs.platform.bad_day import BadDay
+from spark_jobs.platform.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload
 from spark_jobs.platform.detached_driver import end_driver
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.platform.live_status import show_once
+from spark_jobs.platform.overload_pipelines import write_overload_pipelines
 from spark_jobs.platform.startup_steps import StartupSteps
 from spark_jobs.platform.streaming import Streaming
 from spark_jobs.platform.warehouse_server import warehouse
+from spark_jobs.platform.watched_time import Course, uneventful
 from spark_jobs.platform.workload_process import WorkloadProcess
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
 from spark_jobs.warehouse.connection import connect
@@ -37,9 +42,20 @@ from spark_jobs.workload.tpch import seed
 from spark_jobs.workload.tpch_files import check_scale
 
 INTERRUPTED_STATUS = 130
+# One core for what is not urgent, which leaves the others to the streams.
+BATCH_MASTER = "local[1,4]"
 
 
-def run_up(duration: timedelta | None, scale: float, port: int, *, console: Console, rate: float) -> int:
+def run_up(
+    duration: timedelta | None,
+    scale: float,
+    port: int,
+    *,
+    console: Console,
+    rate: float,
+    overload: float | None = None,
+    figures_file: Path | None = None,
+) -> int:
     """Bring up PostgreSQL, Airflow and the streams of all pipelines, until Ctrl-C or the end of the duration.
 
     Then the workload is stopped, the streams are drained through Airflow, every process that was started is ended,
@@ -52,47 +68,76 @@ def run_up(duration: timedelta | None, scale: float, port: int, *, console: Cons
         port: loopback port of Airflow's UI.
         console: where progress, the live table and the proofs are shown.
         rate: mean number of orders per second.
+        overload: make it a bad day, with a burst of so many times what the streams can carry, see `bad_day`.
+        figures_file: where a bad day's figures are written as JSON; None: they are only shown.
 
     Returns:
         exit status: 0 only if nothing failed, every proof holds, and all that landed is loaded, unless the drain
-        was cut short.
+        was cut short; a bad day must have been stood, too.
 
     Raises:
         FreshetError: a step of the start-up failed; everything that had been started is ended.
     """
     check_scale(scale)
+    plan = None if overload is None else Overload(overload, DEFAULT_DURATION if duration is None else duration)
     definitions = load_definitions()
     with _only_one(home()), _ending_cleans_up():
         try:
-            return _Up(home(), definitions, duration, scale, port, rate, console).run()
+            if plan is None:
+                pipelines, course, day = pipelines_folder(), uneventful(duration), None
+            else:
+                pipelines = home().overload_pipelines
+                write_overload_pipelines(pipelines_folder(), pipelines, scale)
+                definitions = load_definitions(pipelines)
+                _tell_of(pipelines, console)
+                day = BadDay(plan, definitions, home(), rate, console)
+                course = day.run
+            first_rate = rate if day is None else WARM_UP_RATE * rate
+            workload = WorkloadProcess(home(), scale, first_rate, steady=day is not None)
+            status = _Up(home(), definitions, pipelines, workload, scale, port, console).run(course)
+            return status if day is None or _show(day, console, figures_file) else 1
         except KeyboardInterrupt:
             console.print("Interrupted; everything is stopped.")
             return INTERRUPTED_STATUS
 
 
 class _Up:
-    """One run of `freshet up`. Arguments as for `run_up`."""
+    """One run of `freshet up`.
+
+    Args:
+        installation: the home.
+        definitions: the pipelines.
+        pipelines: the folder in which they are defined.
+        workload: started with the streams.
+        scale: TPC-H scale factor.
+        port: loopback port of Airflow's UI.
+        console: where everything is shown.
+    """
 
     def __init__(
         self,
         installation: Home,
         definitions: Mapping[str, PipelineDefinition],
-        duration: timedelta | None,
+        pipelines: Path,
+        workload: WorkloadProcess,
         scale: float,
         port: int,
-        rate: float,
         console: Console,
     ) -> None:
         self._home = installation
         self._definitions = definitions
-        self._duration = duration
+        self._pipelines = pipelines
         self._scale = scale
         self._port = port
         self._console = console
-        self._workload = WorkloadProcess(installation, scale, rate)
+        self._workload = workload
 
-    def run(self) -> int:
-        """All phases, one after the other."""
+    def run(self, course: Course) -> int:
+        """All phases, one after the other; the exit status.
+
+        Args:
+            course: what happens while the streams run.
+        """
         # A killed `up` leaves these behind. Its drivers too: Airflow finds them and goes on with them.
         stop_leftover_airflow(self._home)
         self._workload.stop()
@@ -106,7 +151,7 @@ class _Up:
                 stack.callback(self._stop_processes, airflow)
                 self._bring_up(steps, airflow, url)
             streaming = Streaming(self._home, self._definitions, airflow, url, self._workload, self._console)
-            end = streaming.run(self._duration)
+            end = streaming.run(course)
             with self._console.status("Ending all processes ..."):
                 self._stop_processes(airflow)
             holds = self._prove(url, complete=not end.cut_short)
@@ -162,12 +207,33 @@ class _Up:
 
     def _environment(self, url: str) -> dict[str, str]:
         spark = json.dumps({"conn_type": "spark", "host": DEFAULT_MASTER})
+        batch = json.dumps({"conn_type": "spark", "host": BATCH_MASTER})
         return {
             HOME_VARIABLE: str(self._home.root),
             WAREHOUSE_URL_VARIABLE: url,
-            PIPELINES_VARIABLE: str(pipelines_folder()),
+            PIPELINES_VARIABLE: str(self._pipelines),
             "AIRFLOW_CONN_SPARK_DEFAULT": os.environ.get("AIRFLOW_CONN_SPARK_DEFAULT", spark),
+            "AIRFLOW_CONN_SPARK_BATCH": os.environ.get("AIRFLOW_CONN_SPARK_BATCH", batch),
         }
+
+
+def _tell_of(pipelines: Path, console: Console) -> None:
+    console.print(
+        f"A bad day. Its pipelines get little memory, and limits of reading master data: {pipelines}",
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _show(day: BadDay, console: Console, figures_file: Path | None) -> bool:
+    """Show what was measured on a bad day; whether it was stood."""
+    problems = list(day.figures.problems())
+    console.print(day.figures.table())
+    for problem in problems:
+        console.print(f"[bold red]Not stood:[/] {escape(problem)}", soft_wrap=True, highlight=False)
+    if figures_file is not None:
+        figures_file.write_text(day.figures.to_json() + "\n")
+    return not problems
 
 
 @contextlib.contextmanager

@@ -23,11 +23,12 @@ class WorkloadProcess:
         home: the installation.
         scale: TPC-H scale factor of the master data.
         rate: mean number of orders per second.
+        steady: orders arrive evenly, not in bursts.
     """
 
-    def __init__(self, home: Home, scale: float, rate: float) -> None:
+    def __init__(self, home: Home, scale: float, rate: float, *, steady: bool = False) -> None:
         self._home = home
-        self._options = ["--scale", str(scale), "--rate", str(rate)]
+        self._options = ["--scale", str(scale), "--rate", str(rate), *(["--steady"] if steady else [])]
         self._log = home.logs / f"{_NAME}.log"
         self._record = home.processes / f"{_NAME}.json"
         self._process = SessionProcess.recorded(_NAME, self._record)

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from spark_jobs.workload.rates import RateAt, constant
+
 DEFAULT_STEP_SECONDS = 0.1
 DEFAULT_OBJECTS = 8  # the slowest of them stays on or off for up to 2^8 steps: 26 s
 
@@ -16,7 +18,7 @@ Arrivals = Iterator[tuple[float, int]]
 
 
 def bursty_arrivals(
-    rate: float, *, seed: int, step: float = DEFAULT_STEP_SECONDS, objects: int = DEFAULT_OBJECTS
+    rate: float | RateAt, *, seed: int, step: float = DEFAULT_STEP_SECONDS, objects: int = DEFAULT_OBJECTS
 ) -> Arrivals:
     """Endless bursty arrivals: the sum of on/off objects whose bandwidths and time scales are powers of two.
 
@@ -33,17 +35,18 @@ def bursty_arrivals(
     to the mean rate; no clock is read.
 
     Args:
-        rate: mean number of tuples per second.
+        rate: mean number of tuples per second, or what tells it for each step's start.
         seed: equal seeds give equal arrivals.
         step: length of a step in seconds.
         objects: number of on/off objects.
     """
+    rate_at = rate if callable(rate) else constant(rate)
     random = np.random.default_rng(seed)
     is_on = {i: bool(random.random() < 0.5) for i in range(1, objects + 1)}
     switches = [(float(random.random() * 2**i), i) for i in is_on]
     heapq.heapify(switches)
     current_bandwidth = sum(2**i for i, on in is_on.items() if on)
-    tuples_per_bandwidth = rate * step / (sum(2**i for i in is_on) / 2)
+    mean_bandwidth = sum(2**i for i in is_on) / 2
 
     expected = 0.0
     arrived = 0
@@ -54,16 +57,21 @@ def bursty_arrivals(
             heapq.heapreplace(switches, (switch_time + float(random.random() * 2**i), i))
             is_on[i] = not is_on[i]
             current_bandwidth += 2**i if is_on[i] else -(2**i)
-        expected += current_bandwidth * tuples_per_bandwidth
+        expected += rate_at(number * step) * step * current_bandwidth / mean_bandwidth
         count = math.floor(expected) - arrived
         yield number * step, count
         arrived += count
         number += 1
 
 
-def steady_arrivals(rate: float, *, step: float = DEFAULT_STEP_SECONDS) -> Arrivals:
-    """Endless arrivals at a constant rate (tuples per second)."""
+def steady_arrivals(rate: float | RateAt, *, step: float = DEFAULT_STEP_SECONDS) -> Arrivals:
+    """Endless arrivals without bursts; arguments as for `bursty_arrivals`."""
+    rate_at = rate if callable(rate) else constant(rate)
+    arrived, due = 0, 0.0  # what is due but for whole tuples that have arrived: rounding errors never add up
     number = 0
     while True:
-        yield number * step, math.floor((number + 1) * step * rate) - math.floor(number * step * rate)
+        due += rate_at(number * step) * step
+        count = math.floor(due - arrived + 1e-9)
+        yield number * step, count
+        arrived += count
         number += 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -21,6 +21,7 @@ from spark_jobs.workload.file_lock import exclusive_lock
 from spark_jobs.workload.landing import land, remove_unfinished
 from spark_jobs.workload.order_events import EventFiles, OrderFiles, OrderLineFiles, Written
 from spark_jobs.workload.order_source import OrderSource
+from spark_jobs.workload.rates import HIGHEST_RATE, Phase, SteeredRate, phased
 from spark_jobs.workload.tpch_files import generated_scales, tables_folder
 from spark_jobs.workload.workload_state import WorkloadState
 
@@ -34,6 +35,7 @@ class OrderStreamOptions:
 
     Attributes:
         rate: mean number of orders per second.
+        phases: from when on it is another.
         bursty: arrivals in self-similar bursts; otherwise steady.
         zipf: exponent of Zipf's law for customers, parts and suppliers; 0 keeps TPC-H's own.
         seed: equal seeds give equal events (but for their times).
@@ -48,6 +50,7 @@ class OrderStreamOptions:
     """
 
     rate: float = 200.0
+    phases: Sequence[Phase] = ()
     bursty: bool = True
     zipf: float = 1.0
     seed: int = 1
@@ -59,7 +62,17 @@ class OrderStreamOptions:
 
     def __post_init__(self) -> None:
         problems = [
-            (0 < self.rate <= 1e6, f"rate {self.rate:g}: give more than 0 and at most 1,000,000 orders per second"),
+            (
+                0 < self.rate <= HIGHEST_RATE,
+                f"rate {self.rate:g}: give more than 0 and at most {HIGHEST_RATE:,.0f} orders per second",
+            ),
+            *(
+                (
+                    0 <= phase.rate <= HIGHEST_RATE,
+                    f"phase {phase.rate:g}: give at most {HIGHEST_RATE:,.0f} orders per second, or 0 for a pause",
+                )
+                for phase in self.phases
+            ),
             (0 <= self.zipf < math.inf, f"zipf {self.zipf:g}: give 0 (TPC-H's own keys), 1 (80/20 rule) or above"),
             (self.seed >= 0, f"seed {self.seed}: give 0 or above"),
             (self.duration is None or self.duration > timedelta(), "duration: give more than nothing"),
@@ -87,6 +100,7 @@ def write_order_stream(
 ) -> dict[str, Written]:
     """Write events into the landing folders until time, count or `stop` ends it; return what was written.
 
+    While it runs, `rates.steer` with the file `home.workload_rate` changes its rate.
     A second run goes on where the last one ended, with new event ids, however that one ended.
 
     Raises:
@@ -121,7 +135,9 @@ class _OrderStream:
                     f"{folder} holds events, but {home.workload_state}, which tells where to go on, is gone. "
                     "Use another FRESHET_HOME, or empty the landing folders and the warehouse."
                 )
-        arrivals = bursty_arrivals(options.rate, seed=options.seed) if options.bursty else steady_arrivals(options.rate)
+        home.workload_rate.unlink(missing_ok=True)  # an earlier run was steered by it
+        rate = SteeredRate(home.workload_rate, phased(options.rate, options.phases))
+        arrivals = bursty_arrivals(rate, seed=options.seed) if options.bursty else steady_arrivals(rate)
         self._schedule = ArrivalSchedule(arrivals)
 
     def run(self, stop: Stop, on_tick: Callable[[dict[str, Written]], None]) -> dict[str, Written]:
