@@ -46,6 +46,12 @@ def _create_database(server: EmbeddedPostgres) -> str:
     return server.url(name)
 
 
+@pytest.fixture(scope="module")
+def postgres_database(postgres: EmbeddedPostgres) -> str:
+    """URL of a new database without any schema, for all tests of a module."""
+    return _create_database(postgres)
+
+
 @pytest.fixture
 def empty_database_url(postgres: EmbeddedPostgres) -> str:
     """URL of a new database without any schema."""

@@ -40,10 +40,10 @@ class Shop:
         self.folder = folder
         self.url = url
         self.home = Home(folder / "home")
-        self._session = session
+        self.session = session
 
     def define(self, definition: dict[str, Any] | None = None, **changes: Any) -> None:
-        self._path = write_definition(self.folder, definition or sales_definition(self.folder, **changes))
+        self.path = write_definition(self.folder, definition or sales_definition(self.folder, **changes))
 
     def one_file_a_batch(self) -> None:
         """Cut what lands into small batches."""
@@ -51,10 +51,10 @@ class Shop:
 
     def load(self) -> None:
         """Load all that has landed."""
-        StreamJob(load_definition(self._path), self.home, self.url).run(self._session, once=True)
+        StreamJob(load_definition(self.path), self.home, self.url).run(self.session, once=True)
 
     def verify(self) -> Proof:
-        return verify(load_definition(self._path), self.url, self.home)
+        return verify(load_definition(self.path), self.url, self.home)
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ import pytest
 from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.pipeline.source import RAW, stream_tuples
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.proof_events import read_events
-from spark_jobs.warehouse.proof_landing import committed_files, landed_files
+from spark_jobs.warehouse.proof.events import read_events
+from spark_jobs.warehouse.proof.landing import committed_files, landed_files
 from tests.warehouse.landed_records import (
     CSV_LINES,
     CSV_SCHEMA,

@@ -1,0 +1,92 @@
+"""The front stage of the shop's lookup of customers, driven by hand: batches and looks in any order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from contextlib import closing
+
+import numpy as np
+import psycopg2
+import pyarrow as pa
+from psycopg2 import extensions
+from pyspark import SparkContext
+
+from spark_jobs.pipeline.batch_context import FrontStagePlan, HotTuples, TaskReport
+from spark_jobs.pipeline.checks import check_tables
+from spark_jobs.pipeline.definition import Lookup, PipelineDefinition
+from spark_jobs.pipeline.hot_tuples import HotTuplesKeeper
+from spark_jobs.pipeline.lookup_planning import front_stage_bytes, plan_lookups
+from spark_jobs.pipeline.noticing import Noticing
+from spark_jobs.pipeline.task_reports import BatchReport
+from spark_jobs.relation.changes.triggers import Outcome, watch_relations
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.warehouse.cache_rows import Watched
+
+
+class HotCustomers:
+    """A keeper and its noticing.
+
+    Args:
+        definition: the pipeline, with one lookup.
+        url: the warehouse.
+        context: Spark.
+        connection: to look for changes.
+    """
+
+    def __init__(
+        self, definition: PipelineDefinition, url: str, context: SparkContext, connection: extensions.connection
+    ) -> None:
+        with closing(psycopg2.connect(url)) as checking:
+            relations = check_tables(checking, definition).relations
+        [self.plan] = plan_lookups(definition, relations, url, context, 2)
+        [lookup] = definition.lookups
+        self.connection = connection
+        self.keeper = HotTuplesKeeper(self.plan, context, front_stage_bytes(lookup))
+        self.relation = PostgresRelation(url, self.plan.spec)
+        self.seconds_passed = 0.0  # beside those that do
+        self.noticing = Noticing(lookup, self.relation, self.keeper, lambda: time.monotonic() + self.seconds_passed)
+        self.noticing.watch(connection, self.outcome(lookup))
+
+    def outcome(self, lookup: Lookup) -> Outcome:
+        """Whether triggers note the relation's changes now."""
+        return watch_relations(self.connection, [lookup])[self.plan.spec.relation]
+
+    def read(self, customers: Sequence[int]) -> RelationRows:
+        """What a back stage finds in R now."""
+        keys = KeyColumns.encode([pa.array(customers, pa.int64())], self.plan.spec.key_kinds)
+        return self.relation.lookup_keys(keys).rows
+
+    def begin_batch(self) -> FrontStagePlan:
+        """A batch is planned."""
+        return self.keeper.plan_for_batch()
+
+    def end_batch(self, found: RelationRows, frequency: int = 10, hits: np.ndarray | None = None) -> None:
+        """The batch that began last ends, and its back stage has found these."""
+        offers = (found, np.full(len(found), frequency, np.int64)) if len(found) else None
+        front = TaskReport("front", -1, {}, {}, {} if hits is None else {0: hits})
+        self.keeper.learn(BatchReport([front, TaskReport("back", 0, {}, {}, {}, offers)]))
+
+    def batch(self, customers: Sequence[int]) -> None:
+        """A whole batch that finds these in R."""
+        self.begin_batch()
+        self.end_batch(self.read(customers))
+
+    def look(self) -> None:
+        """The watch looks for changes, once."""
+        self.noticing.notice(self.connection)
+
+    def mode(self) -> Watched:
+        """How changes are noticed now."""
+        return self.noticing.watched
+
+    def hot(self) -> dict[int, str | None]:
+        """City of each hot customer, as the next batch would find it."""
+        plan = self.begin_batch()
+        if plan.hot is None:
+            return {}
+        hot: HotTuples = plan.hot.value()
+        assert hot.keys.keys.tolist() == hot.rows.keys.codes.tolist()
+        return dict(zip(hot.keys.keys.tolist(), hot.rows.columns["city"].to_pylist(), strict=True))
