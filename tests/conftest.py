@@ -6,6 +6,7 @@ import itertools
 import logging
 import tempfile
 from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import psycopg2
@@ -36,31 +37,34 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         yield server
 
 
-def _create_database(server: EmbeddedPostgres) -> str:
+@contextmanager
+def _database(server: EmbeddedPostgres) -> Iterator[str]:
+    """URL of a new database; dropped with the sessions that workers and drivers still have in it."""
     name = f"warehouse_{next(_numbers)}"
-    connection = psycopg2.connect(server.url())
-    connection.autocommit = True
-    with connection.cursor() as cursor:
+    with closing(psycopg2.connect(server.url())) as connection, connection.cursor() as cursor:
+        connection.autocommit = True
         cursor.execute(f"CREATE DATABASE {name}")
-    connection.close()
-    return server.url(name)
+        yield server.url(name)
+        cursor.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="module")
-def postgres_database(postgres: EmbeddedPostgres) -> str:
+def postgres_database(postgres: EmbeddedPostgres) -> Iterator[str]:
     """URL of a new database without any schema, for all tests of a module."""
-    return _create_database(postgres)
+    with _database(postgres) as url:
+        yield url
 
 
 @pytest.fixture
-def empty_database_url(postgres: EmbeddedPostgres) -> str:
+def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """URL of a new database without any schema."""
-    return _create_database(postgres)
+    with _database(postgres) as url:
+        yield url
 
 
 @pytest.fixture
-def warehouse_url(postgres: EmbeddedPostgres) -> str:
+def warehouse_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """URL of a new database with the warehouse's schema, migrated to the newest version."""
-    url = _create_database(postgres)
-    migrate(url)
-    return url
+    with _database(postgres) as url:
+        migrate(url)
+        yield url

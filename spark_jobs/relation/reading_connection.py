@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import threading
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -27,7 +28,7 @@ _PLANNING = (
     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET enable_seqscan = off; SET random_page_cost = 1.1"
 )
 
-_connections: dict[str, tuple[int, ReadingConnection]] = {}
+_of_this_thread = threading.local()
 
 
 class ReadingConnection:
@@ -96,12 +97,14 @@ class ReadingConnection:
 
 
 def reading_connection(url: str) -> ReadingConnection:
-    """This process' connection to that warehouse; a forked process gets one of its own."""
-    process, connection = _connections.get(url, (0, None))
-    if connection is None or process != os.getpid():
-        connection = ReadingConnection(url)
-        _connections[url] = (os.getpid(), connection)
-    return connection
+    """This thread's connection to that warehouse, as no two reads may share one; a forked process makes its own."""
+    process, connections = getattr(_of_this_thread, "connections", (0, {}))
+    if process != os.getpid():
+        connections = {}
+        _of_this_thread.connections = os.getpid(), connections
+    if url not in connections:
+        connections[url] = ReadingConnection(url)
+    return connections[url]
 
 
 def copy_out(connection: extensions.connection, query: sql.Composable) -> memoryview:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
 from spark_jobs.warehouse.loader import Loader
 from spark_jobs.warehouse.loading_transaction import LoadCounts, StreamBatch
 from spark_jobs.warehouse.outcome import PLACES, Held, Outcome, Place
+from tests.waiting import wait_for
 
 TIME = pa.timestamp("us", tz="UTC")
 ORDERS = "CREATE TABLE warehouse.fact (id bigint PRIMARY KEY, amount numeric(9, 2) NOT NULL, note varchar(10))"
@@ -35,16 +36,15 @@ def definition(table: str, columns: Mapping[str, str], event_id: Sequence[str], 
 
 def wait_for_waiters(url: str, count: int = 1) -> None:
     """Return once so many sessions of the database wait for a lock."""
-    watcher = psycopg2.connect(url)
-    watcher.autocommit = True
-    waiting = 0
-    with watcher.cursor() as cursor:
-        while waiting < count:
-            cursor.execute(
-                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-            )
-            (waiting,) = cursor.fetchone()
-    watcher.close()
+    waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    with closing(psycopg2.connect(url)) as watcher, watcher.cursor() as cursor:
+        watcher.autocommit = True
+
+        def enough() -> bool:
+            cursor.execute(waiting)
+            return cursor.fetchone()[0] >= count
+
+        wait_for(enough, f"{count} sessions that wait for a lock")
 
 
 class Stream:
