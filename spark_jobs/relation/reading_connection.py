@@ -28,8 +28,6 @@ _PLANNING = (
     "SET jit = off; SET max_parallel_workers_per_gather = 0; SET enable_seqscan = off; SET random_page_cost = 1.1"
 )
 
-_of_this_thread = threading.local()
-
 
 class ReadingConnection:
     """A read-only connection that comes back after the server was away.
@@ -96,15 +94,21 @@ class ReadingConnection:
         return self._connection
 
 
+class _OfThisThread(threading.local):
+    def __init__(self) -> None:
+        self.process = os.getpid()
+        self.connections: dict[str, ReadingConnection] = {}
+
+
+_of_this_thread = _OfThisThread()
+
+
 def reading_connection(url: str) -> ReadingConnection:
     """This thread's connection to that warehouse, as no two reads may share one; a forked process makes its own."""
-    process, connections = getattr(_of_this_thread, "connections", (0, {}))
-    if process != os.getpid():
-        connections = {}
-        _of_this_thread.connections = os.getpid(), connections
-    if url not in connections:
-        connections[url] = ReadingConnection(url)
-    return connections[url]
+    if _of_this_thread.process != os.getpid():
+        _of_this_thread.process = os.getpid()
+        _of_this_thread.connections = {}
+    return _of_this_thread.connections.setdefault(url, ReadingConnection(url))
 
 
 def copy_out(connection: extensions.connection, query: sql.Composable) -> memoryview:

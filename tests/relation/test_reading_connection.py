@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg2
@@ -10,7 +11,7 @@ from psycopg2 import errors, extensions, sql
 
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
-from spark_jobs.relation.reading_connection import ReadingConnection
+from spark_jobs.relation.reading_connection import ReadingConnection, reading_connection
 from tests.relation.conftest import Open, keys_for
 
 Execute = Callable[..., None]
@@ -34,6 +35,17 @@ def test_reads_survive_a_killed_connection(execute: Execute, open_relation: Open
             WHERE pid <> pg_backend_pid() AND datname = current_database()
         """)
         assert set(read().keys.tolist()) <= set(before.keys.tolist())
+
+
+def test_threads_that_read_at_once_get_their_own_tuples(postgres_database: str) -> None:
+    text = sql.SQL("SELECT repeat({}, 100) FROM generate_series(1, 50000)")
+
+    def read(letter: str) -> bytes:
+        return bytes(reading_connection(postgres_database).copy(text.format(sql.Literal(letter))))
+
+    with ThreadPoolExecutor(4) as pool:
+        for letter, content in zip("abcd", pool.map(read, "abcd"), strict=True):
+            assert content.count(letter.encode() * 100) == 50_000
 
 
 def test_reads_wait_for_a_server_that_is_restarted(tmp_path: Path) -> None:
