@@ -43,6 +43,7 @@ def test_threads_that_read_at_once_get_their_own_tuples(postgres_database: str) 
     def read(letter: str) -> bytes:
         return bytes(reading_connection(postgres_database).copy(text.format(sql.Literal(letter))))
 
+    read("a")
     with ThreadPoolExecutor(4) as pool:
         for letter, content in zip("abcd", pool.map(read, "abcd"), strict=True):
             assert content.count(letter.encode() * 100) == 50_000
