@@ -233,8 +233,8 @@ def status(*, as_json: Json = False) -> None:
 
     from spark_jobs.platform.warehouse_server import PATIENCE, warehouse
     from spark_jobs.warehouse.connection import connect
-    from spark_jobs.warehouse.status import read_status, to_json
-    from spark_jobs.warehouse.status_table import render
+    from spark_jobs.warehouse.status.pipeline_status import read_status, to_json
+    from spark_jobs.warehouse.status.table import render
 
     with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
         statuses = read_status(connection)
@@ -391,7 +391,7 @@ def calibrate(
 
         # A wrong name is told before the heavy imports.
         definitions = [load_definition(pipeline)] if pipeline else list(load_definitions().values())
-        from spark_jobs.pipeline.lookup_calibration import calibrate_lookups
+        from spark_jobs.pipeline.lookups.calibration import calibrate_lookups
         from spark_jobs.platform.warehouse_server import warehouse
 
         with warehouse(home(), create=False) as url:

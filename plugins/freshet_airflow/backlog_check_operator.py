@@ -13,7 +13,7 @@ from freshet_airflow import warehouse_connection
 from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.reprocessing.due_tuples import due_now
 from spark_jobs.reprocessing.run_ledger import abandon_silent
-from spark_jobs.warehouse.overload import stream_load
+from spark_jobs.warehouse.status.overload import stream_load
 
 _MANUAL = "manual"
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_jobs.warehouse.freshness_episodes import Episode, News
-    from spark_jobs.warehouse.status import PipelineStatus
+    from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_jobs.warehouse.waiting_work import Sight
+    from spark_jobs.warehouse.status.waiting_work import Sight
 
 # The target has to be kept for so long before it counts as kept again.
 _CALM = timedelta(seconds=15)

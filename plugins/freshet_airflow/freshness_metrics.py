@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from airflow.observability import stats
 
 if TYPE_CHECKING:
-    from spark_jobs.warehouse.status import PipelineStatus
+    from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
 
 SECONDS = 10.0
 _STATES = {"stopped": 0, "starting": 1, "running": 2, "draining": 3, "overloaded": 4, "down": 5}

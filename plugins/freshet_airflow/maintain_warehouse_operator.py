@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator, Context
 
 from freshet_airflow import warehouse_connection
 from spark_jobs.validation.records import end_cut_off
-from spark_jobs.warehouse.retention import prune_all
+from spark_jobs.warehouse.retention.pruning import prune_all
 
 
 class MaintainWarehouseOperator(BaseOperator):

@@ -24,7 +24,7 @@ class FreshnessNewsOperator(BaseOperator):
         from airflow.configuration import conf
 
         from spark_jobs.warehouse.freshness_episodes import claim_news
-        from spark_jobs.warehouse.status import read_status
+        from spark_jobs.warehouse.status.pipeline_status import read_status
 
         url = warehouse_connection.warehouse_url(warehouse_connection.DEFAULT_CONNECTION_ID)
         with closing(warehouse_connection.session(url, f"freshet {self.task_id}")) as connection:

@@ -26,7 +26,7 @@ _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     # Reused workers keep their warehouse connection and the mapped hot sets from batch to batch.
     "spark.python.worker.reuse": "true",
-    "spark.python.daemon.module": "spark_jobs.pipeline.worker_daemon",
+    "spark.python.daemon.module": "spark_jobs.pipeline.tasks.worker_daemon",
     "spark.sql.streaming.metricsEnabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.port": "0",

@@ -13,23 +13,24 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import FreshetError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
-from spark_jobs.pipeline.arrivals import ArrivalsReader, read_by_spark
-from spark_jobs.pipeline.batch_context import BatchContext
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.definition import PipelineDefinition
-from spark_jobs.pipeline.driven_lookups import DrivenLookups
 from spark_jobs.pipeline.heartbeat import Heartbeat
-from spark_jobs.pipeline.parquet_files import balanced_groups, parquet_reader
+from spark_jobs.pipeline.lookups.driven_lookups import DrivenLookups
 from spark_jobs.pipeline.shed_budget import ShedBudget
-from spark_jobs.pipeline.source import stream_tuples
-from spark_jobs.pipeline.source_log import batch_files, mean_landing, total_bytes
+from spark_jobs.pipeline.source.arrivals import ArrivalsReader, read_by_spark
+from spark_jobs.pipeline.source.log import batch_files, mean_landing, total_bytes
+from spark_jobs.pipeline.source.parquet_files import balanced_groups, parquet_reader
+from spark_jobs.pipeline.source.streaming import stream_tuples
 from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery, is_outage
-from spark_jobs.pipeline.task_reports import BatchReport, ReportChannel
-from spark_jobs.pipeline.tuples_way import settle
+from spark_jobs.pipeline.tasks.batch_context import BatchContext
+from spark_jobs.pipeline.tasks.reports import BatchReport, ReportChannel
+from spark_jobs.pipeline.tasks.tuples_way import settle
 from spark_jobs.settings import Home
-from spark_jobs.warehouse import drivers, ledger
+from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.loading_transaction import StreamBatch
+from spark_jobs.warehouse.ledger import batch_ledger
+from spark_jobs.warehouse.loading.loading_transaction import StreamBatch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -174,7 +175,7 @@ class StreamJob:
         connection = self._connect()
         tables = self._tables
         assert tables is not None
-        opened = ledger.open_batch(connection, self._definition.name, self._epoch, spark_batch, tables.fact)
+        opened = batch_ledger.open_batch(connection, self._definition.name, self._epoch, spark_batch, tables.fact)
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows
         context = self._context(opened.batch_no, careful=opened.replayed)
         files = list(batch_files(self._home.checkpoint(self._definition.name), spark_batch))
@@ -186,7 +187,7 @@ class StreamJob:
         landed_at = mean_landing(files)
         waited = None if landed_at is None else max(began_at - landed_at, 0.0)
         statistics = report.statistics(self._lookups.plans, waited)
-        ledger.close_batch(connection, opened.batch_no, statistics, tables.fact)
+        batch_ledger.close_batch(connection, opened.batch_no, statistics, tables.fact)
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d tuples in %.2f s", self._definition.name, opened.batch_no, report.arrived, seconds)
         self._failures, self._outage_since = 0, None

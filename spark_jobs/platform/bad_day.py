@@ -25,8 +25,8 @@ from spark_jobs.platform.overload_capacity import Capacity, capacity
 from spark_jobs.platform.watched_time import REFRESH_SECONDS, Watched
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.ledger_span import LedgerSpan, read_span, warehouse_time
-from spark_jobs.warehouse.operations_since import operations_since, validated_since
+from spark_jobs.warehouse.ledger.span import LedgerSpan, read_span, warehouse_time
+from spark_jobs.warehouse.status.operations_since import operations_since, validated_since
 from spark_jobs.workload.rates import steer
 
 BACKLOG_BOUND = timedelta(seconds=300)

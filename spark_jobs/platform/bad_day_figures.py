@@ -11,8 +11,8 @@ from typing import Any
 from rich.table import Table
 
 from spark_jobs.platform.overload_capacity import Capacity
-from spark_jobs.warehouse.ledger_span import LedgerSpan
-from spark_jobs.warehouse.operations_since import OperationsSince
+from spark_jobs.warehouse.ledger.span import LedgerSpan
+from spark_jobs.warehouse.status.operations_since import OperationsSince
 
 
 @dataclass

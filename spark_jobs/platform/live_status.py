@@ -16,8 +16,8 @@ from rich.text import Text
 
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.status import PipelineStatus, StatusReader
-from spark_jobs.warehouse.status_table import render
+from spark_jobs.warehouse.status.pipeline_status import PipelineStatus, StatusReader
+from spark_jobs.warehouse.status.table import render
 
 PLAIN_LINE_SECONDS = 5.0
 

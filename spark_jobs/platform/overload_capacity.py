@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spark_jobs.pipeline.definition import PipelineDefinition
-from spark_jobs.warehouse.ledger_span import LedgerSpan
+from spark_jobs.warehouse.ledger.span import LedgerSpan
 
 
 @dataclass(frozen=True)

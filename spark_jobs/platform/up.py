@@ -36,7 +36,7 @@ from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.proof import verify
-from spark_jobs.warehouse.status import read_status
+from spark_jobs.warehouse.status.pipeline_status import read_status
 from spark_jobs.workload.file_lock import exclusive_lock
 from spark_jobs.workload.tpch import seed
 from spark_jobs.workload.tpch_files import check_scale

@@ -10,7 +10,7 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.pipeline.stream_query import is_outage
-from spark_jobs.pipeline.task_errors import cause_of
+from spark_jobs.pipeline.tasks.errors import cause_of
 from spark_jobs.reprocessing.run_ledger import Changes, advance
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.reprocessing.tries import FailedTries

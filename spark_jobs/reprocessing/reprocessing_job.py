@@ -15,7 +15,7 @@ from spark_jobs.errors import FreshetError, WriterFencedError
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.pipeline.heartbeat import Heartbeat
-from spark_jobs.pipeline.task_errors import cause_of
+from spark_jobs.pipeline.tasks.errors import cause_of
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.batch_plan import BatchPlan
 from spark_jobs.reprocessing.chunk_failure import note_failure, tuples_may_be_to_blame
@@ -25,7 +25,7 @@ from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.reprocessing.tries import RetryPolicy
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.overload import stream_load
+from spark_jobs.warehouse.status.overload import stream_load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,7 +12,7 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.reprocessing.request import ReprocessingRequest
-from spark_jobs.warehouse.outcome import PLACES
+from spark_jobs.warehouse.loading.outcome import PLACES
 
 MAX_SILENCE = timedelta(seconds=60)
 """A run whose heartbeat is older counts as dead: it is marked as abandoned, and then it can't write any more."""

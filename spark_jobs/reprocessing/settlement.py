@@ -16,14 +16,14 @@ from psycopg2 import extensions
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
 from spark_jobs.reprocessing.run_ledger import Changes, advance
 from spark_jobs.reprocessing.tries import FailedTries, RetryPolicy
-from spark_jobs.warehouse.chunk import EncodedFacts, fitting
 from spark_jobs.warehouse.event_columns import EventColumns
-from spark_jobs.warehouse.fact_storage import Way, store
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.held_rows import storable_reasons
-from spark_jobs.warehouse.loading_transaction import LoadCounts, latencies, refused_tuples
-from spark_jobs.warehouse.outcome import Held, Outcome, Place
-from spark_jobs.warehouse.worker_session import WorkerSession, session_of
+from spark_jobs.warehouse.loading.chunk import EncodedFacts, fitting
+from spark_jobs.warehouse.loading.fact_storage import Way, store
+from spark_jobs.warehouse.loading.held_rows import storable_reasons
+from spark_jobs.warehouse.loading.loading_transaction import LoadCounts, latencies, refused_tuples
+from spark_jobs.warehouse.loading.outcome import Held, Outcome, Place
+from spark_jobs.warehouse.loading.worker_session import WorkerSession, session_of
 
 Bools = NDArray[np.bool_]
 

@@ -21,7 +21,7 @@ from spark_jobs.warehouse.copy_encoding.field import byte_strings, plain_values
 from spark_jobs.warehouse.copy_encoding.rows import plain_array
 from spark_jobs.warehouse.copy_encoding.uuids import parse_uuids
 from spark_jobs.warehouse.fact_table import FactColumn
-from spark_jobs.warehouse.json_text import ascii_json_strings, decimal_texts, joined, json_values
+from spark_jobs.warehouse.loading.json_text import ascii_json_strings, decimal_texts, joined, json_values
 
 Int64Array = NDArray[np.int64]
 

@@ -25,7 +25,7 @@ from psycopg2 import extensions
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers, freshness_episodes
 from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.waiting_work import Sight, WaitingWorkReader
+from spark_jobs.warehouse.status.waiting_work import Sight, WaitingWorkReader
 from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, drive, execute, hold, register
 
 SECOND = timedelta(seconds=1)

@@ -11,8 +11,9 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
-from spark_jobs.warehouse import drivers, ledger
-from spark_jobs.warehouse.outcome import Held, Outcome, Place
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.ledger import batch_ledger
+from spark_jobs.warehouse.loading.outcome import Held, Outcome, Place
 from tests.warehouse.conftest import RESET
 from tests.warehouse.stream import Stream
 
@@ -72,7 +73,7 @@ class PageWarehouse:
         ]
         batch_no = stream.open().batch_no
         stream.loader(batch_no).load(Outcome(loaded, held))
-        ledger.close_batch(stream.connection, batch_no, STATISTICS, stream.fact)
+        batch_ledger.close_batch(stream.connection, batch_no, STATISTICS, stream.fact)
 
     def validate(self, pipeline: str, failure: str, page: str) -> None:
         """A validation with one expectation, which has failed."""

@@ -8,9 +8,9 @@ import pytest
 
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.pipeline.back_stage import Settlement, run_back_stage
-from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
-from spark_jobs.pipeline.shed_deadline import ShedDeadline
+from spark_jobs.pipeline.tasks.back_stage import Settlement, run_back_stage
+from spark_jobs.pipeline.tasks.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.tasks.shed_deadline import ShedDeadline
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows

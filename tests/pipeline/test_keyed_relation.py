@@ -12,10 +12,10 @@ import pytest
 
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.pipeline.back_stage import make_back_stage, pages_scanned, run_back_stage
-from spark_jobs.pipeline.batch_context import OwnedPages
-from spark_jobs.pipeline.keyed_relation import KeyedRelation
-from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.tasks.back_stage import make_back_stage, pages_scanned, run_back_stage
+from spark_jobs.pipeline.tasks.batch_context import OwnedPages
+from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
+from spark_jobs.pipeline.tasks.pages_waited_for import PagesWaitedFor
 from spark_jobs.relation.catalog import describe_relation
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.page_runs import PageRuns

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.pipeline.batch_context import TaskReport
-from spark_jobs.pipeline.source_log import mean_landing
-from spark_jobs.pipeline.task_reports import BatchReport
+from spark_jobs.pipeline.source.log import mean_landing
+from spark_jobs.pipeline.tasks.batch_context import TaskReport
+from spark_jobs.pipeline.tasks.reports import BatchReport
 
 
 def front(total: float, load: float) -> TaskReport:

@@ -10,7 +10,7 @@ from spark_jobs.pipeline.definition import PipelineDefinition, load_definitions
 from spark_jobs.platform.overload_capacity import capacity
 from spark_jobs.platform.overload_pipelines import LOOKUPS, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT
-from spark_jobs.warehouse.ledger_span import LedgerSpan, RelationReads
+from spark_jobs.warehouse.ledger.span import LedgerSpan, RelationReads
 
 
 def span(*reads: RelationReads) -> LedgerSpan:

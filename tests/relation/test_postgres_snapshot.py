@@ -13,9 +13,9 @@ import pytest
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.joins.semi_stream import ALGORITHMS
-from spark_jobs.pipeline.back_stage import make_back_stage, run_back_stage
-from spark_jobs.pipeline.keyed_relation import KeyedRelation
-from spark_jobs.pipeline.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.tasks.back_stage import make_back_stage, run_back_stage
+from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
+from spark_jobs.pipeline.tasks.pages_waited_for import PagesWaitedFor
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation

@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.pipeline.stream_job import StreamJob
 from spark_jobs.warehouse.roles import LOADER, READER, grant_roles
-from spark_jobs.warehouse.status import read_status
+from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale
 

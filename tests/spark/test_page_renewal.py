@@ -10,8 +10,8 @@ import psycopg2
 
 from spark_jobs.pipeline.checks import check_tables
 from spark_jobs.pipeline.definition import load_definition
-from spark_jobs.pipeline.lookup_planning import plan_lookups
-from spark_jobs.pipeline.page_renewal import with_fitting_pages
+from spark_jobs.pipeline.lookups.page_renewal import with_fitting_pages
+from spark_jobs.pipeline.lookups.planning import plan_lookups
 from tests.spark.shop import query, sales_definition, write_definition
 
 

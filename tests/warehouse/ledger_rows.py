@@ -11,7 +11,7 @@ from psycopg2 import extensions
 
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.latency import histogram
-from spark_jobs.warehouse.status import PipelineStatus
+from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
 
 MINUTE = timedelta(minutes=1)
 

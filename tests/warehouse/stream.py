@@ -11,13 +11,14 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 
-from spark_jobs.warehouse import drivers, ledger
+from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW, EventColumns
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
-from spark_jobs.warehouse.loader import Loader
-from spark_jobs.warehouse.loading_transaction import LoadCounts, StreamBatch
-from spark_jobs.warehouse.outcome import PLACES, Held, Outcome, Place
+from spark_jobs.warehouse.ledger import batch_ledger
+from spark_jobs.warehouse.loading.loader import Loader
+from spark_jobs.warehouse.loading.loading_transaction import LoadCounts, StreamBatch
+from spark_jobs.warehouse.loading.outcome import PLACES, Held, Outcome, Place
 from tests.waiting import wait_for
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -102,14 +103,14 @@ class Stream:
         """An outcome of orders that are held."""
         return Outcome(None, [Held(place, reason, "master.customer", self.orders(ids))])
 
-    def open(self) -> ledger.OpenedBatch:
+    def open(self) -> batch_ledger.OpenedBatch:
         """Open the next batch."""
         self._spark_batches += 1
-        return ledger.open_batch(self.connection, "orders", self.epoch, self._spark_batches, self.fact)
+        return batch_ledger.open_batch(self.connection, "orders", self.epoch, self._spark_batches, self.fact)
 
     def close_batch(self, batch_no: int) -> None:
         """Close a batch."""
-        ledger.close_batch(self.connection, batch_no, {}, self.fact)
+        batch_ledger.close_batch(self.connection, batch_no, {}, self.fact)
 
     def loader(self, batch_no: int, *, careful: bool = False, patience: timedelta = timedelta(seconds=60)) -> Loader:
         """A task's loader."""

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from spark_jobs.warehouse import held_earlier
-from spark_jobs.warehouse.held_earlier import HeldEarlier
-from spark_jobs.warehouse.held_filter import HeldFilter
+from spark_jobs.warehouse.loading import held_earlier
+from spark_jobs.warehouse.loading.held_earlier import HeldEarlier
+from spark_jobs.warehouse.loading.held_filter import HeldFilter
 from tests.warehouse.stream import Stream
 
 

@@ -9,9 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.errors import WriterFencedError
-from spark_jobs.warehouse import drivers, ledger
-from spark_jobs.warehouse.loading_transaction import LoadCounts
-from spark_jobs.warehouse.outcome import Held, Outcome
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.ledger import batch_ledger
+from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
+from spark_jobs.warehouse.loading.outcome import Held, Outcome
 from tests.warehouse.stream import Stream, wait_for_waiters
 
 
@@ -20,7 +21,7 @@ def test_a_committed_batch_has_the_sums_of_its_parts(orders: Stream) -> None:
     loader = orders.loader(batch_no)
     loader.load(orders.facts([1, 2]))
     loader.load(Outcome(orders.orders([3]), orders.held([4, 5]).held))
-    ledger.close_batch(orders.connection, batch_no, {"hit_ratio": 0.5}, orders.fact)
+    batch_ledger.close_batch(orders.connection, batch_no, {"hit_ratio": 0.5}, orders.fact)
     assert orders.query("SELECT state, facts, shed, closed_at >= started_at, statistics FROM freshet.batch") == [
         ("committed", 3, 2, True, {"hit_ratio": 0.5})
     ]
@@ -40,7 +41,7 @@ def test_a_batch_that_was_cut_off_is_abandoned_with_what_it_stored(orders: Strea
     cut_off = orders.open().batch_no
     orders.loader(cut_off).load(Outcome(orders.orders([1, 2]), orders.held([3]).held))
     epoch = drivers.take_over(orders.connection, "orders", log_file=None)
-    opened = ledger.open_batch(orders.connection, "orders", epoch, 1, orders.fact)
+    opened = batch_ledger.open_batch(orders.connection, "orders", epoch, 1, orders.fact)
     assert opened.replayed
     assert opened.batch_no > cut_off
     orders.epoch = epoch
@@ -64,10 +65,10 @@ def test_an_abandoned_batch_can_not_be_committed(orders: Stream) -> None:
 
 
 def test_a_batch_is_replayed_if_its_tuples_may_be_stored(orders: Stream) -> None:
-    def opened(spark_batch: int) -> ledger.OpenedBatch:
-        return ledger.open_batch(orders.connection, "orders", orders.epoch, spark_batch, orders.fact)
+    def opened(spark_batch: int) -> batch_ledger.OpenedBatch:
+        return batch_ledger.open_batch(orders.connection, "orders", orders.epoch, spark_batch, orders.fact)
 
-    def closed(batch: ledger.OpenedBatch) -> bool:
+    def closed(batch: batch_ledger.OpenedBatch) -> bool:
         orders.close_batch(batch.batch_no)
         return batch.replayed
 

@@ -15,7 +15,7 @@ from spark_jobs.pipeline.definition.ddl import parse_ddl
 from spark_jobs.pipeline.session import join_session
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.event_columns import EventColumns
-from spark_jobs.warehouse.payload import payloads
+from spark_jobs.warehouse.loading.payload import payloads
 
 DDL = (
     "i bigint, h smallint, t tinyint, f float, d double, n decimal(38,18), m decimal(15,2), b boolean, s string, "

@@ -8,9 +8,9 @@ from datetime import timedelta
 
 import pytest
 
-from spark_jobs.warehouse import retention as pruning
 from spark_jobs.warehouse.drivers import register_pipeline, take_over
-from spark_jobs.warehouse.retention import prune, prune_all
+from spark_jobs.warehouse.retention import pruning
+from spark_jobs.warehouse.retention.pruning import prune, prune_all
 from tests.warehouse.stream import Stream
 
 FOR_EVER: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": None}

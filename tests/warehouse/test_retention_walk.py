@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.retention_walk import prune_changes, prune_held
+from spark_jobs.warehouse.retention.walk import prune_changes, prune_held
 from tests.warehouse.landed_sales import LandedSales, digest_id
 from tests.warehouse.ledger_rows import execute
 

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 
 from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.retention import prune_all
+from spark_jobs.warehouse.retention.pruning import prune_all
 from spark_jobs.warehouse.roles import LOADER, MIGRATOR, READER, VALIDATOR, grant_roles
 
 

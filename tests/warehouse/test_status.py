@@ -9,8 +9,8 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.overload import stream_load
-from spark_jobs.warehouse.status import LookupStatus, StatusReader, read_status, to_json
+from spark_jobs.warehouse.status.overload import stream_load
+from spark_jobs.warehouse.status.pipeline_status import LookupStatus, StatusReader, read_status, to_json
 from tests.warehouse.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
 
 

@@ -9,9 +9,9 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.errors import WriterFencedError
-from spark_jobs.warehouse import ledger
 from spark_jobs.warehouse.latency import total
-from spark_jobs.warehouse.status import StatusReader, read_status
+from spark_jobs.warehouse.ledger import batch_ledger
+from spark_jobs.warehouse.status.pipeline_status import StatusReader, read_status
 from tests.warehouse.ledger_rows import MINUTE, execute, latencies, only, register
 from tests.warehouse.stream import Stream
 
@@ -71,7 +71,7 @@ def test_stage_seconds_and_hits_are_added_up(orders: Stream) -> None:
     for seconds in (0.5, 0.25):
         batch_no = orders.open().batch_no
         statistics = {"front_stage_probes": 10, "front_stage_hits": 4, "stage_seconds": {"commit": seconds}}
-        ledger.close_batch(orders.connection, batch_no, statistics, orders.fact)
+        batch_ledger.close_batch(orders.connection, batch_no, statistics, orders.fact)
     rows = orders.query("SELECT probes, hits, (stage_seconds ->> 'commit')::float8 FROM freshet.ledger_minute")
     assert [sum(column) for column in zip(*rows, strict=True)] == [20, 8, pytest.approx(0.75)]
 

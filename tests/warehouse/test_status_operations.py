@@ -9,7 +9,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.warehouse import freshness_episodes
-from spark_jobs.warehouse.status import read_status, to_json
+from spark_jobs.warehouse.status.pipeline_status import read_status, to_json
 from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, execute, only, register
 
 

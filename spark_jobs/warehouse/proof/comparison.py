@@ -10,7 +10,7 @@ from typing import Any
 from psycopg2 import extensions, sql
 
 from spark_jobs.pipeline.definition import PipelineDefinition
-from spark_jobs.warehouse.outcome import PLACES
+from spark_jobs.warehouse.loading.outcome import PLACES
 from spark_jobs.warehouse.proof.changes import Explained, explain
 from spark_jobs.warehouse.proof.ids import digest_id
 from spark_jobs.warehouse.proof.join import JoinedEvents

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
-from spark_jobs.warehouse.payload import digests, json_objects
+from spark_jobs.warehouse.loading.payload import digests, json_objects
 from spark_jobs.warehouse.postgres_types import PostgresType
 from spark_jobs.warehouse.proof.events import LandedEvents
 from spark_jobs.warehouse.proof.staging import StagedEvents

@@ -1,0 +1,73 @@
+"""The versions of a front stage that batches use: the newest one, and the one that the running batch began with."""
+
+from __future__ import annotations
+
+import threading
+from typing import NamedTuple
+
+from pyspark import SparkContext
+
+from spark_jobs.joins.semi_stream.front_stage import HotSet
+from spark_jobs.pipeline.tasks.batch_context import HotTuples
+from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast, unique_name
+
+
+class Published(NamedTuple):
+    """A version that tasks can use, and its keys."""
+
+    broadcast: MappedBroadcast
+    hot_set: HotSet
+
+
+class PublishedVersions:
+    """Publishes hot tuples from any thread; withdraws a version when no batch can use it any more.
+
+    Args:
+        context: Spark.
+        purpose: what they are, for the name of their files.
+    """
+
+    def __init__(self, context: SparkContext, purpose: str) -> None:
+        self._spark = context
+        self._name = unique_name(purpose)
+        self._lock = threading.Lock()
+        self._newest: Published | None = None
+        self._in_use: Published | None = None
+        self._outdated: list[Published] = []
+
+    @property
+    def in_use(self) -> Published | None:
+        """What the batch that began last uses."""
+        return self._in_use
+
+    def publish(self, version: int, value: HotTuples) -> None:
+        """Offer a version to batches, unless a newer one has been published meanwhile. O(size), without the lock."""
+        published = Published(MappedBroadcast.publish(self._spark, self._name, version, value), value.keys)
+        with self._lock:
+            if self._newest is None:
+                self._newest = published
+            elif self._newest.broadcast.version < version:
+                self._outdated.append(self._newest)
+                self._newest = published
+            else:
+                self._outdated.append(published)
+
+    def use_newest(self) -> Published | None:
+        """A batch begins, and the one before it has ended: the newest version is in use, older ones are withdrawn."""
+        with self._lock:
+            self._in_use = self._newest
+            outdated, self._outdated = self._outdated, []
+        _withdraw(outdated)
+        return self._in_use
+
+    def close(self) -> None:
+        """Withdraw all."""
+        with self._lock:
+            left = self._outdated if self._newest is None else [*self._outdated, self._newest]
+            self._newest, self._in_use, self._outdated = None, None, []
+        _withdraw(left)
+
+
+def _withdraw(versions: list[Published]) -> None:
+    for version in versions:
+        version.broadcast.withdraw()

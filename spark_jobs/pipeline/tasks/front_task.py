@@ -1,0 +1,144 @@
+"""The first stage of a batch: screens the tuples, probes the front stage of every lookup, loads full hits."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.pipeline.source.arrivals import Arrivals, ArrivalsReader
+from spark_jobs.pipeline.source.screening import screen
+from spark_jobs.pipeline.tasks.batch_context import BatchContext, FrontStagePlan, HotTuples, LookupPlan, TaskReport
+from spark_jobs.pipeline.tasks.exchange import MISSING, parcels, with_pages
+from spark_jobs.pipeline.tasks.fetching import (
+    Fetched,
+    fetch,
+    hold_unmatched,
+    invalid_key_reason,
+    stream_keys,
+    versionless_reasons,
+    with_defaults,
+)
+from spark_jobs.pipeline.tasks.loading import TaskLoading
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.warehouse.loading.outcome import Held
+
+ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+
+
+def front_task(context: BatchContext, read: ArrivalsReader, report: Callable[[TaskReport], Any]) -> ArrowTask:
+    """The function that `mapInArrow` runs on the source's tuples.
+
+    It hands on the tuples that miss at least one front stage, in the parcels of `exchange`.
+
+    Args:
+        context: the batch.
+        read: makes stream tuples of what Spark hands to the task.
+        report: takes the task's report when it has ended.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        return _FrontTask(context, report).run(read(batches))
+
+    return run
+
+
+class _FrontTask:
+    def __init__(self, context: BatchContext, report: Callable[[TaskReport], Any]) -> None:
+        self._context = context
+        self._send = report
+        self._started = time.perf_counter()
+        self._loading = TaskLoading(context)
+        self._fronts = [_Front(plan, front) for plan, front in zip(context.lookups, context.fronts, strict=True)]
+        self._counts: Counter[str] = Counter()
+        self._join_seconds = 0.0
+
+    def run(self, arrivals: Iterator[Arrivals]) -> Iterator[pa.RecordBatch]:
+        for arrived, rejected in arrivals:
+            started = time.perf_counter()
+            facts, held, waiting = self._join(arrived)
+            self._join_seconds += time.perf_counter() - started
+            self._loading.add(facts, rejected + held)
+            if waiting is not None:
+                yield from parcels(waiting, self._context)
+        self._loading.finish()
+        seconds = {
+            "join": self._join_seconds,
+            "load": self._loading.seconds,
+            "total": time.perf_counter() - self._started,
+        }
+        hits = {front.plan.position: front.hits for front in self._fronts if front.hits is not None}
+        self._send(TaskReport("front", -1, seconds, dict(self._counts), hits))
+
+    def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:
+        """Facts, held tuples, and tuples that wait for a back stage."""
+        tuples, held = screen(arrived, self._context.event)
+        count = tuples.num_rows
+        self._counts["arrived"] += arrived.num_rows
+        missing = np.zeros(count, np.int64)
+        settled = np.zeros(count, bool)
+        keys: list[KeyColumns] = []
+        joined = tuples
+        event_time = self._context.event.event_time
+        times = tuples[event_time]
+        for front in self._fronts:
+            plan = front.plan
+            key = stream_keys(tuples, plan)
+            keys.append(key)
+            slots, (fetched, versionless) = front.probe(key, times)
+            self._counts[f"probes.{plan.position}"] += count
+            self._counts[f"hits.{plan.position}"] += int(np.count_nonzero(slots >= 0))
+            missing[(slots < 0) & key.valid] |= plan.bit
+            unmatched = ~key.valid | versionless
+            if unmatched.any():
+                if plan.on_unmatched == "default":
+                    fetched = with_defaults(fetched, plan, unmatched)
+                else:
+                    reasons = versionless_reasons(plan, versionless, times, event_time)
+                    for where, reason in [(~key.valid, invalid_key_reason(plan)), *reasons]:
+                        held.append(hold_unmatched(tuples.filter(pa.array(where & ~settled)), plan, reason))
+                    settled |= unmatched
+            for name in fetched.column_names:
+                joined = joined.append_column(name, fetched[name])
+        ready = (missing == 0) & ~settled
+        if ready.all():
+            return joined, held, None
+        facts = joined.filter(pa.array(ready))
+        rest = np.flatnonzero(~ready & ~settled)
+        if not rest.size:
+            return facts, held, None
+        waiting = joined.take(pa.array(rest)).append_column(MISSING, pa.array(missing[rest]))
+        return facts, held, with_pages(waiting, [key.take(rest) for key in keys], self._context)
+
+
+class _Front:
+    """The front stage of one lookup, as a task uses it: read-only, but for the counts of hits."""
+
+    def __init__(self, plan: LookupPlan, front: FrontStagePlan) -> None:
+        self.plan = plan
+        self._hot: HotTuples | None = front.hot.value() if front.hot is not None else None
+        self.hits: NDArray[np.int64] | None = None
+        if self._hot is not None and front.count_hits:
+            self.hits = np.zeros(self._hot.keys.slot_count, np.int64)
+
+    def probe(self, keys: KeyColumns, times: pa.ChunkedArray) -> tuple[NDArray[np.int64], Fetched]:
+        """Slot of each key, -1 where it is not hot, and what is fetched at these event times, null where it is not."""
+        if self._hot is None:
+            misses = np.full(len(keys), -1, np.int64)
+            return misses, fetch(RelationRows.empty(self.plan.spec), misses, self.plan, times)
+        slots = self._hot.keys.probe(keys.codes)
+        slots[~keys.valid] = -1
+        if keys.encoded is not None:
+            # Two keys may share a hash code; the keys themselves decide.
+            hits = np.flatnonzero(slots >= 0)
+            same = keys.equals(hits, self._hot.rows.keys, slots[hits])
+            slots[hits[~same]] = -1
+        if self.hits is not None:
+            self.hits += np.bincount(slots[slots >= 0], minlength=len(self.hits))
+        return slots, fetch(self._hot.rows, slots, self.plan, times)

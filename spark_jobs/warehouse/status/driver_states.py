@@ -1,0 +1,68 @@
+"""Every registered pipeline with its newest driver, and the state that follows from both."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from psycopg2 import extensions
+
+from spark_jobs.warehouse.drivers import MAX_SILENCE
+from spark_jobs.warehouse.status.overload import StreamLoad
+
+State = Literal["starting", "running", "overloaded", "draining", "stopped", "down"]
+
+# A driver that has not renewed its first heartbeat is still getting ready.
+_FIRST_HEARTBEAT = timedelta(seconds=1)
+
+
+class DrivenPipeline(NamedTuple):
+    """A pipeline and its newest driver, whose columns are None if there never was one."""
+
+    name: str
+    epoch: int
+    desired_state: str
+    freshness_target: timedelta
+    driver_state: str | None
+    started_at: datetime | None
+    heartbeat_at: datetime | None
+    error: str | None
+    log_file: str | None
+    spark_ui_url: str | None
+    now: datetime
+
+    @property
+    def silence(self) -> timedelta | None:
+        """Time since the driver's last sign of life."""
+        return None if self.heartbeat_at is None else self.now - self.heartbeat_at
+
+    def state(self, load: StreamLoad) -> State:
+        """What the pipeline does; overloaded is a way of running.
+
+        Args:
+            load: how busy its stream is.
+        """
+        if self.driver_state is None or self.driver_state == "stopped":
+            return "stopped"
+        assert self.started_at is not None
+        assert self.heartbeat_at is not None
+        if self.driver_state != "running" or self.now - self.heartbeat_at > MAX_SILENCE:
+            return "down"
+        if self.heartbeat_at - self.started_at < _FIRST_HEARTBEAT:
+            return "starting"
+        if self.desired_state == "draining":
+            return "draining"
+        return "overloaded" if load.overloaded else "running"
+
+
+def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
+    """All registered pipelines, by name."""
+    cursor.execute(
+        """
+        SELECT name, pipeline.epoch, desired_state, freshness_target, driver.state, started_at, heartbeat_at, error,
+            log_file, spark_ui_url, clock_timestamp()
+        FROM freshet.pipeline LEFT JOIN freshet.driver ON driver.pipeline = name AND driver.epoch = pipeline.epoch
+        ORDER BY name
+        """
+    )
+    return [DrivenPipeline(*row) for row in cursor.fetchall()]
