@@ -18,8 +18,8 @@ from spark_jobs.pipeline.checks import check_tables
 from spark_jobs.pipeline.definition import Lookup, PipelineDefinition
 from spark_jobs.pipeline.front_stage.hot_tuple_rebuild import RereadTask, rebuilt_hot_tuples
 from spark_jobs.pipeline.lookups.planning import back_stage_bytes, front_stage_bytes, page_rows_within
-from spark_jobs.pipeline.lookups.read_limit import ReadLimit
 from spark_jobs.pipeline.tasks.errors import cause_of
+from spark_jobs.pipeline.tasks.read_limit import ReadLimit
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.postgres_snapshot import SnapshotManifest, SnapshotStore, build_snapshot

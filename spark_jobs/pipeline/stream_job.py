@@ -15,8 +15,8 @@ from spark_jobs.errors import FreshetError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline.driven_lookups import DrivenLookups
 from spark_jobs.pipeline.heartbeat import Heartbeat
-from spark_jobs.pipeline.lookups.driven_lookups import DrivenLookups
 from spark_jobs.pipeline.shed_budget import ShedBudget
 from spark_jobs.pipeline.source.arrivals import ArrivalsReader, read_by_spark
 from spark_jobs.pipeline.source.log import batch_files, mean_landing, total_bytes

@@ -9,11 +9,11 @@ import pytest
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts, choose_back_stage
-from spark_jobs.pipeline.lookups.read_limit import LONGEST_SLEEP_SECONDS, SAVED_SECONDS, ReadLimit, read_limit_of
 from spark_jobs.pipeline.tasks.back_stage import make_back_stage, run_back_stage
 from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
 from spark_jobs.pipeline.tasks.metered_relation import MeteredRelation
 from spark_jobs.pipeline.tasks.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.tasks.read_limit import LONGEST_SLEEP_SECONDS, SAVED_SECONDS, ReadLimit, read_limit_of
 from spark_jobs.pipeline.tasks.shed_deadline import ShedDeadline
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.pipeline.cache_files import CacheVersion
-from spark_jobs.pipeline.lookups.read_limit import ReadLimit
 from spark_jobs.pipeline.tasks.metered_relation import MeteredRelation
+from spark_jobs.pipeline.tasks.read_limit import ReadLimit
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.relation_rows import RelationRows

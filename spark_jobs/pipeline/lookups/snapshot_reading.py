@@ -12,9 +12,9 @@ from pyspark import SparkContext
 
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.pipeline.lookups.planning import check_memory, measured, page_rows_within
-from spark_jobs.pipeline.lookups.snapshot_plan import SnapshotPlan
 from spark_jobs.pipeline.tasks.batch_context import LookupPlan, OwnedPages
 from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast, unique_name
+from spark_jobs.pipeline.tasks.snapshot_plan import SnapshotPlan
 from spark_jobs.relation.changes.changed_keys import ChangedKeys
 from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.unnoticed import unnoticed

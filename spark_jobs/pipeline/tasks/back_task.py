@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
-from spark_jobs.pipeline.lookups.read_limit import ReadLimit, read_limit_of
-from spark_jobs.pipeline.lookups.snapshot_plan import OpenSnapshot
 from spark_jobs.pipeline.tasks.back_stage import Settlement, make_back_stage, pages_scanned, run_back_stage
 from spark_jobs.pipeline.tasks.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
 from spark_jobs.pipeline.tasks.confirmation import confirmed
@@ -31,7 +29,9 @@ from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
 from spark_jobs.pipeline.tasks.loading import TaskLoading
 from spark_jobs.pipeline.tasks.metered_relation import MeteredRelation
 from spark_jobs.pipeline.tasks.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.tasks.read_limit import ReadLimit, read_limit_of
 from spark_jobs.pipeline.tasks.shed_deadline import ShedDeadline
+from spark_jobs.pipeline.tasks.snapshot_plan import OpenSnapshot
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.relation_rows import RelationRows

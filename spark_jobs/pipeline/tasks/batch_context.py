@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from spark_jobs.joins.semi_stream.front_stage import HotSet
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
-from spark_jobs.pipeline.lookups.snapshot_plan import SnapshotPlan
 from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast
+from spark_jobs.pipeline.tasks.snapshot_plan import SnapshotPlan
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.page_ranges import PageRanges
 from spark_jobs.relation.relation_rows import RelationRows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.pipeline.lookups.read_limit import ReadLimit
+from spark_jobs.pipeline.tasks.read_limit import ReadLimit
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_spec import RelationSpec
 

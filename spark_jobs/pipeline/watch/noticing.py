@@ -10,7 +10,7 @@ from psycopg2 import extensions
 
 from spark_jobs.pipeline.definition import Lookup
 from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper
-from spark_jobs.pipeline.lookups.read_limit import Clock
+from spark_jobs.pipeline.tasks.read_limit import Clock
 from spark_jobs.pipeline.watch.rereading import Rereading
 from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.triggers import Outcome
