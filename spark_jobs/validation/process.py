@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 from threading import Thread
@@ -12,7 +11,8 @@ from typing import IO, Any
 from pydantic import BaseModel
 
 from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
-from spark_jobs.settings import HOME_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
+from spark_jobs.platform.detached_driver import driver_environment
+from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.validation.selection import Selection
 
 
@@ -43,12 +43,13 @@ class ValidationProcess:
 
     Args:
         home: the installation.
-        warehouse_url: libpq URL of the warehouse; it reaches the process through its environment alone.
+        warehouse_url: libpq URL of the warehouse; it reaches the process through its environment alone, into
+            which nothing of Airflow's own is passed on.
         log: takes what the process tells meanwhile, line by line.
     """
 
     def __init__(self, home: Home, warehouse_url: str, log: logging.Logger) -> None:
-        self._environment = {**os.environ, HOME_VARIABLE: str(home.root), WAREHOUSE_URL_VARIABLE: warehouse_url}
+        self._environment = driver_environment(home, warehouse_url)
         self._log = log
         self._process: subprocess.Popen[str] | None = None
 

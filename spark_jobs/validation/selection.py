@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Annotated, Literal
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-_Time = Annotated[datetime, AfterValidator(lambda time: time if time.tzinfo else time.replace(tzinfo=UTC))]
+from spark_jobs.errors import FreshetError
+from spark_jobs.moments import check_window, parse_moment
+
+
+def _moment(given: Any) -> Any:
+    return parse_moment(given) if isinstance(given, str) else given
+
+
+# Strict: of itself pydantic takes a number, even as text, for seconds since 1970.
+_Moment = Annotated[datetime, Field(strict=True), BeforeValidator(_moment)]
 
 
 class Selection(BaseModel):
@@ -19,6 +28,10 @@ class Selection(BaseModel):
         first_batch, last_batch: numbers, both included; for `batches`, at least one of them.
         loaded_from, loaded_until: when the load was closed, the end not included; for `loaded`, at least one of
             them. UTC where a time says nothing else.
+
+    Raises:
+        ValidationError: a field is not of its type, or bounds are missing or do not go with `what`.
+        FreshetError: no load can be between the bounds.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -26,8 +39,8 @@ class Selection(BaseModel):
     what: Literal["new", "batches", "loaded", "everything"] = "new"
     first_batch: int | None = None
     last_batch: int | None = None
-    loaded_from: _Time | None = None
-    loaded_until: _Time | None = None
+    loaded_from: _Moment | None = None
+    loaded_until: _Moment | None = None
 
     @model_validator(mode="after")
     def _check_bounds(self) -> Selection:
@@ -37,6 +50,20 @@ class Selection(BaseModel):
                 raise ValueError(f"{what}: give a first or a last one, or both.")
             if what != self.what and given != (None, None):
                 raise ValueError(f"Bounds of {what} don't go with {self.what!r}: leave them out.")
+        return self
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Selection:
+        # No ValueErrors, which pydantic wraps: `freshet validate` gets here too, and shows these as they are.
+        if self.first_batch is not None and self.last_batch is not None and self.first_batch > self.last_batch:
+            raise FreshetError(
+                f"first_batch and last_batch: there are no batches from {self.first_batch} to {self.last_batch}. "
+                "Let the first number be no larger than the last."
+            )
+        try:
+            check_window(self.loaded_from, self.loaded_until)
+        except ValueError as error:
+            raise FreshetError(f"loaded_from and loaded_until: {error}") from error
         return self
 
     def __str__(self) -> str:

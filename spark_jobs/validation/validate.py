@@ -14,6 +14,7 @@ from spark_jobs.settings import Home
 from spark_jobs.validation import records
 from spark_jobs.validation.defaults import expectations_of
 from spark_jobs.validation.fact_columns import FactColumns, read_fact_columns
+from spark_jobs.validation.patterns import PatternRefusedError, check_patterns
 from spark_jobs.validation.reading import snapshot
 from spark_jobs.validation.report import Report, Result
 from spark_jobs.validation.selection import Selection
@@ -75,7 +76,7 @@ def _validate(
                     report, loads = _look(definition, reading, home, selection, validation_id)
                     if reading.closed:  # Great Expectations takes an outage for failed expectations
                         raise psycopg2.OperationalError("the connection was lost.")
-            except SchemaMismatchError as error:
+            except (SchemaMismatchError, PatternRefusedError) as error:
                 report = Report(definition.name, validation_id, "error", str(selection), error=str(error))
             records.close(connection, report, loads)
     return report
@@ -111,7 +112,9 @@ def _check(
     from spark_jobs.validation.gx.suite import Suite
 
     suite = Suite(reading, definition.name, columns, window)
-    stated = suite.stated(expectations_of(reading, definition, columns, window))
+    expectations = expectations_of(reading, definition, columns, window)
+    check_patterns(reading, columns, expectations)
+    stated = suite.stated(expectations)
     result, page = run_suite(
         reading,
         definition.name,

@@ -52,6 +52,13 @@ def test_a_pipeline_without_lookups_is_a_plain_load_with_defaults(tmp_path: Path
     assert definition.source.resolved_path(Home(tmp_path)) == Path("/landing/visits")
 
 
+def test_what_is_kept_may_be_kept_for_a_day_for_a_century_or_for_ever(tmp_path: Path) -> None:
+    retention = "retention: {ledger: 1d, rejected: 36525d, shed: 5m, unmatched: null}\n"
+    kept = load_definition(write(tmp_path, MINIMAL + retention)).retention
+    assert (kept.ledger, kept.rejected) == (timedelta(days=1), timedelta(days=36_525))
+    assert (kept.shed, kept.unmatched) == (timedelta(minutes=5), None)
+
+
 def test_on_and_off_are_words_and_options_may_be_written_as_yaml_values(tmp_path: Path) -> None:
     definition = load_definition(
         write(
@@ -90,6 +97,8 @@ def test_pipelines_are_found_by_name_in_the_configured_folder(tmp_path: Path, mo
     write(tmp_path, MINIMAL)
     write(tmp_path, MINIMAL.replace("visits", "sales"), "sales.yml")
     write(tmp_path, "no pipeline", "notes.txt")
+    write(tmp_path, "what an editor keeps", ".visits.yaml")
+    (tmp_path / ".#sales.yml").symlink_to("somebody@somewhere.1")  # Emacs' lock, which leads nowhere
     assert load_definition("visits").name == "visits"
     assert set(load_definitions()) == {"visits", "sales"}
     assert [path.name for path in definition_files(tmp_path)] == ["sales.yml", "visits.yaml"]

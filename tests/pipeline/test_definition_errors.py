@@ -74,6 +74,23 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("memory: 64MB", "memory: 64XB", "lookups[0].memory: '64XB' is not a size."),
         ("memory: 64MB", "memory: 0MB", "lookups[0].memory: '0MB' is not more than nothing."),
         ("memory: 64MB", "memory: true", "lookups[0].memory: True has no unit"),
+        ("memory: 64MB", "memory: 1B", "lookups[0].memory: '1B' is not allowed. Allowed: 64KB to 16TB."),
+        ("memory: 64MB", "memory: 17TB", "lookups[0].memory: '17TB' is not allowed. Allowed: 64KB to 16TB."),
+        ("memory: 64MB", "read_limit: .inf", "lookups[0].read_limit: inf is not allowed. Allowed: more than 0, up to "
+         "1000000000/s; or leave the key out, for no limit."),
+        ("memory: 64MB", "read_limit: .nan", "lookups[0].read_limit: nan is not allowed."),
+        ("memory: 64MB", "read_limit: 0/s", "lookups[0].read_limit: '0/s' is not allowed."),
+        ("shedding:", "reprocessing: {limit: true}\nshedding:", "reprocessing.limit: True is not allowed. Allowed: a "
+         "whole number, 1 to 1000000000."),
+        ("shedding:", f"reprocessing: {{limit: {10**30}}}\nshedding:",
+         "reprocessing.limit: 1000000000000000000000000000000 is not allowed."),
+        ("shedding:", "reprocessing: {most_attempts: true}\nshedding:", "reprocessing.most_attempts: True is not"),
+        ("shedding:", "retention: {ledger: 9999999d}\nshedding:",
+         "retention.ledger: '9999999d' is not allowed. Allowed: 1d to 36525d; or null, for ever."),
+        ("shedding:", "retention: {ledger: 23h}\nshedding:", "retention.ledger: '23h' is not allowed. Allowed: 1d to"),
+        ("shedding:", "retention: {shed: 36526d}\nshedding:", "retention.shed: '36526d' is not allowed. Allowed: up to "
+         "36525d; or null, for ever."),
+        ("target: 5s", "target: 36526d", "freshness.target: '36526d' is not allowed. Allowed: up to 36525d."),
         ("target: 5s", "target: 5", "freshness.target: 5 has no unit"),
         ("target: 5s", "target: soon", "freshness.target: 'soon' is not a duration."),
         ("target: 5s", "target: 0s", "freshness.target: '0s' is not more than nothing."),
@@ -92,6 +109,12 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("{o_custkey: c_custkey}", "{o_price: c}", "lookups[0].on.o_price: column 'o_price' is of type double"),
         ("fetch: {customer_sk:", "fetch: {o_price:", "lookups[0].fetch.o_price: is the name of a source column"),
         ("fetch: {customer_sk:", "fetch: {O_Price:", "lookups[0].fetch.O_Price: is the name of a source column"),
+        ("fetch: {customer_sk:", "fetch: {CUSTOMER_sk: x, customer_sk:", "lookups[0].fetch.customer_sk: is the output "
+         "'CUSTOMER_sk' once more (Spark ignores case); choose another output name."),
+        ("    on_unmatched: hold\n", SECOND_LOOKUP.replace("{customer_sk: name", "{Customer_SK: name"),
+         "lookups[1].fetch.Customer_SK: is fetched by lookups[0] already (Spark ignores case); choose another"),
+        ("table: warehouse.fact_orders", "table: freshet.batch", "fact.table: 'freshet.batch' is in the schema "
+         "freshet, which holds Freshet's own tables. Allowed: any other schema. Write for example warehouse.batch."),
         ("fetch: {customer_sk:", "fetch: {_RAW:", "lookups[0].fetch._RAW: has a name that the plan needs itself"),
         ("    on_unmatched: hold\n", SECOND_LOOKUP, "lookups[1].on.customer_sk: is fetched by lookups[0], but the key"),
         ("    on_unmatched: hold\n", SECOND_LOOKUP, "lookups[1].fetch.customer_sk: is fetched by lookups[0] already"),
@@ -99,6 +122,7 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
          "not fetched here. Did you mean 'customer_sk'? Outputs: customer_sk."),
         ("unmatched: hold", "unmatched: {default: {customer_s: 1}}", "gives no value for customer_sk"),
         ("unmatched: hold", "unmatched: {default: {customer_sk: [1]}}", "default.customer_sk: [1] is not one value"),
+        ("unmatched: hold", "unmatched: {default: {customer_sk: .nan}}", "default.customer_sk: nan is not one value"),
         ("algorithm: auto", "as_of: event_time", "lookups[0].as_of: says at which time, but not by which columns of "
          "master.customer a version is valid then. Add for example validity: [valid_from, valid_to]."),
         ("algorithm: auto", "validity: [f, t]", "lookups[0].validity: means nothing without as_of. Add as_of: "),
@@ -148,6 +172,10 @@ def test_csv_has_no_binary(tmp_path: Path) -> None:
         ("name: [orders", "line 1"),
         ("name: orders\n\tsource: x", "line 2, column 1"),
         ("5: orders", "Keys should be strings"),
+        (f"name: orders\nx: {'9' * 5000}", "line 2, column 4: the number is 5000 characters long; allowed are 100"),
+        (f"name: {'[' * 3000}{']' * 3000}", "lists and mappings are nested deeper than 50 levels"),
+        ("name: orders\nx: !!timestamp soon", "line 2, column 4: 'soon' can't be read as timestamp; mend it, or"),
+        ("name: orders\nx: !!int soon", "line 2, column 4: 'soon' can't be read as int; mend it, or write it in quo"),
     ],
 )
 def test_what_is_no_mapping_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:
@@ -187,6 +215,20 @@ def test_problems_of_all_files_come_in_one_error(tmp_path: Path) -> None:
         load_definitions(tmp_path)
     assert "one.yaml" in str(error.value)
     assert "two.yaml" in str(error.value)
+
+
+def test_two_files_of_one_pipeline_are_told_and_the_other_pipelines_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PIPELINES_VARIABLE, str(tmp_path))
+    for name in ("orders.yaml", "orders.yb.yaml", "orders.yml"):  # what stands between them by name is another
+        (tmp_path / name).write_text(GOOD)
+    (tmp_path / "returns.yaml").write_text(GOOD.replace("name: orders", "name: returns"))
+    told = r"orders\.yaml and orders\.yml would both be the pipeline 'orders'\. Remove one of them, or"
+    for load in (load_definitions, lambda: load_definition("orders")):
+        with pytest.raises(PipelineDefinitionError, match=told):
+            load()
+    assert load_definition("returns").name == "returns"
 
 
 def test_an_unknown_pipeline_is_answered_with_those_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

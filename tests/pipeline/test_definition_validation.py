@@ -25,14 +25,14 @@ fact:
 validation:
   expectations:
 """
-ALL = """
+ALL = r"""
     - not_null: [visit, shop_sk]
     - unique: [visit]
     - between: {column: floor, min: 0, max: 9}
     - between: {column: day, min: 2026-01-31}
     - between: {column: at, max: 2026-01-31T12:00:00Z}
     - in_set: {column: shop, values: [a, b]}
-    - matches: {column: shop, regex: "^[a-z]+$"}
+    - matches: {column: shop, regex: '\m[a-z]+$'}
     - references: {column: shop_sk, relation: master.shop, key: shop_sk, besides: [-1]}
     - row_conservation
     - freshness: {p99: 5s}
@@ -82,7 +82,16 @@ def test_each_kind_is_read(tmp_path: Path) -> None:
         ("{between: {column: at, min: 5}}", "column 'at' is of type timestamp; write a date or time as min and max."),
         ("{between: {column: shop, min: 5}}", "column 'shop' is of type string. Allowed: numbers, dates"),
         ("{between: {column: at, min: 5, max: 2026-01-31}}", "has a number for one bound and a time for the other"),
-        ("{matches: {column: shop, regex: '['}}", "matches.regex: '[' is not a regular expression"),
+        ("{between: {column: floor, min: 5, max: 1}}", "between: min 5 is above max 1: no value lies between them; ex"),
+        ("{between: {column: at, min: 2026-02-01, max: 2026-01-31T12:00:00Z}}", "between: min 2026-02-01 is above max"),
+        ("{between: {column: floor, min: .nan}}", "between.min: nan is not allowed. Allowed: finite numbers;"),
+        ("{between: {column: floor, max: .inf}}", "between.max: inf is not allowed."),
+        ("{in_set: {column: floor, values: [.nan]}}", "in_set.values[0]: nan is not allowed."),
+        ("{matches: {column: floor, regex: a}}", "matches: column 'floor' is of type int. Allowed: string; a pattern"),
+        ("{matches: {column: load, regex: a}}", "matches: column 'load' is of type bigint. Allowed: string; a pattern"),
+        ("{not_null: [visit], mostly: true}", "mostly: True is not a share. Allowed: a number above 0, up to 1,"),
+        ("{not_null: [visit], mostly: .nan}", "mostly: nan is not a share."),
+        ("{row_conservation: false}", "row_conservation: False is not allowed. Allowed: true."),
         ("{in_set: {column: shop, values: []}}", "in_set.values: []"),
         ("{references: {column: shop_sk, relation: shop, key: k}}", "references.relation: 'shop' is not a table."),
         ("{references: {column: shop_s, relation: m.shop, key: k}}", "references: 'shop_s' is not a column of fact.co"),
@@ -95,6 +104,15 @@ def test_a_mistake_is_told_with_what_is_allowed(tmp_path: Path, expectation: str
     with pytest.raises(PipelineDefinitionError) as error:
         load(tmp_path, f"    - {expectation}\n")
     assert message in str(error.value)
+
+
+def test_bounds_may_be_equal_and_of_two_kinds_of_time(tmp_path: Path) -> None:
+    expectations = load(
+        tmp_path,
+        "    - between: {column: floor, min: 5, max: 5}\n"
+        "    - between: {column: at, min: 2026-01-31, max: 2026-01-31T00:00:00}\n",
+    ).validation.expectations
+    assert [each.kind for each in expectations] == ["between", "between"]
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:

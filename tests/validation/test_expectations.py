@@ -143,3 +143,30 @@ def test_an_expectation_that_cannot_be_checked_is_told_with_the_servers_words(sa
     assert report.result == "error"
     assert report.error is not None
     assert 'typo: UndefinedColumn: column "colur" does not exist' in report.error
+
+
+@pytest.mark.parametrize(
+    ("column", "regex", "refusal"),
+    [
+        ("till", "(?P<x>a)", "invalid regular expression: "),
+        ("till", "[", "invalid regular expression: "),
+        ("article_sk", "1", "operator does not exist: bigint ~ unknown"),
+    ],
+)
+def test_a_pattern_that_postgresql_refuses_is_named(sales: Sales, column: str, regex: str, refusal: str) -> None:
+    sales.load(sales.sales(3))
+    pattern = {"matches": {"column": column, "regex": regex}}
+    report = sales.check({"not_null": ["till"]}, {"matches": {"column": "till", "regex": "till"}}, pattern)
+    assert report.result == "error"
+    assert report.error is not None
+    assert report.error.startswith(f"{column} matches {regex}: {refusal}")
+    assert "allowed are PostgreSQL's regular expressions" in report.error
+    assert sales.query("SELECT result, error FROM freshet.validation") == [("error", report.error)]
+    assert list(sales.validated_by().values()) == [None]
+
+
+def test_patterns_are_those_of_postgresql(sales: Sales) -> None:
+    sales.load(sales.sales(3))
+    patterns = (r"\mtill\M", "[[:digit:]]$", "(?i)TILL")
+    report = sales.check(*({"matches": {"column": "till", "regex": pattern}} for pattern in patterns))
+    assert report.result == "passed", report.message

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from spark_jobs.errors import FreshetError
 from spark_jobs.warehouse.drivers import register_pipeline, take_over
 from spark_jobs.warehouse.retention import pruning
 from spark_jobs.warehouse.retention.pruning import prune, prune_all
@@ -122,3 +123,26 @@ def test_each_pipeline_is_pruned_by_its_own_definition(stream: Stream) -> None:
     stream.connection.autocommit = True
     assert prune_all(stream.connection) == {"older": {}, "orders": {"shed": 4}}
     stream.connection.autocommit = False
+
+
+def test_a_pipeline_that_cannot_be_pruned_is_named_when_the_others_are_pruned(stream: Stream) -> None:
+    for name, retention in [
+        ("gifts", {"ledger": "long"}),
+        ("orders", {"ledger": "9999999d"}),  # before there were years
+        ("returns", {"ledger": "30d", "shed": "30d"}),
+    ]:
+        register_pipeline(
+            stream.connection, name, timedelta(seconds=5), json.dumps({"retention": FOR_EVER | retention})
+        )
+    stream.query("UPDATE freshet.held_tuple SET pipeline = 'returns' WHERE place = 'shed'")
+    stream.connection.commit()
+    stream.connection.autocommit = True
+    with pytest.raises(FreshetError) as error:
+        prune_all(stream.connection)
+    stream.connection.autocommit = False
+    told = str(error.value)
+    assert "orders: DatetimeFieldOverflow: timestamp out of range" in told
+    assert "gifts: ValueError: 'long' is not a duration." in told
+    assert "Pruned all the same: returns." in told
+    assert stream.query("SELECT count(*)::int FROM freshet.batch") == [(4,)]
+    assert stream.query("SELECT count(*)::int FROM freshet.held_tuple WHERE place = 'shed'") == [(4,)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -22,6 +23,9 @@ _RESERVED = (
     "has a name that the plan needs itself "
     "(_arrived_at, _raw, _missing, _owner, _page_<n>, _metadata, _batch_no, _attempts, _place)"
 )
+
+# Where Freshet keeps its ledger; a table of facts there would be in its way.
+CONTROL_SCHEMA = "freshet"
 
 EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
 JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
@@ -56,6 +60,7 @@ def inconsistencies(
     if fact is not None and source is not None and None not in lookups:
         yield from _fact_problems(fact, source, _outputs_of(lookups))
     if fact is not None:
+        yield from _table_problems(fact)
         yield from expectation_problems(expectations, fact, source)
 
 
@@ -129,14 +134,16 @@ def _join_key_problems(position: int, lookup: Lookup, source: Source, fetched: d
 def _output_problems(
     position: int, lookup: Lookup, source: Source | None, fetched: dict[str, str]
 ) -> Iterator[Problem]:
+    taken = {name.lower(): f"is fetched by {path} already" for name, path in fetched.items()}
     for output in lookup.fetch:
         key = path_of("lookups", position, "fetch", output)
         if source is not None and output.lower() in {column.lower() for column in source.columns}:
             yield Problem(key, "is the name of a source column already; choose another output name.")
-        elif output in fetched:
-            yield Problem(key, f"is fetched by {fetched[output]} already; choose another output name.")
+        elif output.lower() in taken:
+            yield Problem(key, f"{taken[output.lower()]} (Spark ignores case); choose another output name.")
         elif _RESERVED_COLUMNS.fullmatch(output):
             yield Problem(key, f"{_RESERVED}; choose another.")
+        taken.setdefault(output.lower(), f"is the output {output!r} once more")
 
 
 def _default_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
@@ -147,8 +154,8 @@ def _default_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
     for name, value in default.items():
         if name not in lookup.fetch:
             yield Problem(path_of(key, name), f"is not fetched here.{suggestion(name, lookup.fetch)} {outputs}")
-        elif isinstance(value, dict | list):
-            yield Problem(path_of(key, name), f"{value!r} is not one value. Write a number, a text or null.")
+        elif isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)):
+            yield Problem(path_of(key, name), f"{value!r} is not one value. Write a finite number, a text or null.")
     missing = [output for output in lookup.fetch if output not in default]
     if missing:
         yield Problem(key, f"gives no value for {', '.join(missing)}; give one for each output (null is allowed).")
@@ -172,6 +179,13 @@ def _validity_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
         if column in lookup.on.values():
             text = f"{column!r} is a column of the key in `on`. Versions of a tuple have one key: remove it there."
             yield Problem(key, text)
+
+
+def _table_problems(fact: Fact) -> Iterator[Problem]:
+    schema, table = fact.table.split(".", 1)
+    if schema == CONTROL_SCHEMA:
+        text = f"{fact.table!r} is in the schema {schema}, which holds Freshet's own tables."
+        yield Problem("fact.table", f"{text} Allowed: any other schema. Write for example warehouse.{table}.")
 
 
 def _fact_problems(fact: Fact, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:

@@ -177,8 +177,8 @@ def load_definition(name_or_path: str | Path) -> PipelineDefinition:
     """Load a pipeline by its name (a file of the pipelines folder) or by the path of its file.
 
     Raises:
-        PipelineDefinitionError: there is no such pipeline, or its file is wrong: all problems at once, each
-            with key, value, what is allowed and what to do.
+        PipelineDefinitionError: there is no such pipeline, there are two, or its file is wrong: all problems at once,
+            each with key, value, what is allowed and what to do.
     """
     path = Path(name_or_path)
     if isinstance(name_or_path, str) and len(path.parts) <= 1 and path.suffix not in SUFFIXES:
@@ -203,9 +203,9 @@ def load_definitions(folder: Path | None = None) -> dict[str, PipelineDefinition
         PipelineDefinitionError: a file is wrong; the message holds the problems of all files.
     """
     definitions, errors = {}, []
-    for path in definition_files(folder):
+    for name, paths in _files_by_name(folder).items():
         try:
-            definitions[path.stem] = load_definition(path)
+            definitions[name] = load_definition(_only(name, paths))
         except PipelineDefinitionError as error:
             errors.append(str(error))
     if errors:
@@ -214,21 +214,44 @@ def load_definitions(folder: Path | None = None) -> dict[str, PipelineDefinition
 
 
 def definition_files(folder: Path | None = None) -> list[Path]:
-    """The pipeline files of a folder (default: the pipelines folder), in order of their names."""
+    """The pipeline files of a folder (default: the pipelines folder), in order of their names.
+
+    Hidden files, such as editors leave beside the one that they edit, are none. Of two that differ by their suffix
+    alone both are there: who loads their pipeline is told.
+
+    Raises:
+        PipelineDefinitionError: there is no such folder.
+    """
     folder = folder or pipelines_folder()
     if not folder.is_dir():
         raise PipelineDefinitionError(f"{folder} is no folder. Pipelines are the YAML files of $FRESHET_PIPELINES.")
-    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES)
+    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and not path.name.startswith("."))
+
+
+def _files_by_name(folder: Path | None = None) -> dict[str, list[Path]]:
+    """Name of a pipeline -> the files that would be it; there should be one."""
+    files: dict[str, list[Path]] = {}
+    for path in definition_files(folder):
+        files.setdefault(path.stem, []).append(path)
+    return files
+
+
+def _only(name: str, paths: list[Path]) -> Path:
+    if len(paths) > 1:
+        files = " and ".join(path.name for path in paths)
+        text = f"{files} would both be the pipeline {name!r}. Remove one of them, or give it another name."
+        raise PipelineDefinitionError(f"{paths[0].parent}: {text}")
+    return paths[0]
 
 
 def _file_of(name: str) -> Path:
-    files = {path.stem: path for path in definition_files()}
+    files = _files_by_name()
     if name not in files:
         raise PipelineDefinitionError(
             f"There is no pipeline {name!r} in {pipelines_folder()}.{suggestion(name, files)} "
             f"Pipelines: {', '.join(files) or 'none'}. Add {name}.yaml there, or name a file."
         )
-    return files[name]
+    return _only(name, files[name])
 
 
 def _parse(content: dict[str, Any]) -> tuple[PipelineDefinition | None, list[Problem]]:

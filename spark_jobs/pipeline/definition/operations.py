@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from spark_jobs.pipeline.definition.fields import Duration, Part
+from spark_jobs.pipeline.definition.fields import Count, Duration, Kept, LedgerKept, Part
 
 
 class Freshness(Part):
@@ -38,8 +38,8 @@ class Reprocessing(Part):
             quarter of the pause, and 32 times this at most, where its relation is known to have changed.
     """
 
-    limit: int = Field(default=1_000_000, ge=1, examples=["limit: 1000000"])
-    most_attempts: int = Field(default=12, ge=1, examples=["most_attempts: 12"])
+    limit: Count = Field(default=1_000_000, examples=["limit: 1000000"])
+    most_attempts: Count = Field(default=12, examples=["most_attempts: 12"])
     first_pause: Duration = Field(default=timedelta(minutes=1), examples=["first_pause: 1m"])
 
 
@@ -48,13 +48,13 @@ class Retention(Part):
 
     Attributes:
         ledger: batches, reprocessing runs, validations, drivers, alerts and noted changes of master data. Their
-            sums are kept.
+            sums are kept. No less than a day, of which the page shows the freshness.
         rejected: rejected tuples.
         unmatched: unmatched tuples that are still unmatched.
         shed: shed tuples that nobody has reprocessed.
     """
 
-    ledger: Duration | None = Field(default=timedelta(days=30), examples=["ledger: 30d"])
-    rejected: Duration | None = Field(default=timedelta(days=90), examples=["rejected: 90d"])
-    unmatched: Duration | None = Field(default=None, examples=["unmatched: 90d"])
-    shed: Duration | None = Field(default=None, examples=["shed: 90d"])
+    ledger: LedgerKept | None = Field(default=timedelta(days=30), examples=["ledger: 30d"])
+    rejected: Kept | None = Field(default=timedelta(days=90), examples=["rejected: 90d"])
+    unmatched: Kept | None = Field(default=None, examples=["unmatched: 90d"])
+    shed: Kept | None = Field(default=None, examples=["shed: 90d"])

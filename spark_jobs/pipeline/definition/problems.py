@@ -112,9 +112,11 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def _choices(annotation: Any) -> Iterator[str]:
-    """The values of the literals in an annotation."""
+    """The values of the literals in an annotation, as YAML writes them."""
     for part in get_args(annotation):
         if get_args(part):
             yield from _choices(part)
-        elif not isinstance(part, type) and isinstance(part, str):
+        elif isinstance(part, bool):
+            yield str(part).lower()
+        elif isinstance(part, str):
             yield part

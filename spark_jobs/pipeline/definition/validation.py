@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from spark_jobs.pipeline.definition.fields import Duration, Part, TableName, Word
+from spark_jobs.pipeline.definition.fields import Duration, Part, Share, TableName, Word, finite
 from spark_jobs.pipeline.definition.problems import shown
 
 Kind = Literal[
@@ -19,7 +19,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 FACTS = "{facts}"
 """Stands for the validated facts in the query of an `sql` expectation."""
 
-Value = bool | int | float | str
+Value = Annotated[bool | int | float | str, BeforeValidator(finite)]
 Columns = Annotated[tuple[Word, ...], Field(min_length=1)]
 
 
@@ -31,17 +31,9 @@ def _bound(value: Any) -> Any:
         except ValueError:
             pass
     elif isinstance(value, int | float | date) and not isinstance(value, bool):
-        return value
+        return finite(value)
     example = "for example 0.5, 2026-01-31 or 2026-01-31T12:00:00Z"
     raise ValueError(f"{shown(value)} is neither a number nor a date or time; write {example}.")
-
-
-def _regex(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise ValueError(f"{shown(text)} is not a regular expression: {error}.") from None
-    return text
 
 
 def _rows(text: str) -> str:
@@ -51,6 +43,14 @@ def _rows(text: str) -> str:
     if not re.match(r"(select|with)\b", query, re.IGNORECASE):
         raise ValueError(f"{shown(text)} is no query. Write SELECT ... FROM {FACTS} WHERE what must not be.")
     return query
+
+
+def _comparable(bound: float | date) -> Any:
+    """A bound as one that can be compared with any of its kind: a day is its first moment, in UTC."""
+    if not isinstance(bound, date):
+        return bound
+    moment = bound if isinstance(bound, datetime) else datetime.combine(bound, time())
+    return moment.replace(tzinfo=moment.tzinfo or UTC)
 
 
 Bound = Annotated[int | float | datetime | date | None, BeforeValidator(lambda v: v if v is None else _bound(v))]
@@ -70,6 +70,8 @@ class Between(Part):
         kinds = {isinstance(bound, date) for bound in (self.min, self.max) if bound is not None}
         if len(kinds) > 1:
             raise ValueError("has a number for one bound and a time for the other; write two of one kind.")
+        if self.min is not None and self.max is not None and _comparable(self.min) > _comparable(self.max):
+            raise ValueError(f"min {self.min} is above max {self.max}: no value lies between them; exchange them.")
         return self
 
     @property
@@ -89,7 +91,7 @@ class Matches(Part):
     """Texts of a column match a regular expression, PostgreSQL's kind, anywhere unless that has ^ or $."""
 
     column: Word = Field(examples=["column: clerk"])
-    regex: Annotated[str, AfterValidator(_regex)] = Field(examples=['regex: "^Clerk#"'])
+    regex: str = Field(examples=['regex: "^Clerk#"'])
 
 
 class References(Part):
@@ -147,7 +149,7 @@ class Expectation(Part):
     row_conservation: Literal[True] | None = Field(default=None, examples=["row_conservation: true"])
     freshness: FreshWithin | None = Field(default=None, examples=["freshness: {p99: 5s}"])
     sql: Sql | None = Field(default=None, examples=[f"sql: {{name: priced, rows: SELECT * FROM {FACTS} WHERE ...}}"])
-    mostly: float = Field(default=1.0, gt=0, le=1, examples=["mostly: 0.99"])
+    mostly: Share = Field(default=1.0, examples=["mostly: 0.99"])
 
     @model_validator(mode="before")
     @classmethod

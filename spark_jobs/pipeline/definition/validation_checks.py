@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from spark_jobs.pipeline.definition.ddl import StreamType
 from spark_jobs.pipeline.definition.problems import Problem, path_of, suggestion
 from spark_jobs.pipeline.definition.validation import Between, Expectation
+from spark_jobs.warehouse.event_columns import BATCH_NO
 
 if TYPE_CHECKING:
     from spark_jobs.pipeline.definition import Fact, Source
@@ -29,14 +30,25 @@ def expectation_problems(
                 columns = f"Columns: {', '.join(fact.columns)}."
                 text = f"{name!r} is not a column of fact.columns.{suggestion(name, fact.columns)} {columns}"
                 yield Problem(key, text)
-        if expectation.between is not None and source is not None:
-            yield from _between_problems(key, expectation.between, fact, source.columns)
+        kind = None if source is None else _kind_of(expectation, fact, source)
+        if kind is None:
+            continue
+        if expectation.between is not None:
+            yield from _between_problems(key, expectation.between, kind)
+        elif expectation.matches is not None and kind.name != "string":
+            column = expectation.matches.column
+            yield Problem(key, f"column {column!r} is of type {kind}. Allowed: string; a pattern is matched with text.")
 
 
-def _between_problems(key: str, between: Between, fact: Fact, columns: Mapping[str, StreamType]) -> Iterator[Problem]:
-    kind = columns.get(fact.columns.get(between.column, ""))
-    if kind is None:
-        return  # a fetched column: its type is known to the warehouse only
+def _kind_of(expectation: Expectation, fact: Fact, source: Source) -> StreamType | None:
+    """Type of the column that it is about; None if there is not one, or the warehouse alone knows its type."""
+    if len(expectation.columns) != 1:
+        return None
+    origin = fact.columns.get(expectation.columns[0], "")
+    return StreamType("bigint") if origin == BATCH_NO else source.columns.get(origin)
+
+
+def _between_problems(key: str, between: Between, kind: StreamType) -> Iterator[Problem]:
     if kind.name not in _TIMES | _NUMBERS:
         yield Problem(key, f"column {between.column!r} is of type {kind}. Allowed: numbers, dates and timestamps.")
     elif between.of_times != (kind.name in _TIMES):

@@ -9,12 +9,47 @@ from typing import Any
 import yaml
 
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.pipeline.definition.problems import shown
+
+# Python ends recursions that are too deep, and numbers that are too long, with errors that name no place in a file.
+_DEEPEST = 50
+_MOST_DIGITS = 100
 
 
 class _Loader(yaml.SafeLoader):
     """YAML 1.2's core scalars: the older rules read the keys `on` and `off` as booleans, and 1:30 as 90."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
+
+    def __init__(self, stream: str) -> None:
+        super().__init__(stream)
+        self._depth = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """Compose a node that is in few others."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            text = f"lists and mappings are nested deeper than {_DEEPEST} levels; a pipeline needs no more than ten"
+            raise yaml.composer.ComposerError(None, None, text, self.get_mark())
+        node: yaml.Node | None = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Construct a value; one that its tag, such as !!int or !!timestamp, does not fit is told with its place."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, KeyError, AttributeError):
+            kind = node.tag.rpartition(":")[2]
+            text = f"{shown(node.value)} can't be read as {kind}; mend it, or write it in quotes, as text"
+            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark) from None
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Construct a whole number that is not too long."""
+        if len(node.value) > _MOST_DIGITS:
+            text = f"the number is {len(node.value)} characters long; allowed are {_MOST_DIGITS}, or text in quotes"
+            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
+        return int(super().construct_yaml_int(node))
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         first: dict[str, yaml.Mark] = {}
@@ -39,6 +74,8 @@ for _tag, _pattern, _first in (
     ("merge", r"<<", "<"),
 ):
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), [*_first])
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

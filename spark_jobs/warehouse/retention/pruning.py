@@ -6,20 +6,26 @@ Facts are never deleted here, nor are landed files.
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from psycopg2 import extensions
 
 from spark_jobs.durations import parse_duration
+from spark_jobs.errors import FreshetError
 from spark_jobs.pipeline.definition.operations import Retention
 from spark_jobs.warehouse.loading.outcome import PLACES
 from spark_jobs.warehouse.retention.walk import prune_changes, prune_held
+
+_log = logging.getLogger(__name__)
 
 # A transaction deletes so many rows at most: loaders and the page never wait long for it.
 ROWS_AT_ONCE = 5_000
 # Of pipelines that were registered before there was retention.
 _DEFAULT: dict[str, str | None] = Retention().model_dump(mode="json")
+_TOLD = {"*": "noted changes"}
 
 _FOLD = """
     INSERT INTO freshet.ledger_pruned AS kept
@@ -124,19 +130,60 @@ def _repeat(connection: extensions.connection, statement: str, pipeline: str, ag
 def prune_all(connection: extensions.connection) -> dict[str, Counter[str]]:
     """Prune every registered pipeline by the `retention` of its definition, as it was registered last.
 
+    A pipeline that fails, such as one that was registered with an age that is no time, keeps no other from being
+    pruned.
+
     Args:
         connection: as for `prune`.
 
     Returns:
         what was deleted, by pipeline. Noted changes of master data, which pipelines share, are kept as long as the
         ledger that is kept longest; they stand under the name `*`.
+
+    Raises:
+        FreshetError: some pipelines could not be pruned, when all others are; the message names each with its error.
+        psycopg2.Error: the warehouse is away.
     """
+    retentions = _registered(connection)
+    steps = {name: partial(prune, connection, name, retention) for name, retention in retentions.items()}
+    ages = [age for retention in retentions.values() if (age := retention.get("ledger"))]
+    if ages and len(ages) == len(retentions):
+        steps["*"] = partial(_prune_shared, connection, ages)
+    pruned, failures = {}, {}
+    for name, step in steps.items():
+        try:
+            pruned[name] = step()
+        except Exception as error:
+            if connection.closed:
+                raise
+            failures[name] = error
+            _log.exception("retention of %s failed; the others are pruned all the same", _TOLD.get(name, name))
+    if failures:
+        raise FreshetError(_complaint(failures, pruned)) from next(iter(failures.values()))
+    return pruned
+
+
+def _registered(connection: extensions.connection) -> dict[str, Mapping[str, str | None]]:
+    """The `retention` of every registered pipeline, by name."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT name, definition -> 'retention' FROM freshet.pipeline ORDER BY name")
-        retentions = {name: retention or _DEFAULT for name, retention in cursor.fetchall()}
-    pruned = {pipeline: prune(connection, pipeline, retention) for pipeline, retention in retentions.items()}
-    ages = [retention.get("ledger") for retention in retentions.values()]
-    if ages and None not in ages:
-        longest = max(parse_duration(age) for age in ages if age is not None)
-        pruned["*"] = +Counter(relation_change=prune_changes(connection, longest, ROWS_AT_ONCE))
-    return pruned
+        return {name: retention or _DEFAULT for name, retention in cursor.fetchall()}
+
+
+def _prune_shared(connection: extensions.connection, ages: Sequence[str]) -> Counter[str]:
+    """Delete the noted changes that are older than all of these ages."""
+    longest = max(map(parse_duration, ages))
+    return +Counter(relation_change=prune_changes(connection, longest, ROWS_AT_ONCE))
+
+
+def _complaint(failures: Mapping[str, Exception], pruned: Mapping[str, Counter[str]]) -> str:
+    """What could not be pruned and why, and what could."""
+    lines = [
+        f"  {_TOLD.get(name, name)}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        for name, error in failures.items()
+    ]
+    done = ", ".join(_TOLD.get(name, name) for name in pruned) or "nothing"
+    advice = (
+        "Mend the cause, and prune again. What a pipeline's file says of `retention` counts from its next start on."
+    )
+    return "\n".join(["Not all was pruned. Failed:", *lines, f"Pruned all the same: {done}.", advice])
