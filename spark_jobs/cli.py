@@ -332,12 +332,12 @@ def migrate() -> None:
     with warehouse(home()) as url:
         run_migrations(url)
         with closing(connect(url, patience=PATIENCE)) as connection:
-            missing = grant_roles(connection, definitions)
+            lacking = grant_roles(connection, definitions)
             lookups = [lookup for definition in definitions for lookup in definition.lookups]
             outcomes = watch_relations(connection, lookups)
             left = unwatch_relations(connection, lookups)
-    for role in missing:
-        console.print(f"There is no role {role}; to have it, let an administrator run: CREATE ROLE {role} NOLOGIN")
+    for problem, who, statement in lacking:
+        console.print(f"{escape(problem)}; let {escape(who)} run: {escape(statement)}", soft_wrap=True)
     for relation, outcome in sorted(outcomes.items()):
         if outcome.refusal is not None:
             console.print(f"No triggers note the changes of {relation}: {escape(outcome.refusal)}.", soft_wrap=True)

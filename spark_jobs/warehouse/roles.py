@@ -11,8 +11,10 @@ They can't log in. An administrator makes users that are members of them, for ex
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
+import psycopg2
 from psycopg2 import errors, extensions, sql
 
 from spark_jobs.pipeline.definition import PipelineDefinition
@@ -35,18 +37,46 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+# What a role lacks of the rights on a table, its schema's included; nothing where there is no such table. Catalogs
+# may be read by all: to_regclass would fail in a schema that we may not use.
+_LACKING = """
+    WITH found AS (
+        SELECT n.oid AS schema, quote_ident(n.nspname) AS schema_name, n.nspowner, c.oid AS "table",
+            quote_ident(n.nspname) || '.' || quote_ident(c.relname) AS table_name, c.relowner
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname || '.' || c.relname = %(table)s AND c.relkind = ANY ('{r,p,v,m,f}')
+    )
+    SELECT 'SCHEMA', 'USAGE', schema_name, pg_get_userbyid(nspowner)
+    FROM found WHERE NOT has_schema_privilege(%(role)s, schema, 'USAGE')
+    UNION ALL
+    SELECT 'TABLE', privilege, table_name, pg_get_userbyid(relowner)
+    FROM found, unnest(%(privileges)s) AS privilege WHERE NOT has_table_privilege(%(role)s, "table", privilege)
+"""
+_LACKED = {"USAGE": "use the schema", "SELECT": "read", "INSERT": "load facts into"}
+
+
+class NotGranted(NamedTuple):
+    """A right that a role should have and has not, or a role that is not there.
+
+    Attributes:
+        problem: what is missing, in words.
+        who: whoever can mend that.
+        statement: what they have to run, in SQL.
+    """
+
+    problem: str
+    who: str
+    statement: str
+
 
 def make_roles(cursor: extensions.cursor) -> None:
     """Make the roles where they are missing and we may; an administrator may have made them before.
 
     Roles belong to the whole server, and several databases of it may be migrated at once.
     """
+    tolerated = (errors.DuplicateObject, errors.UniqueViolation, errors.InsufficientPrivilege)
     for role in (*_GRANTEES, MIGRATOR):
-        cursor.execute("SAVEPOINT before_role")
-        try:
-            cursor.execute(sql.SQL("CREATE ROLE {} NOLOGIN").format(sql.Identifier(role)))
-        except (errors.DuplicateObject, errors.UniqueViolation, errors.InsufficientPrivilege):
-            cursor.execute("ROLLBACK TO before_role")
+        _attempt(cursor, f"CREATE ROLE {role} NOLOGIN", tolerated)
 
 
 def become_migrator(cursor: extensions.cursor) -> None:
@@ -75,26 +105,34 @@ def become_migrator(cursor: extensions.cursor) -> None:
     cursor.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(MIGRATOR)))
 
 
-def grant_roles(connection: extensions.connection, definitions: Iterable[PipelineDefinition]) -> list[str]:
+def grant_roles(connection: extensions.connection, definitions: Iterable[PipelineDefinition]) -> list[NotGranted]:
     """Grant the roles what they need of the control schema, and of the tables of these pipelines that exist.
 
-    Granting again changes nothing.
+    Granting again changes nothing. A table that belongs to somebody else may keep a role from its work; all other
+    rights are granted nevertheless.
 
     Args:
-        connection: of a role that owns the tables, or a superuser's; this is one transaction on it.
+        connection: of a role that owns the control schema, or a superuser's; this is one transaction on it.
         definitions: the pipelines.
 
     Returns:
-        the roles that are not there, to which nothing was granted.
+        what the roles still lack: those that are not there, to which nothing was granted, and rights on tables and
+        schemas that we may not grant.
     """
+    definitions = list(definitions)
     with connection, connection.cursor() as cursor:
         cursor.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", [list(_GRANTEES)])
         there = {role for (role,) in cursor.fetchall()}
-        for role in there:
-            _grant_control_schema(cursor, role)
-            for definition in definitions:
-                _grant_tables(cursor, role, definition)
-    return [role for role in _GRANTEES if role not in there]
+        lacking = [_no_role(role) for role in _GRANTEES if role not in there]
+        for role in _GRANTEES:
+            if role in there:
+                _grant_control_schema(cursor, role)
+                lacking += _grant_tables(cursor, role, definitions)
+    return lacking
+
+
+def _no_role(role: str) -> NotGranted:
+    return NotGranted(f"There is no role {role}", "an administrator", f"CREATE ROLE {role} NOLOGIN")
 
 
 def _grant_control_schema(cursor: extensions.cursor, role: str) -> None:
@@ -111,19 +149,55 @@ def _grant_control_schema(cursor: extensions.cursor, role: str) -> None:
         cursor.execute(sql.SQL("GRANT USAGE ON ALL SEQUENCES IN SCHEMA freshet TO {}").format(grantee))
 
 
-def _grant_tables(cursor: extensions.cursor, role: str, definition: PipelineDefinition) -> None:
+def _grant_tables(cursor: extensions.cursor, role: str, definitions: Iterable[PipelineDefinition]) -> list[NotGranted]:
+    """Grant a role its rights on the pipelines' tables; what it lacks then."""
+    needed = [
+        (table, privileges) for definition in definitions for table, privileges in _needed_tables(role, definition)
+    ]
+    for table, privileges in needed:
+        for right in _lacking(cursor, role, table, privileges):
+            # Where we hold the right ourselves, but may not pass it on, PostgreSQL only warns: look again afterwards.
+            _attempt(cursor, right.statement, errors.InsufficientPrivilege)
+    # Several tables may lie in one schema, and several pipelines may use one table.
+    left = (right for table, privileges in needed for right in _lacking(cursor, role, table, privileges))
+    return list(dict.fromkeys(left))
+
+
+def _needed_tables(role: str, definition: PipelineDefinition) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The pipeline's tables that a role works with, each with the privileges for that."""
     if role == READER:
         return
     for lookup in definition.lookups:
-        _grant_table(cursor, role, lookup.relation, "SELECT")
-    _grant_table(cursor, role, definition.fact.table, "SELECT, INSERT" if role == LOADER else "SELECT")
+        yield lookup.relation, ("SELECT",)
+    yield definition.fact.table, ("SELECT", "INSERT") if role == LOADER else ("SELECT",)
+    if role == VALIDATOR:
+        for expectation in definition.validation.expectations:
+            if expectation.references is not None:
+                yield expectation.references.relation, ("SELECT",)
 
 
-def _grant_table(cursor: extensions.cursor, role: str, table: str, rights: str) -> None:
-    schema, name = table.split(".", 1)
-    cursor.execute("SELECT to_regclass(format('%%I.%%I', %s::text, %s::text)) IS NOT NULL", [schema, name])
-    if cursor.fetchone() != (True,):
-        return  # the pipeline's own checks tell that it is missing
-    grantee = sql.Identifier(role)
-    cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(schema), grantee))
-    cursor.execute(sql.SQL("GRANT {} ON {} TO {}").format(sql.SQL(rights), sql.Identifier(schema, name), grantee))
+def _lacking(cursor: extensions.cursor, role: str, table: str, privileges: tuple[str, ...]) -> list[NotGranted]:
+    """What a role lacks of these privileges on a table; nothing where there is no table: the pipeline tells that."""
+    cursor.execute(_LACKING, {"role": role, "table": table, "privileges": list(privileges)})
+    return [
+        NotGranted(
+            f"{role} may not {_LACKED[privilege]} {name}",
+            f"its owner {owner}",
+            f"GRANT {privilege} ON {kind} {name} TO {role}",
+        )
+        for kind, privilege, name, owner in cursor.fetchall()
+    ]
+
+
+def _attempt(
+    cursor: extensions.cursor,
+    statement: str,
+    tolerated: type[psycopg2.Error] | tuple[type[psycopg2.Error], ...],
+) -> None:
+    """Run a statement; where it fails so, the transaction goes on without it."""
+    cursor.execute("SAVEPOINT before_attempt")
+    try:
+        cursor.execute(statement)
+    except tolerated:
+        cursor.execute("ROLLBACK TO before_attempt")
+    cursor.execute("RELEASE before_attempt")

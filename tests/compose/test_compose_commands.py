@@ -11,6 +11,7 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,32 @@ from spark_jobs.settings import Home
 from tests.waiting import wait_for
 
 pytestmark = pytest.mark.timeout(240)
+SPARK = Path(pyspark.__file__).parent
+# Keeps its executors, as a stream does, for as long as its standard input is open.
+APPLICATION = """
+import sys
+from pathlib import Path
+from spark_jobs.pipeline.session import join_session
+from spark_jobs.settings import Home
+
+_, master, done = sys.argv
+assert join_session("compose", Home(Path(done).parent), master).range(4).count() == 4
+Path(done).touch()
+sys.stdin.read()
+"""
 _PROGRAMS = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A Spark cluster: the URL that applications name, and the page that tells its state."""
+
+    master: str
+    page: str
+
+    def state(self) -> dict[str, Any]:
+        """Workers, applications, cores and memory."""
+        return _answer(self.page) or {}
 
 
 @pytest.fixture(scope="module")
@@ -105,32 +131,80 @@ def test_airflow_gets_its_database_and_its_users(services: dict[str, Any], serve
         assert cursor.fetchone() == (1,)
 
 
-def test_spark_master_and_worker_find_each_other_and_are_healthy(services: dict[str, Any], tmp_path: Path) -> None:
-    """The names of containers become loopback addresses, and their ports free ones; all else is as it stands there."""
-    ports = {port: _free_port() for port in ("7077", "8081", "8082")}
-
-    def local(text: str) -> str:
-        for port, free in ports.items():
-            text = re.sub(rf"\b{port}\b", str(free), text)
-        return re.sub(r"spark-master|localhost", "127.0.0.1", text).replace("/tmp/spark", str(tmp_path / "work"))
-
-    spark = Path(pyspark.__file__).parent
-    environment = (
-        os.environ | java_environment(Home(tmp_path)) | {"SPARK_HOME": str(spark), "SPARK_LOCAL_IP": "127.0.0.1"}
+@pytest.fixture(scope="module")
+def spark_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What Spark's programs need here, nine Javas that live shortly."""
+    return (
+        os.environ
+        | java_environment(Home(tmp_path_factory.mktemp("home")))
+        | {
+            "SPARK_HOME": str(SPARK),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        }
     )
+
+
+@pytest.fixture(scope="module")
+def cluster(
+    services: dict[str, Any], spark_environment: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """The master and its workers, as the file starts them, each found healthy by its own check.
+
+    The names of containers become loopback addresses, and their ports free ones; all else is as it stands there.
+    """
+    folder = tmp_path_factory.mktemp("spark")
+    shared = {port: _free_port() for port in ("7077", "8081")}
     with ExitStack() as stack:
-        for name in ("spark-master", "spark-worker-1"):
+        for name in ("spark-master", "spark-worker-1", "spark-worker-2"):
+            ports = shared | {"8082": _free_port()}
+
+            def local(text: str, ports: dict[str, int] = ports) -> str:
+                for port, free in ports.items():
+                    text = re.sub(rf"\b{port}\b", str(free), text)
+                return re.sub(r"spark-master|localhost", "127.0.0.1", text).replace("/tmp/spark", str(folder / "work"))
+
             program, *arguments = map(local, services[name]["command"])
-            loopback = ["--host", "127.0.0.1"] if name == "spark-worker-1" else []
-            command = [spark / "bin" / program, arguments[0], *loopback, *arguments[1:]]
-            log = stack.enter_context((tmp_path / f"{name}.log").open("wb"))
-            stack.callback(_end, subprocess.Popen(command, env=environment, stdout=log, stderr=subprocess.STDOUT))
+            loopback = [] if name == "spark-master" else ["--host", "127.0.0.1"]
+            command = [SPARK / "bin" / program, arguments[0], *loopback, *arguments[1:]]
+            log = stack.enter_context((folder / f"{name}.log").open("wb"))
+            told = {key: value for key, value in services[name].get("environment", {}).items() if "SPARK" in key}
+            process = subprocess.Popen(command, env=spark_environment | told, stdout=log, stderr=subprocess.STDOUT)
+            stack.callback(_end, process)
             _, *check = map(local, services[name]["healthcheck"]["test"])
             url = next(part for part in check if part.startswith("http://"))
             assert check[0] == "curl"
             wait_for(lambda url=url: _answer(url), f"{name} to be healthy", 60)
-        master = f"http://127.0.0.1:{ports['8081']}/json/"
-        wait_for(lambda: (_answer(master) or {}).get("aliveworkers") == 1, "the worker to register", 60)
+        yield Cluster(f"spark://127.0.0.1:{shared['7077']}", f"http://127.0.0.1:{shared['8081']}/json/")
+
+
+def test_spark_master_and_workers_find_each_other_and_are_healthy(cluster: Cluster) -> None:
+    wait_for(lambda: cluster.state().get("aliveworkers") == 2, "the workers to register", 60)
+
+
+def test_two_streams_and_two_batch_jobs_have_room_at_once(
+    cluster: Cluster, spark_environment: dict[str, str], tmp_path: Path
+) -> None:
+    """Two real ones run, and take no more than half of what the workers offer."""
+    wait_for(lambda: cluster.state().get("aliveworkers") == 2, "the workers to register", 60)
+    program = tmp_path / "application.py"
+    program.write_text(APPLICATION)
+    done = [tmp_path / "first", tmp_path / "second"]
+    with ExitStack() as stack:
+        for file in done:
+            log = stack.enter_context(file.with_suffix(".log").open("wb"))
+            command = [sys.executable, program, cluster.master, file]
+            process = subprocess.Popen(
+                command, env=spark_environment, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
+            )
+            stack.callback(_end, stack.enter_context(process))
+        wait_for(lambda: all(file.exists() for file in done), "each application to have run a job", 150)
+        state = cluster.state()
+        assert [application["state"] for application in state["activeapps"]] == ["RUNNING", "RUNNING"]
+        for worker in state["workers"]:
+            assert 0 < 2 * worker["coresused"] <= worker["cores"]
+            assert 0 < 2 * worker["memoryused"] <= worker["memory"]
 
 
 def _answer(url: str) -> dict[str, Any] | None:

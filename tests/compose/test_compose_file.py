@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import tomllib
+from configparser import ConfigParser
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from airflow.configuration import conf
 from typer.main import get_command
 
 from spark_jobs.cli import app
+from spark_jobs.pipeline.definition import load_definitions
+from spark_jobs.platform.airflow_configuration import write_configuration
 from spark_jobs.platform.airflow_process import _COMMANDS
-from spark_jobs.settings import HOME_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE
+from spark_jobs.settings import HOME_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from tests.compose.conftest import FILE, secret
 
 ONE_SHOT = {"warehouse-migrate", "airflow-init", "seed"}
@@ -101,6 +104,16 @@ def test_airflow_knows_every_option(services: dict[str, Any]) -> None:
                 assert option in known[section]["options"], f"{section}.{option}"
 
 
+def test_airflow_is_set_up_as_the_embedded_one_is(services: dict[str, Any], tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    write_configuration(home, port=8080, metadata_url="postgresql://airflow")
+    embedded = ConfigParser()
+    embedded.read(home.airflow / "airflow.cfg")
+    for option in ("dags_are_paused_at_creation", "dag_ignore_file_syntax", "executor", "load_examples"):
+        told = services["airflow-scheduler"]["environment"][f"AIRFLOW__CORE__{option.upper()}"]
+        assert told.lower() == embedded["core"][option].lower(), option
+
+
 def test_airflow_runs_the_components_that_the_embedded_platform_runs(services: dict[str, Any]) -> None:
     commands = {tuple(services[name]["command"]) for name in AIRFLOW}
     assert commands == {("airflow", arguments[0]) for arguments in _COMMANDS.values()}
@@ -130,6 +143,11 @@ def test_spark_has_the_classes(services: dict[str, Any]) -> None:
         program, java_class, *_ = services[name]["command"]
         assert (Path(pyspark.__file__).parent / "bin" / program).exists()
         assert f"{java_class.replace('.', '/')}.class" in listing
+
+
+def test_the_head_names_the_streams_that_a_user_has_to_start(compose_text: str) -> None:
+    head = compose_text.split("\nname: freshet", maxsplit=1)[0]
+    assert set(re.findall(r"stream_load__(\w+)", head)) == load_definitions().keys()
 
 
 def test_all_who_run_tasks_share_the_home_and_the_image(services: dict[str, Any]) -> None:

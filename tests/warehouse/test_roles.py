@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
 
 import psycopg2
 import pytest
 from psycopg2 import errors, extensions
 from sqlalchemy import make_url
+from typer.testing import CliRunner
 
-from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.cli import app
+from spark_jobs.pipeline.definition import PipelineDefinition, load_definition
+from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.retention.pruning import prune_all
-from spark_jobs.warehouse.roles import LOADER, MIGRATOR, READER, VALIDATOR, grant_roles
+from spark_jobs.warehouse.roles import LOADER, MIGRATOR, READER, VALIDATOR, NotGranted, grant_roles
 
 
 @pytest.fixture(scope="module")
@@ -133,3 +137,122 @@ def test_an_ordinary_user_may_migrate_a_database_of_its_own(postgres_database: s
     migrate(url)
     with closing(psycopg2.connect(url)) as connection:
         assert grant_roles(connection, [load_definition("orders")]) == []
+
+
+# Master data of somebody else, of whom the migrator and the roles have no rights at all.
+_HAND_OVER = """
+    ALTER TABLE master.customer OWNER TO erp_owner;
+    REVOKE ALL ON master.customer FROM freshet_migrator, freshet_loader, freshet_validator;
+    GRANT USAGE ON SCHEMA master TO erp_owner;
+"""
+
+
+@pytest.fixture(scope="module")
+def erp_users(postgres_database: str) -> None:
+    """An owner of master data, and a user that may migrate and no more."""
+    migrate(postgres_database)  # makes the roles
+    _run(postgres_database, "CREATE ROLE erp_owner NOLOGIN; CREATE ROLE erp_migrate LOGIN IN ROLE freshet_migrator")
+
+
+def _run(url: str, *statements: str) -> None:
+    with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def _may_read(url: str, role: str, table: str) -> bool:
+    with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
+        cursor.execute(f"SET ROLE {role}")
+        try:
+            cursor.execute(f"SELECT FROM {table}")
+        except errors.InsufficientPrivilege:
+            return False
+        return True
+
+
+def _as_migrator(url: str) -> str:
+    return make_url(url).set(username="erp_migrate").render_as_string(hide_password=False)
+
+
+@pytest.mark.parametrize("right", [None, "SELECT"])
+@pytest.mark.usefixtures("erp_users")
+def test_migrate_grants_what_it_may_and_names_the_statement_for_each_table_of_another(
+    warehouse_url: str, tmp_path: Path, right: str | None
+) -> None:
+    """Without any right a GRANT fails; with a right that we may not pass on it changes nothing, without an error."""
+    _run(warehouse_url, _HAND_OVER, *([f"GRANT {right} ON master.customer TO freshet_migrator"] if right else []))
+    environment = {WAREHOUSE_URL_VARIABLE: _as_migrator(warehouse_url), HOME_VARIABLE: str(tmp_path)}
+    told = CliRunner().invoke(app, ["migrate"], env=environment)
+    assert told.exit_code == 0, told.output
+    lines = [line.split("; let its owner erp_owner run: ") for line in told.stdout.splitlines() if "GRANT" in line]
+    assert lines == [
+        [f"{role} may not read master.customer", f"GRANT SELECT ON TABLE master.customer TO {role}"]
+        for role in (LOADER, VALIDATOR)
+    ]
+    assert _may_read(warehouse_url, LOADER, "master.supplier"), "all else is granted"
+    assert _may_read(warehouse_url, READER, "freshet.batch")
+    _run(warehouse_url, "SET ROLE erp_owner", *(statement for _, statement in lines))
+    assert _may_read(warehouse_url, LOADER, "master.customer")
+    assert _may_read(warehouse_url, VALIDATOR, "master.customer")
+    assert "GRANT" not in CliRunner().invoke(app, ["migrate"], env=environment).stdout
+
+
+@pytest.mark.usefixtures("erp_users")
+def test_a_schema_of_another_is_named_once(warehouse_url: str) -> None:
+    """The name of a table there that is a word of SQL is quoted; a table that there is not is left out."""
+    _run(
+        warehouse_url,
+        'CREATE SCHEMA erp AUTHORIZATION erp_owner; SET ROLE erp_owner; CREATE TABLE erp."order" (number bigint);'
+        "CREATE TABLE erp.clerk (name text)",
+    )
+    definition = _referring("erp.order", "erp.clerk", "erp.absent")
+    with closing(psycopg2.connect(_as_migrator(warehouse_url))) as connection:
+        lacking = grant_roles(connection, [definition, definition])
+    assert [(right.who, right.statement) for right in lacking] == [
+        ("its owner erp_owner", statement)
+        for statement in (
+            "GRANT USAGE ON SCHEMA erp TO freshet_validator",
+            'GRANT SELECT ON TABLE erp."order" TO freshet_validator',
+            "GRANT SELECT ON TABLE erp.clerk TO freshet_validator",
+        )
+    ]
+    _run(warehouse_url, *(right.statement for right in lacking))
+    with closing(psycopg2.connect(_as_migrator(warehouse_url))) as connection:
+        assert grant_roles(connection, [definition]) == []
+
+
+@pytest.mark.usefixtures("erp_users")
+def test_the_right_to_load_facts_into_a_table_of_another_is_told(warehouse_url: str) -> None:
+    _run(
+        warehouse_url,
+        "ALTER TABLE warehouse.fact_orders OWNER TO erp_owner",
+        "GRANT SELECT ON warehouse.fact_orders TO freshet_migrator WITH GRANT OPTION",
+    )
+    with closing(psycopg2.connect(_as_migrator(warehouse_url))) as connection:
+        assert grant_roles(connection, [load_definition("orders")]) == [
+            NotGranted(
+                "freshet_loader may not load facts into warehouse.fact_orders",
+                "its owner erp_owner",
+                "GRANT INSERT ON TABLE warehouse.fact_orders TO freshet_loader",
+            )
+        ]
+    assert _may_read(warehouse_url, VALIDATOR, "warehouse.fact_orders")
+
+
+def test_the_validator_may_read_what_expectations_refer_to(warehouse_url: str) -> None:
+    _run(warehouse_url, "CREATE SCHEMA shop; CREATE TABLE shop.clerk (name text)")
+    with closing(psycopg2.connect(warehouse_url)) as connection:
+        assert grant_roles(connection, [_referring("shop.clerk")]) == []
+    assert _may_read(warehouse_url, VALIDATOR, "shop.clerk")
+    assert not _may_read(warehouse_url, LOADER, "shop.clerk")
+
+
+def _referring(*relations: str) -> PipelineDefinition:
+    """The orders, whose clerks must be in these tables."""
+    content = load_definition("orders").model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    content["validation"] = {
+        "expectations": [
+            {"references": {"column": "clerk", "relation": relation, "key": "name"}} for relation in relations
+        ]
+    }
+    return PipelineDefinition.model_validate(content)
