@@ -1,14 +1,17 @@
-"""What is told when a pipeline misses its freshness target, and when it keeps it again."""
+"""What is told when a pipeline misses its freshness target, and when that is over."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from spark_jobs.warehouse.freshness_episodes import Episode, News
     from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
+
+# In these states nothing is loaded: an episode that is over has ended without a recovery.
+_NOT_LOADING = ("stopped", "starting", "down")
 
 
 @dataclass(frozen=True)
@@ -17,10 +20,10 @@ class Alert:
 
     Attributes:
         pipeline: its name.
-        what: missed, or recovered.
+        what: missed; recovered; or ended: the stream was stopped, and nothing keeps the target.
         state: of the pipeline now.
         since: when the target began to be missed; ISO text.
-        until: when it was kept again; ISO text, None: not yet.
+        until: when that was over; ISO text, None: not yet.
         p99_ms: freshness of 99 of 100 facts of the last minute; None where none were loaded.
         target_ms: how fresh they are to be.
         reason: how the target was missed when that began.
@@ -29,7 +32,7 @@ class Alert:
     """
 
     pipeline: str
-    what: News
+    what: Literal["missed", "recovered", "ended"]
     state: str
     since: str
     until: str | None
@@ -51,7 +54,7 @@ class Alert:
         """
         return cls(
             pipeline=episode.pipeline,
-            what=what,
+            what="ended" if what == "recovered" and status.state in _NOT_LOADING else what,
             state=status.state,
             since=episode.began_at.isoformat(timespec="seconds"),
             until=None if episode.recovered_at is None else episode.recovered_at.isoformat(timespec="seconds"),
@@ -67,6 +70,8 @@ class Alert:
         """The message in one line."""
         if self.what == "missed":
             return f"Freshet: {self.pipeline} misses its freshness target"
+        if self.what == "ended":
+            return f"Freshet: {self.pipeline} is {self.state}, and loads nothing; its alert has ended"
         return f"Freshet: {self.pipeline} keeps its freshness target again"
 
     @property
@@ -77,7 +82,7 @@ class Alert:
             f"{self.subject}.",
             "",
             f"Since:   {_readable(self.since)}",
-            *([f"Until:   {_readable(self.until)}"] if self.until else []),
+            *([f"Ended:   {_readable(self.until)}"] if self.until else []),
             f"Reason:  {self.reason}",
             f"State:   {self.state}",
             f"Freshness p99 now: {now}; target: {self.target_ms / 1000:g} s",
@@ -94,12 +99,16 @@ class Alert:
 
 def _advice(what: News, status: PipelineStatus) -> str:
     """The first step of the runbook."""
-    if what == "recovered":
-        return "Nothing is to be done about freshness. Tuples that were shed meanwhile are loaded by reprocess_shed."
     dag = f"stream_load__{status.name}"
     if status.state == "down":
         log = f" The end of the driver's log tells why: {status.log_file}." if status.log_file else ""
         return f"Look at the last run of {dag}; when the cause is mended, clear its task run, or trigger it.{log}"
+    if status.state == "stopped":
+        return f"What arrives waits in the source. When it is to be loaded, trigger {dag} with the action start."
+    if status.state == "starting":
+        return f"Its driver gets ready. If it does not come within five minutes, look at the last run of {dag}."
+    if what == "recovered":
+        return "Nothing is to be done about freshness. Tuples that were shed meanwhile are loaded by reprocess_shed."
     if status.state == "overloaded":
         return (
             "More arrives than can be loaded in time. Look at the page Warehouse freshness: if the arrival rate does "

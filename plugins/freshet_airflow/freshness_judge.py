@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from spark_jobs.warehouse.status.waiting_work import Sight
 
-# The target has to be kept for so long before it counts as kept again.
+# The target has to be kept, or the stream to be stopped, for so long before an episode is over.
 _CALM = timedelta(seconds=15)
 _SECOND = timedelta(seconds=1)
 
@@ -32,31 +32,41 @@ class FreshnessJudge:
 
     def __init__(self) -> None:
         self._missed_since: datetime | None = None
-        self._kept_since: datetime | None = None
+        self._calm_since: datetime | None = None
+        self._calm_is_stop = False
 
     def begins(self, sight: Sight) -> Miss | None:
         """The miss, when it has lasted for longer than the pipeline's grace. To be asked at every look."""
         miss = current_miss(sight)
         if miss is not None:
             self._missed_since = min(self._missed_since or miss.since, miss.since)
-            self._kept_since = None
+            self._calm_since = None
             if sight.read_at - self._missed_since > sight.grace:
                 return Miss(self._missed_since, miss.reason)
-        elif sight.status.state != "starting":
-            # While a driver gets ready, nothing is known: neither that all is well nor that it is not.
+        elif sight.status.state == "starting":
+            # Nothing is known: neither that all is well nor that it is not.
+            self._calm_since = None
+        else:
             self._missed_since = None
-            self._kept_since = self._kept_since or sight.read_at
+            is_stop = sight.status.state == "stopped"
+            if self._calm_since is None or is_stop != self._calm_is_stop:
+                self._calm_since, self._calm_is_stop = sight.read_at, is_stop
         return None
 
     def is_over(self, sight: Sight) -> bool:
-        """Whether the target has been kept for a while; after `begins` has been asked."""
-        return self._kept_since is not None and sight.read_at - self._kept_since >= _CALM
+        """Whether the target has been kept for a while, or nobody wants it kept; after `begins` has been asked.
+
+        A stream that is stopped loads nothing, which is no recovery; what is told of it says so.
+        """
+        return self._calm_since is not None and sight.read_at - self._calm_since >= _CALM
 
 
 def current_miss(sight: Sight) -> Miss | None:
     """How the target is missed now: nobody drives the stream, its batch takes too long, or its facts are late."""
     status, now = sight.status, sight.read_at
     target = timedelta(milliseconds=status.target_ms)
+    if status.state == "down" and status.start_wanted_at is not None:
+        return Miss(status.start_wanted_at, "a start was asked for, and no driver has taken the stream over")
     if status.state == "down":
         silence = timedelta(milliseconds=status.heartbeat_age_ms or 0.0)
         cause = f"has failed: {status.error}" if status.error else "has fallen silent"

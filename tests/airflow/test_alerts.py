@@ -17,6 +17,7 @@ from freshet_airflow.freshness_alert import Alert
 from psycopg2 import extensions
 
 from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.freshness_episodes import Episode, begin, end
 from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.airflow.alert_receivers import MailServer, Webhook, serving
@@ -110,6 +111,22 @@ def test_begin_and_end_of_an_episode_are_told_once_over_every_channel(
     ) == (1,)
 
 
+def test_the_end_of_an_episode_of_a_stopped_stream_claims_no_recovery(
+    dag: DAG, webhook: Webhook, mail_server: MailServer, connection: extensions.connection
+) -> None:
+    drivers.finish(connection, "orders", 1, "stopped")
+    end(connection, "orders")
+    assert run(dag)["dag"] == ["success"]
+    ((_, told),) = webhook.received
+    assert (told["what"], told["state"]) == ("ended", "stopped")
+    assert "action start" in told["advice"]
+    ((_, text),) = mail_server.mails
+    mail = message_from_string(text)
+    assert mail["Subject"] == "Freshet: orders is stopped, and loads nothing; its alert has ended"
+    assert "Nothing is to be done" not in str(told) + text
+    assert "keeps its freshness target" not in str(told) + text
+
+
 def test_a_channel_that_fails_is_tried_again_and_loses_no_other(
     dag: DAG, webhook: Webhook, mail_server: MailServer
 ) -> None:
@@ -156,3 +173,5 @@ def test_what_to_do_first_depends_on_the_state(home: Home, connection: extension
     assert "More arrives than can be loaded" in alert(connection, home).advice
     execute(connection, "UPDATE freshet.driver SET state = 'failed', error = 'x' WHERE epoch = %s", epoch)
     assert "clear its task run" in alert(connection, home).advice
+    drivers.take_over(connection, "orders", log_file=None)
+    assert "Its driver gets ready" in alert(connection, home).advice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, closing
 from dataclasses import replace
@@ -18,6 +19,7 @@ from freshet_airflow.assets import backlog, facts_loaded, freshness_alert
 from freshet_airflow.backlog_trigger import BacklogTrigger
 from freshet_airflow.facts_loaded_trigger import FactsLoadedTrigger
 from freshet_airflow.freshness_trigger import FreshnessTrigger
+from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from freshet_airflow.warehouse_trigger import WarehouseTrigger
 from freshet_airflow.warehouse_watch import WINDOW
 from psycopg2 import extensions
@@ -25,6 +27,7 @@ from psycopg2 import extensions
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers, freshness_episodes
 from spark_jobs.warehouse.migration import migrate
+from spark_jobs.warehouse.status.driver_states import START_TIMEOUT
 from spark_jobs.warehouse.status.waiting_work import Sight, WaitingWorkReader
 from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, drive, execute, hold, register
 
@@ -290,20 +293,65 @@ def test_a_driver_that_gets_ready_neither_begins_nor_ends_an_episode(
     drivers.take_over(connection, "orders", log_file=None)
     assert freshness.sight().status.state == "starting"
     assert [freshness.fires(later=later * MINUTE) for later in range(5)] == [None] * 5
-    freshness_episodes.begin(connection, "orders", datetime.now(UTC), "down")
-    freshness_episodes.claim_news(connection, datetime.now(UTC))
+    open_episode(connection)
     assert [freshness.fires(later=later * MINUTE) for later in range(5, 10)] == [None] * 5
     assert freshness.sight().status.episode is not None
 
 
-def test_a_stream_that_was_stopped_misses_nothing(freshness: Looks, connection: extensions.connection) -> None:
+def open_episode(connection: extensions.connection) -> None:
+    """An episode of which the begin was told."""
     freshness_episodes.begin(connection, "orders", datetime.now(UTC), "late")
     freshness_episodes.claim_news(connection, datetime.now(UTC))
+
+
+def test_a_stream_that_was_stopped_misses_nothing(freshness: Looks, connection: extensions.connection) -> None:
+    open_episode(connection)
     drivers.finish(connection, "orders", 1, "stopped")
     assert [freshness.fires(later=later * SECOND) for later in (0, 20)] == [None] * 2
     news = freshness.fires(later=MINUTE)
     assert news is not None
     assert news["news"] == "recovered"
+
+
+def test_the_time_that_a_stream_was_stopped_is_no_time_in_which_it_kept_its_target(
+    freshness: Looks, connection: extensions.connection
+) -> None:
+    open_episode(connection)
+    drivers.request_state(connection, "orders", "draining")
+    drivers.finish(connection, "orders", 1, "stopped")
+    freshness.fires()
+    drivers.request_state(connection, "orders", "running")
+    freshness.fires(later=10 * SECOND)
+    drive(connection)
+    for later in (20, 34):
+        freshness.fires(later=later * SECOND)
+        assert freshness.sight().status.episode is not None
+    freshness.fires(later=36 * SECOND)
+    assert freshness.sight().status.episode is None
+
+
+def test_a_start_that_no_driver_follows_keeps_an_episode_open_and_begins_one(
+    freshness: Looks, connection: extensions.connection
+) -> None:
+    drivers.request_state(connection, "orders", "draining")
+    drivers.finish(connection, "orders", 1, "stopped")
+    drivers.request_state(connection, "orders", "running")
+    open_episode(connection)
+    for later in (0, 60):
+        freshness.fires(later=later * SECOND)
+    assert freshness.sight().status.episode is not None
+    freshness_episodes.end(connection, "orders")
+    for table, moment in (("pipeline", "desired_at"), ("driver", "stopped_at")):
+        execute(connection, f"UPDATE freshet.{table} SET {moment} = {moment} - interval '10 min'")
+    freshness.fires()
+    (episode,) = [each for each in freshness.sight().episodes if each.recovered_at is None]
+    assert "no driver has taken the stream over" in episode.reason
+    assert timedelta(minutes=9) < datetime.now(UTC) - episode.began_at < timedelta(minutes=11)
+
+
+def test_a_driver_may_take_as_long_to_start_as_who_launches_it_waits() -> None:
+    timeout = inspect.signature(StreamJobTrigger).parameters["start_timeout_seconds"].default
+    assert timedelta(seconds=timeout) == START_TIMEOUT
 
 
 def deserialized(trigger: BaseEventTrigger) -> BaseEventTrigger:

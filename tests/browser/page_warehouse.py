@@ -82,6 +82,24 @@ class PageWarehouse:
         report = Report(pipeline, validation_id, "failed", "facts of the last hour", 1000, (finding,), page=page)
         records.close(self._connection, report, [])
 
+    def retarget(self, name: str, target: timedelta) -> None:
+        """Give a pipeline another freshness target, as a restart with a changed definition does."""
+        drivers.register_pipeline(self._connection, name, target, "{}")
+
+    def prune_uncounted(self, name: str, number: int) -> None:
+        """Damage: so many shed tuples were pruned of which the ledger knows nothing."""
+        self._execute(
+            "INSERT INTO freshet.pruned_tuple (pipeline, event_id, place) "
+            "SELECT %s, '[' || number || ']', 'shed' FROM generate_series(1, %s) AS number",
+            name,
+            number,
+        )
+
+    def start_in_vain(self, name: str, age: timedelta) -> None:
+        """A start was asked for so long ago, and no driver has come."""
+        drivers.request_state(self._connection, name, "running")
+        self._execute("UPDATE freshet.pipeline SET desired_at = desired_at - %s WHERE name = %s", age, name)
+
     def make_older(self, age: timedelta) -> None:
         """Date all batches back, by whole minutes."""
         self._execute("UPDATE freshet.batch SET started_at = started_at - %s, closed_at = closed_at - %s", age, age)

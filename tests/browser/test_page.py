@@ -60,11 +60,32 @@ def test_its_numbers_are_those_of_the_status_command(
         balance = freshness.locator("section.balance")
         for name, key in {"Arrived": "arrived", "Facts": "loaded", "Shed": "shed", "Unmatched": "unmatched"}.items():
             expect(balance.locator("tr", has_text=name)).to_contain_text(f"{told[key]:,}")
-        expect(balance).to_contain_text("Holds by the ledger")
+        expect(balance).to_contain_text("adds up by construction")
         expect(line_of(freshness, "orders")).to_contain_text(f"{told['hit_ratio'] * 100:.0f} %")
         expect(freshness.locator("section.lookups")).to_contain_text(told["lookups"][0]["algorithm"])
         expect(freshness.locator("section.driver dd").first).to_have_text(str(told["epoch"]))
         expect(freshness.locator("section.backlogs tr", has_text="rejected")).to_contain_text("2")
+
+
+def test_a_place_that_holds_less_than_nothing_is_told(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders")
+    warehouse.prune_uncounted("orders", 3)
+    freshness = opened(log_in(), f"{ROUTE}#orders")
+    expect(freshness.locator("section.balance tr", has_text="Shed")).to_contain_text("-3")
+    expect(freshness.locator("section.balance")).to_contain_text("the ledger is damaged")
+    expect(line_of(freshness, "orders")).to_contain_text("the ledger is damaged")
+
+
+def test_a_start_that_no_driver_follows_is_told_and_may_be_repeated(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders", "idle")
+    warehouse.start_in_vain("orders", timedelta())
+    freshness = opened(log_in(), f"{ROUTE}#orders")
+    expect(line_of(freshness, "orders")).to_contain_text("starting")
+    expect(freshness.get_by_role("button", name="Start", exact=True)).to_be_enabled()
+    warehouse.start_in_vain("orders", timedelta(minutes=6))
+    expect(line_of(freshness, "orders")).to_contain_text("it was started, and no driver has come")
+    expect(freshness.locator("tbody tr").first).to_contain_text("orders")
+    expect(freshness.get_by_role("button", name="Drain")).to_be_disabled()
 
 
 def test_a_running_stream_is_shown_live_without_losing_focus(log_in: LogIn, warehouse: PageWarehouse) -> None:
@@ -78,6 +99,21 @@ def test_a_running_stream_is_shown_live_without_losing_focus(log_in: LogIn, ware
         warehouse.load(stream, facts=50)
         expect(facts).to_contain_text("150")
         expect(summary).to_be_focused()
+
+
+def test_charts_take_a_changed_target_over(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=500)
+        freshness = opened(log_in())
+        at_a_glance = freshness.locator("#glance .u-series", has_text="target")
+        expect(at_a_glance).to_contain_text("5 s")
+        warehouse.retarget("orders", timedelta(seconds=7))
+        expect(at_a_glance).to_contain_text("7 s")
+        freshness.get_by_role("link", name="orders").click()
+        in_detail = freshness.locator(".freshness-chart .u-series", has_text="target")
+        expect(in_detail).to_contain_text("7 s")
+        warehouse.retarget("orders", timedelta(seconds=9))
+        expect(in_detail).to_contain_text("9 s")
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
@@ -249,6 +285,18 @@ def test_names_and_errors_are_text_whatever_they_hold(log_in: LogIn, warehouse: 
     freshness.get_by_role("link", name=name).click()
     expect(freshness.locator("#detail-heading")).to_have_text(name)
     assert freshness.locator("img").count() == 0
+
+
+def test_an_address_that_was_cut_off_chooses_no_pipeline(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("orders")
+    page = log_in()
+    freshness = opened(page)
+    expect(line_of(freshness, "orders")).to_be_visible()
+    frame_of(page).evaluate("window.location.hash = '#%'")
+    warehouse.register("visits")
+    expect(line_of(freshness, "visits")).to_be_visible()
+    expect(freshness.locator("#detail")).to_be_empty()
+    expect(freshness.locator("#banner")).to_be_empty()
 
 
 def test_the_address_leads_back_to_the_chosen_pipeline(log_in: LogIn, warehouse: PageWarehouse) -> None:

@@ -9,6 +9,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.status.driver_states import START_TIMEOUT
 from spark_jobs.warehouse.status.overload import stream_load
 from spark_jobs.warehouse.status.pipeline_status import LookupStatus, StatusReader, read_status, to_json
 from tests.warehouse.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
@@ -57,6 +58,55 @@ def test_a_driver_that_failed_or_fell_silent_is_down(connection: extensions.conn
     drivers.finish(connection, "orders", epoch + 1, "failed", "out of luck")
     status = only(read_status(connection))
     assert (status.state, status.error) == ("down", "out of luck")
+
+
+def make_wish_older(connection: extensions.connection, age: timedelta) -> None:
+    execute(connection, "UPDATE freshet.pipeline SET desired_at = desired_at - %s", age)
+    execute(connection, "UPDATE freshet.driver SET stopped_at = stopped_at - %s", age)
+
+
+def test_a_start_that_no_driver_follows_is_starting_and_then_down(connection: extensions.connection) -> None:
+    register(connection)
+    epoch = drive(connection)
+    drivers.request_state(connection, "orders", "draining")
+    drivers.finish(connection, "orders", epoch, "stopped")
+    make_wish_older(connection, timedelta(days=1))
+    status = only(read_status(connection))
+    assert (status.state, status.start_wanted_at) == ("stopped", None)
+    drivers.request_state(connection, "orders", "running")
+    assert only(read_status(connection)).state == "starting", "however long it was stopped"
+    make_wish_older(connection, START_TIMEOUT - MINUTE)
+    assert only(read_status(connection)).state == "starting"
+    make_wish_older(connection, 2 * MINUTE)
+    status = only(read_status(connection))
+    assert status.state == "down"
+    assert status.start_wanted_at is not None
+    assert timedelta() < datetime.now(UTC) - status.start_wanted_at - START_TIMEOUT < 2 * MINUTE
+    drivers.request_state(connection, "orders", "running")
+    assert only(read_status(connection)).state == "starting", "a new start has a time of its own"
+    drivers.request_state(connection, "orders", "draining")
+    assert only(read_status(connection)).state == "stopped"
+    drivers.request_state(connection, "orders", "running")
+    drive(connection)
+    status = only(read_status(connection))
+    assert (status.state, status.start_wanted_at) == ("running", None)
+
+
+def test_a_first_start_that_no_driver_follows_is_told_too(connection: extensions.connection) -> None:
+    register(connection)
+    drivers.request_state(connection, "orders", "running")
+    assert only(read_status(connection)).state == "starting"
+    make_wish_older(connection, START_TIMEOUT)
+    assert only(read_status(connection)).state == "down"
+
+
+def test_a_driver_that_ends_by_itself_leaves_a_stopped_stream(connection: extensions.connection) -> None:
+    """As after `freshet load --once`: nobody has asked it to drain, nor for another driver."""
+    register(connection)
+    drivers.request_state(connection, "orders", "running")
+    drivers.finish(connection, "orders", drive(connection), "stopped")
+    make_wish_older(connection, timedelta(days=1))
+    assert only(read_status(connection)).state == "stopped"
 
 
 def test_counts_are_those_of_all_batches_and_rates_those_of_the_window(connection: extensions.connection) -> None:

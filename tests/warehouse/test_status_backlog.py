@@ -75,6 +75,17 @@ def test_retention_changes_neither_the_balance_nor_freshness(connection: extensi
         assert only(who.read(connection)).batches == before.batches
 
 
+def test_more_pruned_than_the_ledger_counts_is_a_negative_number(connection: extensions.connection) -> None:
+    register(connection)
+    add_batch(connection, facts=10, shed=1)
+    execute(
+        connection,
+        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, place) VALUES ('orders', '[1]', 'shed'), "
+        "('orders', '[2]', 'shed')",
+    )
+    assert balance(connection) == (11, 10, -1, 0, 0, 2), "it adds up all the same"
+
+
 def test_each_place_tells_how_many_wait_and_since_when(connection: extensions.connection) -> None:
     register(connection)
     register(connection, "another")

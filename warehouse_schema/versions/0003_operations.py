@@ -168,11 +168,26 @@ def upgrade() -> None:
         CREATE UNIQUE INDEX freshness_episode_open ON freshet.freshness_episode (pipeline)
             WHERE recovered_at IS NULL;
         COMMENT ON TABLE freshet.freshness_episode IS 'Times during which a pipeline missed its freshness target.';
+
+        ALTER TABLE freshet.pipeline ADD COLUMN desired_at timestamptz;
+        COMMENT ON COLUMN freshet.pipeline.desired_at IS
+            'When desired_state was written last, changed or not. Running, and later than the end of the newest '
+            'driver: a start that no driver has followed. Null: never, or not since there was this column.';
+        -- A trigger, so that a wish that is written by hand counts as well.
+        CREATE FUNCTION freshet.note_desired_at() RETURNS trigger LANGUAGE plpgsql AS $function$
+        BEGIN
+            NEW.desired_at := clock_timestamp();
+            RETURN NEW;
+        END $function$;
+        CREATE TRIGGER note_desired_at BEFORE UPDATE OF desired_state ON freshet.pipeline
+            FOR EACH ROW EXECUTE FUNCTION freshet.note_desired_at();
     """)
 
 
 def downgrade() -> None:
     op.execute("""
+        DROP FUNCTION freshet.note_desired_at() CASCADE; -- its trigger too
+        ALTER TABLE freshet.pipeline DROP COLUMN desired_at;
         DROP TABLE freshet.freshness_episode, freshet.validation_result, freshet.validation, freshet.cache,
             freshet.pruned_tuple, freshet.ledger_pruned, freshet.ledger_minute, freshet.reprocessing_run;
         DROP INDEX freshet.batch_unvalidated, freshet.held_tuple_waiting;

@@ -14,6 +14,8 @@ State = Literal["starting", "running", "overloaded", "draining", "stopped", "dow
 
 # A driver that has not renewed its first heartbeat is still getting ready.
 _FIRST_HEARTBEAT = timedelta(seconds=1)
+# Whoever launches a driver gives it as long to take its pipeline over: the default of Airflow's StreamJobTrigger.
+START_TIMEOUT = timedelta(minutes=5)
 
 
 class DrivenPipeline(NamedTuple):
@@ -22,10 +24,12 @@ class DrivenPipeline(NamedTuple):
     name: str
     epoch: int
     desired_state: str
+    desired_at: datetime | None
     freshness_target: timedelta
     driver_state: str | None
     started_at: datetime | None
     heartbeat_at: datetime | None
+    stopped_at: datetime | None
     error: str | None
     log_file: str | None
     spark_ui_url: str | None
@@ -36,12 +40,25 @@ class DrivenPipeline(NamedTuple):
         """Time since the driver's last sign of life."""
         return None if self.heartbeat_at is None else self.now - self.heartbeat_at
 
+    @property
+    def start_wanted_at(self) -> datetime | None:
+        """When a start was asked for that no driver has followed; None where none is waited for.
+
+        That the pipeline is to run says nothing by itself: after a driver that ended with all that had landed
+        (`--once`) nobody has asked for another one.
+        """
+        if self.desired_state != "running" or self.driver_state not in (None, "stopped") or self.desired_at is None:
+            return None
+        return self.desired_at if self.stopped_at is None or self.desired_at > self.stopped_at else None
+
     def state(self, load: StreamLoad) -> State:
         """What the pipeline does; overloaded is a way of running.
 
         Args:
             load: how busy its stream is.
         """
+        if self.start_wanted_at is not None:
+            return "starting" if self.now - self.start_wanted_at <= START_TIMEOUT else "down"
         if self.driver_state is None or self.driver_state == "stopped":
             return "stopped"
         assert self.started_at is not None
@@ -59,8 +76,8 @@ def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
     """All registered pipelines, by name."""
     cursor.execute(
         """
-        SELECT name, pipeline.epoch, desired_state, freshness_target, driver.state, started_at, heartbeat_at, error,
-            log_file, spark_ui_url, clock_timestamp()
+        SELECT name, pipeline.epoch, desired_state, desired_at, freshness_target, driver.state, started_at,
+            heartbeat_at, stopped_at, error, log_file, spark_ui_url, clock_timestamp()
         FROM freshet.pipeline LEFT JOIN freshet.driver ON driver.pipeline = name AND driver.epoch = pipeline.epoch
         ORDER BY name
         """

@@ -56,8 +56,8 @@ class PipelineStatus:
     Attributes:
         name: of the pipeline.
         state: starting (the driver gets ready), running, overloaded (it sheds, or does not keep its target), draining
-            (it ends with what has landed), stopped (it was drained, or never started), down (it failed, or has fallen
-            silent).
+            (it ends with what has landed), stopped (it was drained, or never started), down (it failed, has fallen
+            silent, or has not come within five minutes of the start).
         epoch: the newest driver's; 0 if there never was one.
         error: why it failed.
         heartbeat_age_ms: time since the driver's last sign of life.
@@ -70,9 +70,11 @@ class PipelineStatus:
         freshness_whole: over all those facts.
         last_commit: of a batch.
         batches: closed ones.
-        arrived: events stored anywhere: loaded + shed + unmatched + rejected + pruned.
+        arrived: events stored anywhere, by the ledger. Loaded, shed, unmatched, rejected and pruned add up to it by
+            construction; `freshet verify` proves that they are true.
         loaded: facts.
-        shed, unmatched, rejected: events held.
+        shed, unmatched, rejected: events held: what the ledger counts there, less what was pruned. A negative number
+            shows that the ledger is damaged.
         duplicates: events that came again.
         service_rate: facts per second that the stream loaded in the window.
         hit_ratio: share of the front stage's probes that were hits, in the window; None without probes.
@@ -88,6 +90,7 @@ class PipelineStatus:
         caches: of the lookups.
         validation: the newest one.
         episode: the missed freshness target that is not over yet.
+        start_wanted_at: when a start was asked for that no driver has followed; None where none is waited for.
     """
 
     name: str
@@ -125,6 +128,7 @@ class PipelineStatus:
     caches: tuple[CacheStatus, ...] = ()
     validation: ValidationStatus | None = None
     episode: EpisodeStatus | None = None
+    start_wanted_at: datetime | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The status as plain values, for JSON; times as ISO text."""
@@ -228,6 +232,7 @@ class StatusReader:
             caches=operations.caches,
             validation=operations.validation,
             episode=operations.episode,
+            start_wanted_at=None if pipeline.start_wanted_at is None else pipeline.start_wanted_at.astimezone(UTC),
         )
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:

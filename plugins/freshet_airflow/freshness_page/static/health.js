@@ -7,7 +7,7 @@ export const STATE_WORDS = {
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
   draining: "The driver loads what has landed, then stops.",
   stopped: "Nobody loads: the stream was drained, or was never started.",
-  down: "The driver failed, or has fallen silent. Nothing is loaded until it is started again.",
+  down: "The driver failed, has fallen silent, or did not come when it was started. Nothing is loaded until one is started again.",
 };
 
 const SEVERITY_OF_STATE = { down: 0, overloaded: 2, starting: 4, draining: 4, running: 6, stopped: 7 };
@@ -19,18 +19,15 @@ export const isLate = (status) => status.freshness_window.p99_ms > status.target
 export const places = (status) =>
   ["loaded", "shed", "unmatched", "rejected", "pruned"].map((place) => [place, status[place] ?? 0]);
 
-/** Whether the tuple's law holds by the ledger: the places add up to what arrived, and none holds less than nothing. */
-export function isBalanced(status) {
-  const counts = places(status).map(([, count]) => count);
-  return counts.every((count) => count >= 0) && counts.reduce((sum, count) => sum + count, 0) === status.arrived;
-}
+/** Whether the ledger counts less than nothing in a place: more has left it than ever came. It adds up even then. */
+export const isLedgerDamaged = (status) => places(status).some(([, count]) => count < 0);
 
 /** What is wrong, worst first: [{severity, text}]; severity 0 is the worst. */
 export function problems(status) {
   const found = [];
   const note = (severity, text) => found.push({ severity, text });
-  if (status.state === "down") note(0, status.error ?? "the driver has fallen silent");
-  if (!isBalanced(status)) note(1, "the balance does not hold");
+  if (status.state === "down") note(0, status.error ?? silence(status));
+  if (isLedgerDamaged(status)) note(1, "the ledger is damaged: a place holds less than nothing");
   if (status.state === "overloaded") note(2, status.overload_reason ?? "overloaded");
   if (status.episode) note(2, `alert: ${status.episode.reason}`);
   if (isLate(status) && status.state !== "overloaded" && !status.episode) note(3, "later than its target");
@@ -42,6 +39,9 @@ export function problems(status) {
   }
   return found.sort((one, other) => one.severity - other.severity);
 }
+
+const silence = (status) =>
+  (status.start_wanted_at ? "it was started, and no driver has come" : "the driver has fallen silent");
 
 /** The overview's order: worst first, equals by name. */
 export function worstFirst(statuses) {

@@ -1,9 +1,9 @@
-// Freshness over time, against its target.
+// Freshness over time, against its target of now, `target_ms` of the history that is shown.
 
 import { duration } from "../numbers.js";
 import { TimeChart, colour } from "./time_chart.js";
 
-export const freshnessChart = (place, pipeline, targetMilliseconds) =>
+export const freshnessChart = (place, pipeline) =>
   new TimeChart(
     place,
     pipeline,
@@ -13,5 +13,5 @@ export const freshnessChart = (place, pipeline, targetMilliseconds) =>
       { label: "target", stroke: colour("target"), dash: [6, 4], width: 1 },
     ],
     duration,
-    (history) => [history.p50_ms, history.p99_ms, history.at.map(() => targetMilliseconds)],
+    (history) => [history.p50_ms, history.p99_ms, history.at.map(() => history.target_ms)],
   );

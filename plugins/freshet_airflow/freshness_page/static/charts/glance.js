@@ -16,9 +16,11 @@ export class Glance {
   show(statuses) {
     const wanted = statuses.length > MOST ? [] : statuses;
     const names = wanted.map(({ name }) => name).join("\n");
-    if (names === this.#shown.map(({ name }) => name).join("\n")) return;
-    this.#end();
-    this.#shown = wanted.map((status) => this.#begin(status));
+    if (names !== this.#shown.map(({ name }) => name).join("\n")) {
+      this.#end();
+      this.#shown = wanted.map(({ name }) => this.#begin(name));
+    }
+    this.#shown.forEach((one, index) => aim(one, wanted[index].target_ms));
   }
 
   /** Draw again, in the colours that count now. */
@@ -30,11 +32,11 @@ export class Glance {
     });
   }
 
-  #begin({ name, target_ms: target }) {
+  #begin(name) {
     const place = element("div.chart", { role: "img", "aria-label": `Freshness of ${name} over the last 15 minutes` });
     const title = element("h2", {}, name, element("span.quiet", {}, " freshness, last 15 min"));
     this.#place.append(element("article.panel", {}, title, place));
-    const one = { name, target, place, chart: null, history: null };
+    const one = { name, target: null, place, chart: null, history: null };
     one.feed = startFeed(
       () => getFigures("api/history", { pipeline: name, span: "15m" }),
       PAUSE,
@@ -56,8 +58,14 @@ export class Glance {
   }
 }
 
+function aim(one, target) {
+  if (target === one.target) return;
+  one.target = target;
+  if (one.history) draw(one);
+}
+
 function draw(one) {
   if (!one.history.at.length) return;
-  one.chart ??= freshnessChart(one.place, "glance", one.target);
-  one.chart.setHistory(one.history);
+  one.chart ??= freshnessChart(one.place, "glance");
+  one.chart.setHistory({ ...one.history, target_ms: one.target });
 }

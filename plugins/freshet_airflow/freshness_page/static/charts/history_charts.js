@@ -21,21 +21,27 @@ export class HistoryCharts {
   #history = null;
   #charts = [];
 
-  /** Show the charts of this pipeline, or none; does nothing while it is the one that is shown. */
+  /** Show the charts of this pipeline with its target of now, or none. */
   show(name, status) {
     const place = status ? document.getElementById("charts") : null;
-    if (name === this.#name && place === this.#place) return;
-    this.#end();
-    this.#name = name;
-    this.#place = place;
-    if (!place) return;
-    this.#targetMilliseconds = status.target_ms;
-    this.#begin();
+    if (name !== this.#name || place !== this.#place) {
+      this.#end();
+      this.#name = name;
+      this.#place = place;
+      if (place) this.#begin();
+    }
+    if (place) this.#aim(status.target_ms);
   }
 
   /** Draw again, in the colours that count now. */
   redraw() {
     this.#forgetCharts();
+    if (this.#history) this.#draw();
+  }
+
+  #aim(targetMilliseconds) {
+    if (targetMilliseconds === this.#targetMilliseconds) return;
+    this.#targetMilliseconds = targetMilliseconds;
     if (this.#history) this.#draw();
   }
 
@@ -87,10 +93,10 @@ export class HistoryCharts {
     if (!this.#charts.length) {
       this.#charts = [
         ratesChart(this.#place.querySelector(".rates"), this.#name),
-        freshnessChart(this.#place.querySelector(".freshness-chart"), this.#name, this.#targetMilliseconds),
+        freshnessChart(this.#place.querySelector(".freshness-chart"), this.#name),
       ];
     }
-    this.#charts.forEach((chart) => chart.setHistory(history));
+    this.#charts.forEach((chart) => chart.setHistory({ ...history, target_ms: this.#targetMilliseconds }));
   }
 
   #forgetCharts() {

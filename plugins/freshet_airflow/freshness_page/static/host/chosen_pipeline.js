@@ -14,7 +14,16 @@ export const pipelineOfTab = dagOfTab?.match(DAG_OF_PIPELINE)?.[1] ?? null;
 /** Name of the chosen pipeline; null for the overview. */
 export function chosenPipeline() {
   if (dagOfTab) return pipelineOfTab;
-  return decodeURIComponent(window.location.hash.slice(1)) || null;
+  return decoded(window.location.hash.slice(1)) || null;
+}
+
+// An address that somebody has cut off in the middle of a character names nothing.
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return "";
+  }
 }
 
 /** Choose a pipeline, or none. */

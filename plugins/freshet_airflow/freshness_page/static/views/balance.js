@@ -1,7 +1,7 @@
 // The tuple's law: each event that arrived is in exactly one place.
 
 import { element } from "../dom/element.js";
-import { isBalanced, places } from "../health.js";
+import { isLedgerDamaged, places } from "../health.js";
 import { count, share } from "../numbers.js";
 import { explained, panel } from "./parts.js";
 
@@ -15,7 +15,7 @@ const WORDS = {
 
 export function balance(status) {
   const shown = places(status).filter(([place, number]) => place !== "pruned" || number);
-  const title = explained("Balance", "Each event that arrived is in exactly one place, whatever crashed on the way.");
+  const title = explained("Balance", "Each event that arrived is in exactly one place. These are the sums of the ledger, which add up by construction.");
   return panel("balance", title,
     element("table.balance", {}, element("tbody", {},
       element("tr.total", {}, element("th", { scope: "row" }, "Arrived"),
@@ -36,7 +36,7 @@ function line(place, number, sign, arrived) {
 
 function verdict(status) {
   const command = element("code", {}, `freshet verify ${status.name}`);
-  return isBalanced(status)
-    ? element("p", {}, element("span.kept", {}, "Holds by the ledger; "), command, " proves it event by event.")
-    : element("p.late", {}, "Does not hold: the places do not add up to what arrived. Run ", command, ".");
+  return isLedgerDamaged(status)
+    ? element("p.late", {}, "A place holds less than nothing: the ledger is damaged. ", command, " names the events that differ.")
+    : element("p", {}, "By the ledger, which adds up by construction; ", command, " proves it event by event.");
 }

@@ -54,7 +54,9 @@ function detail(status, dags) {
 
 function heading(status, dags) {
   const stream = dags?.stream_load;
-  const lives = !["stopped", "down"].includes(status.state);
+  const ended = ["stopped", "down"].includes(status.state);
+  // Whether the driver that was started last will come is not known yet.
+  const lives = !ended && status.state !== "starting";
   return element("header.detail-header", {},
     element("h2", { id: "detail-heading", tabindex: "-1" }, status.name),
     badge(status.state),
@@ -67,7 +69,7 @@ function heading(status, dags) {
       runButton("Drain", stream, {
         parameters: { action: "drain" },
         question: `The driver of ${status.name} loads what has landed, then stops. Nothing is loaded until it is started again.`,
-        forbidden: lives ? null : "Nothing runs that could be drained.",
+        forbidden: ended ? "Nothing runs that could be drained." : null,
       }),
       runButton("Restart", stream, {
         parameters: { action: "restart" },
