@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from airflow.sdk import DAG
-from airflow.timetables.trigger import CronTriggerTimetable
+from airflow.sdk import DAG, CronTriggerTimetable
 from freshet_airflow.maintain_warehouse_operator import MaintainWarehouseOperator
 
 DOCUMENTATION = """

@@ -18,10 +18,11 @@ DOCUMENTATION = """
 Loads the stream **{pipeline}** into the warehouse: a Spark driver of its own, which Airflow launches and watches.
 
 A run with the action **start** shows as running for as long as the stream runs; it waits deferred and takes no worker.
+One such run is enough: while it waits, another *start* is skipped at once, and says which run watches the stream.
 
 | to | do |
 |---|---|
-| start the stream | trigger this DAG, action *start*. A living driver is found and kept; there are never two |
+| start the stream | trigger this DAG, action *start*. A living driver is found and kept; there are never two. |
 | load what has landed, and stop | trigger it again, action *drain*. Both runs succeed when the driver has stopped |
 | take over a changed definition | action *restart*: drain, then start |
 | see why a run failed | the task's log ends with the driver's error and the end of its log file |
@@ -51,7 +52,7 @@ for pipeline in pipeline_names():
         doc_md=DOCUMENTATION.format(pipeline=pipeline),
         schedule=None,
         params={"action": ACTION},
-        # A watching run and a drain beside it, and room for runs that find the stream running already.
+        # A watching run and a drain beside it, and room for runs that wait for a drain's end to start anew.
         max_active_runs=16,
         tags=["freshet", "stream", pipeline],
         # An outage of the warehouse or of Airflow's API; a driver that fails is a matter of the restart policy.

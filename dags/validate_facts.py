@@ -31,6 +31,8 @@ A run begins by itself when facts were loaded that nobody has looked at. It neve
 | go on after a failure | mend the facts or the expectation, then trigger this DAG for the same batches |
 """
 
+LARGEST_BATCH = 2**63 - 1  # of PostgreSQL's bigint
+
 PARAMS = {
     "what": Param(
         "new",
@@ -46,10 +48,20 @@ PARAMS = {
         description="Which facts are to be validated.",
     ),
     "first_batch": Param(
-        None, type=["null", "integer"], title="First batch", description="For batches: the first number."
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        maximum=LARGEST_BATCH,
+        title="First batch",
+        description="For batches: the first number.",
     ),
     "last_batch": Param(
-        None, type=["null", "integer"], title="Last batch", description="For batches: the last number."
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        maximum=LARGEST_BATCH,
+        title="Last batch",
+        description="For batches: the last number.",
     ),
     "loaded_from": Param(
         None, type=["null", "string"], format="date-time", title="Loaded from", description="For loaded: from when on."

@@ -6,11 +6,11 @@ import argparse
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from spark_jobs.job_main import run_main
+from spark_jobs.moments import parse_moment
 from spark_jobs.pipeline.definition import PipelineDefinition, load_definition
 from spark_jobs.pipeline.session import join_session
 from spark_jobs.platform.low_priority import yield_processor
@@ -79,22 +79,12 @@ def reprocess(
                 session.stop()
 
 
-def arrival_time(text: str) -> datetime:
-    """A moment as ISO 8601 has it; without a zone it is UTC.
-
-    Raises:
-        ValueError: it is none.
-    """
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipeline", help="name of a pipeline, or path of its YAML file")
     parser.add_argument("--place", action="append", choices=WAITING_PLACES, help="from where; may be given twice")
-    parser.add_argument("--arrived-from", type=arrival_time, help="only tuples that arrived then or later, ISO 8601")
-    parser.add_argument("--arrived-until", type=arrival_time, help="only tuples that arrived before, ISO 8601")
+    parser.add_argument("--arrived-from", type=parse_moment, help="only tuples that arrived then or later, ISO 8601")
+    parser.add_argument("--arrived-until", type=parse_moment, help="only tuples that arrived before, ISO 8601")
     parser.add_argument("--limit", type=_count, help="tuples to take at most; default: the pipeline's")
     parser.add_argument("--algorithm", choices=BATCH_ALGORITHMS, default="auto", help="for every lookup that can")
     parser.add_argument("--all-unmatched", action="store_true", help="retry unmatched tuples that are not due yet, too")

@@ -12,8 +12,6 @@ from psycopg2 import extensions
 from freshet_airflow import warehouse_connection
 from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.reprocessing.due_tuples import due_now
-from spark_jobs.reprocessing.run_ledger import abandon_silent
-from spark_jobs.warehouse.status.overload import stream_load
 
 _MANUAL = "manual"
 
@@ -54,6 +52,10 @@ class BacklogCheckOperator(BaseOperator):
             self._check(connection)
 
     def _check(self, connection: extensions.connection) -> None:
+        # Not at the top: the DAG files, which are read again and again, lead here, and these import numpy and pyarrow.
+        from spark_jobs.reprocessing.run_ledger import abandon_silent
+        from spark_jobs.warehouse.status.overload import stream_load
+
         definition = load_definition(self.pipeline)
         with connection.cursor() as cursor:
             if abandoned := abandon_silent(cursor, self.pipeline):

@@ -33,7 +33,7 @@ def driver_command(
     Raises:
         PlatformError: there is no such connection, or it asks for a driver inside the cluster.
     """
-    # Not at the top: the DAG files, which are read again and again, lead here.
+    # Not at the top: the file of the streams' DAGs, which is read again and again, has no other need of the provider.
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     if not is_defined(connection_id):

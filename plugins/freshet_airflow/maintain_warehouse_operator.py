@@ -9,7 +9,6 @@ from airflow.sdk import BaseOperator, Context
 
 from freshet_airflow import warehouse_connection
 from spark_jobs.validation.records import end_cut_off
-from spark_jobs.warehouse.retention.pruning import prune_all
 
 
 class MaintainWarehouseOperator(BaseOperator):
@@ -25,6 +24,9 @@ class MaintainWarehouseOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, dict[str, int]]:
         """Prune; what was deleted is the result."""
+        # Not at the top: the DAG files, which are read again and again, lead here, and this imports numpy and pyarrow.
+        from spark_jobs.warehouse.retention.pruning import prune_all
+
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
         with closing(warehouse_connection.session(url, f"freshet {self.task_id}")) as connection:
             if ended := end_cut_off(connection):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from airflow.sdk import Context, Param
+from airflow.sdk.exceptions import AirflowFailException
 
 FORM = {
     "relations": Param(
@@ -28,8 +29,17 @@ FORM = {
 
 
 def arguments(context: Context) -> list[str]:
-    """Arguments of rebuild_cache.py, after the pipeline's name, for what the run's form says."""
+    """Arguments of rebuild_cache.py, after the pipeline's name, for what the run's form says.
+
+    Raises:
+        AirflowFailException: the form asks for nothing; Spark needn't be started.
+    """
     form = context["params"]
+    if not form["hot_tuples"] and not form["snapshots"]:
+        raise AirflowFailException(
+            "The form was filled in wrongly, and nothing was started. hot_tuples and snapshots: both are off, so that "
+            "there is nothing to rebuild. Trigger the DAG again with one of them, or both."
+        )
     return [
         *(f"--lookup={relation}" for relation in form["relations"] or []),
         "--hot" if form["hot_tuples"] else "--no-hot",

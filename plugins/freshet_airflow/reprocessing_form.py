@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from airflow.sdk import Context, Param
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
 
+from airflow.sdk import Context, Param
+from airflow.sdk.exceptions import AirflowFailException
+
+from spark_jobs.moments import check_window, parse_moment
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES
+
+# What a run can't do in days, a later one may: whoever asks for more has mistyped.
+MOST_TUPLES = 1_000_000_000
 
 FORM = {
     "places": Param(
@@ -39,6 +48,7 @@ FORM = {
         None,
         type=["null", "integer"],
         minimum=1,
+        maximum=MOST_TUPLES,
         title="Limit",
         description="Tuples that the run takes at most. Empty: as the pipeline's file says.",
     ),
@@ -66,14 +76,43 @@ FORM = {
 
 
 def arguments(context: Context) -> list[str]:
-    """Arguments of reprocess_shed.py, after the pipeline's name, for what the run's form says."""
+    """Arguments of reprocess_shed.py, after the pipeline's name, for what the run's form says.
+
+    Raises:
+        AirflowFailException: the form's times are none, or leave no time between them; Spark needn't be started.
+    """
     form = context["params"]
     chosen = [f"--place={place}" for place in form["places"]]
-    for name in ("arrived_from", "arrived_until", "limit", "algorithm"):
-        if form[name] is not None:
-            chosen.append(f"--{name.replace('_', '-')}={form[name]}")
+    for name, moment in _arrival(form).items():
+        if moment is not None:
+            chosen.append(f"--{name.replace('_', '-')}={moment.isoformat()}")
+    if form["limit"] is not None:
+        chosen.append(f"--limit={int(form['limit'])}")  # a form takes 1.0 for an integer
+    chosen.append(f"--algorithm={form['algorithm']}")
     if form["all_unmatched"]:
         chosen.append("--all-unmatched")
     if not form["yields"]:
         chosen.append("--no-yield")
     return [*chosen, f"--airflow-run={context['run_id']}"]
+
+
+def _arrival(form: Mapping[str, Any]) -> dict[str, datetime | None]:
+    """The form's two times. Airflow takes any text for them: it has nothing that checks the format date-time."""
+    moments: dict[str, datetime | None] = {}
+    for name in ("arrived_from", "arrived_until"):
+        try:
+            moments[name] = None if form[name] is None else parse_moment(form[name])
+        except ValueError as error:
+            raise _refusal(name, error) from error
+    try:
+        check_window(*moments.values())
+    except ValueError as error:
+        raise _refusal("arrived_from and arrived_until", error) from error
+    return moments
+
+
+def _refusal(where: str, error: ValueError) -> AirflowFailException:
+    return AirflowFailException(
+        f"The form was filled in wrongly, and nothing was started. {where}: {error} "
+        "Trigger the DAG again; a time that is to have no bound stays empty (null)."
+    )

@@ -63,6 +63,7 @@ class SparkBatchOperator(SparkSubmitOperator):
 
         Raises:
             AirflowException: it failed; the message ends with the job's own error.
+            AirflowFailException: the run's form was filled in wrongly.
             PlatformError: Airflow does not know where Spark runs.
         """
         if self.arguments_of is not None:

@@ -7,8 +7,8 @@ from contextlib import closing
 from dataclasses import asdict
 from typing import Any, NoReturn
 
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import BaseOperator, Context, TaskInstanceState
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from psycopg2 import extensions
 
 from freshet_airflow import driver_command, warehouse_connection
@@ -66,7 +66,12 @@ class StreamJobOperator(BaseOperator):
         self.watch = watch or {}
 
     def execute(self, context: Context) -> None:
-        """Find or launch the driver and wait for its end."""
+        """Find or launch the driver and wait for its end.
+
+        Raises:
+            AirflowSkipException: another run watches the driver already, and goes on doing so.
+            AirflowFailException: the definition is faulty, or the driver can't be launched.
+        """
         try:
             definition = load_definition(self.pipeline)
         except PipelineDefinitionError as error:
@@ -82,6 +87,11 @@ class StreamJobOperator(BaseOperator):
             if found and desired_state(connection, self.pipeline) == "draining":
                 self.log.info("The driver is draining. When it has stopped, another one will be launched.")
                 self.wait_for(found, launch_again=True)
+            if found and (watching := self._watching_run(context)):
+                raise AirflowSkipException(
+                    f"The driver of {self.pipeline} runs already, and the run {watching} watches it: look there. "
+                    "To have the driver take a changed definition over, trigger this DAG with the action restart."
+                )
             drivers.request_state(connection, self.pipeline, "running")
             found = self.attach_or_launch(connection)
         self.wait_for(found)
@@ -145,6 +155,23 @@ class StreamJobOperator(BaseOperator):
                 **self.watch,
             ),
             method_name="resume",
+        )
+
+    def _watching_run(self, context: Context) -> str | None:
+        """Another run of this DAG that waits for the driver's end; None: this one is to.
+
+        Each run that waits takes one of the DAG's active runs for as long as the stream runs, and a drain needs one.
+        Only a deferred task counts: of two that are at work at once each may be about to leave, but not both should.
+        """
+        this = context["ti"]
+        states = this.get_task_states(dag_id=this.dag_id, task_ids=[self.task_id])
+        return next(
+            (
+                run_id
+                for run_id, tasks in states.items()
+                if run_id != this.run_id and tasks.get(self.task_id) == TaskInstanceState.DEFERRED
+            ),
+            None,
         )
 
     def _restart(self, ending: Ending, event: dict[str, Any], restarts: list[float]) -> NoReturn:

@@ -16,7 +16,8 @@ from freshet_airflow.freshness_notifier import FreshnessNotifier
 class FreshnessNewsOperator(BaseOperator):
     """Takes on all news of freshness episodes that nobody has told yet; its result is the list of alerts.
 
-    What it has taken on is not taken on by another run. Tried again after a crash, it gets the same news.
+    What it has taken on is not taken on by another run. Tried again after a crash, or with its
+    whole run cleared, it gets the same news, as far as they are still true.
     """
 
     def execute(self, context: Context) -> list[dict[str, Any]]:
@@ -28,7 +29,8 @@ class FreshnessNewsOperator(BaseOperator):
 
         url = warehouse_connection.warehouse_url(warehouse_connection.DEFAULT_CONNECTION_ID)
         with closing(warehouse_connection.session(url, f"freshet {self.task_id}")) as connection:
-            news = claim_news(connection, context["dag_run"].start_date)
+            # Not its start_date: a run that is cleared gets a new one, and would not find its own news again.
+            news = claim_news(connection, context["dag_run"].run_after)
             statuses = {status.name: status for status in read_status(connection)}
         base_url = conf.get("api", "base_url", fallback="")
         self.log.info("%d alerts to tell.", len(news))

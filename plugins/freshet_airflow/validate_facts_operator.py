@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
@@ -70,5 +70,20 @@ def _selection(params: Mapping[str, Any]) -> Selection:
     try:
         return Selection.model_validate(dict(params))
     except ValidationError as error:
-        problems = "; ".join(problem["msg"] for problem in error.errors())
-        raise AirflowFailException(f"The form was filled in wrongly: {problems}") from error
+        raise _refusal("; ".join(_problems(error))) from error
+    except FreshetError as error:
+        raise _refusal(str(error)) from error
+
+
+def _refusal(problems: str) -> AirflowFailException:
+    return AirflowFailException(
+        f"The form was filled in wrongly, and nothing was validated. {problems} "
+        "Trigger the DAG again; a bound that is not wanted stays empty (null)."
+    )
+
+
+def _problems(error: ValidationError) -> Iterator[str]:
+    for problem in error.errors():
+        field = ".".join(map(str, problem["loc"]))
+        said = problem["msg"].removeprefix("Value error, ")
+        yield f"{field}: {said}" if field else said

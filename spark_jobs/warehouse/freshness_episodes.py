@@ -80,6 +80,7 @@ def claim_news(connection: extensions.connection, told_at: datetime) -> list[tup
     Args:
         connection: of a role that may write the control schema; this is one transaction on it.
         told_at: stands for who tells. Who asks again with the same time gets the same again: after a crash, say.
+            So it has to be a time that the teller keeps when it is started over.
     """
     with connection, connection.cursor() as cursor:
         cursor.execute(

@@ -1,7 +1,10 @@
 """The DAG files: what DAGs they make, and what a faulty pipeline does to them."""
 
+import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,32 @@ def test_each_pipeline_has_its_dags(job: str) -> None:
     bag = load()
     assert not bag.import_errors
     assert pipelines_with(job, bag) == SHIPPED
+
+
+IMPORTED_BY_EACH = """
+import json, sys
+from airflow.dag_processing.dagbag import DagBag
+seen, files = {}, json.loads(sys.argv[1])
+for file in files:
+    before = set(sys.modules)
+    assert not DagBag(file).import_errors
+    seen[file] = sorted(set(sys.modules) - before)
+print(json.dumps(seen))
+"""
+HEAVY = {"numpy", "pyarrow", "pyspark", "pandas", "great_expectations"}
+
+
+def test_reading_a_dag_file_imports_nothing_heavy(tmp_path: Path) -> None:
+    """Airflow reads each file again and again; what it imports itself for the barest of DAGs does not count."""
+    bare = tmp_path / "bare.py"
+    bare.write_text("from airflow.sdk import DAG\nDAG(dag_id='bare')\n")
+    files = [str(bare), *(str(file) for file in sorted(DAGS.glob("*.py")))]
+    command = [sys.executable, "-c", IMPORTED_BY_EACH, json.dumps(files)]
+    told = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    imported = json.loads(told.splitlines()[-1])
+    assert list(imported) == files
+    heavy = {file: HEAVY.intersection(modules) for file, modules in imported.items() if file != str(bare)}
+    assert {file: modules for file, modules in heavy.items() if modules} == {}
 
 
 def test_the_form_offers_start_drain_and_restart() -> None:

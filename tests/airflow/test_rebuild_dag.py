@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowFailException
 from freshet_airflow.rebuild_form import arguments
 from psycopg2 import extensions
 
@@ -67,10 +68,17 @@ def test_it_runs_every_night_once_at_a_time_and_offers_a_form(dag: DAG) -> None:
 
 def test_the_form_becomes_the_jobs_arguments() -> None:
     everything = {"relations": None, "hot_tuples": True, "snapshots": True}
-    some = {"relations": ["a.b", "c.d"], "hot_tuples": False, "snapshots": False}
+    some = {"relations": ["a.b", "c.d"], "hot_tuples": False, "snapshots": True}
     assert arguments({"params": everything}) == ["--hot", "--snapshot"]  # type: ignore[typeddict-item]
     chosen = arguments({"params": some})  # type: ignore[typeddict-item]
-    assert chosen == ["--lookup=a.b", "--lookup=c.d", "--no-hot", "--no-snapshot"]
+    assert chosen == ["--lookup=a.b", "--lookup=c.d", "--no-hot", "--snapshot"]
+    assert arguments({"params": {**everything, "snapshots": False}}) == ["--hot", "--no-snapshot"]  # type: ignore[typeddict-item]
+
+
+def test_a_form_that_asks_for_nothing_is_refused_before_spark_is_started() -> None:
+    nothing = {"relations": None, "hot_tuples": False, "snapshots": False}
+    with pytest.raises(AirflowFailException, match="hot_tuples and snapshots: both are off"):
+        arguments({"params": nothing})  # type: ignore[typeddict-item]
 
 
 def test_nothing_secret_is_rendered(dag: DAG, warehouse_url: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -13,13 +14,14 @@ from typing import Any
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowException, AirflowSkipException, ParamValidationError
 from freshet_airflow.reprocessing_form import arguments
 from psycopg2 import extensions
 
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
+from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(300)]
 
@@ -101,9 +103,54 @@ def test_the_form_becomes_the_jobs_arguments() -> None:
         all_unmatched=True,
         yields=False,
     ) == [
-        "--place=shed", "--arrived-from=2026-03-01T00:00:00Z", "--limit=5", "--algorithm=mesh_join",
+        "--place=shed", "--arrived-from=2026-03-01T00:00:00+00:00", "--limit=5", "--algorithm=mesh_join",
         "--all-unmatched", "--no-yield", "--airflow-run=manual__1",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"arrived_from": "yesterday"}, "arrived_from: 'yesterday' is not a moment. Write date and time as ISO 8601"),
+        ({"arrived_until": ""}, "arrived_until: '' is not a moment"),
+        ({"arrived_until": "2026-03-01T10:00:60Z"}, "arrived_until: '2026-03-01T10:00:60Z' is not a moment"),
+        (
+            {"arrived_from": "2026-03-02T00:00:00Z", "arrived_until": "2026-03-02T00:00:00+01:00"},
+            "arrived_from and arrived_until: from 2026-03-02 00:00:00+00:00 until 2026-03-02 00:00:00+01:00 there is",
+        ),
+    ],
+)
+def test_times_that_hold_nothing_are_refused_before_spark_is_started(
+    dag: DAG, form: dict[str, Any], told: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    task = dag.get_task("run")
+    task.application, task.retries, task.retry_delay = str(STAND_IN), 2, timedelta(0)
+    finished = dag.test(run_conf=form)
+    assert states(finished)["run"] == "failed"
+    assert [task.try_number for task in finished.get_task_instances() if task.task_id == "run"] == [1]
+    output = "".join(capfd.readouterr())
+    assert f"nothing was started. {told}" in output
+    assert "called with" not in output
+
+
+def test_a_limit_is_a_whole_number_that_a_run_can_do(dag: DAG) -> None:
+    limit = dag.params.get_param("limit")
+    for refused in (0, 10**30, 1.5):
+        with pytest.raises(ParamValidationError):
+            limit.resolve(refused)
+    assert "--limit=1" in arguments({"params": {**DEFAULTS, "limit": limit.resolve(1.0)}, "run_id": "manual__1"})
+
+
+def test_a_run_that_is_killed_takes_its_driver_along(dag: DAG, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STAND_IN", "wait")
+    task = dag.get_task("run")
+    task.application = str(STAND_IN)
+    with ThreadPoolExecutor(1) as thread:
+        running = thread.submit(task.execute, {"params": DEFAULTS, "run_id": "manual__1"})
+        wait_for(lambda: task._hook and any("called with" in line for line in task._hook._last_submit_log_lines), "it")
+        task.on_kill()
+        with pytest.raises(AirflowException, match="of orders failed"):
+            running.result(60)
 
 
 @pytest.mark.parametrize("run_type", ["scheduled", "asset_triggered"])

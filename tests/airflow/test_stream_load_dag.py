@@ -10,15 +10,19 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg2
 import pytest
 from airflow.dag_processing.dagbag import DagBag
+from airflow.models import TaskInstance
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import TaskDeferred
+from airflow.utils.session import create_session
 from freshet_airflow.restart_policy import RestartPolicy
 from psycopg2 import extensions
+from sqlalchemy import update
 
 from spark_jobs.platform.detached_driver import find_driver
 from spark_jobs.settings import PROJECT_ROOT, Home
@@ -104,6 +108,12 @@ def states(connection: extensions.connection) -> list[str]:
         return [state for (state,) in cursor.fetchall()]
 
 
+def task_instance(dag: DAG, watching_run: str) -> SimpleNamespace:
+    """The task instance of a task that is called by itself, outside of any run that Airflow knows."""
+    states = {watching_run: {"run": "deferred"}}
+    return SimpleNamespace(dag_id=dag.dag_id, run_id="this run", get_task_states=lambda **_: states)
+
+
 @pytest.fixture
 def living_driver(
     dag: DAG, home: Home, connection: extensions.connection, warehouse_url: str
@@ -144,20 +154,60 @@ def test_a_living_driver_is_adopted(
     assert living_driver.wait(10) == 0
 
 
+@pytest.fixture
+def watching_run(dag: DAG) -> Iterator[str]:
+    """Another run of the DAG whose task `run` is deferred in Airflow's database, as it is while it watches."""
+    (task,) = [task for task in dag.test(run_conf={"action": "drain"}).get_task_instances() if task.task_id == "run"]
+
+    def set_state(state: str) -> None:
+        with create_session() as session:
+            session.execute(update(TaskInstance).where(TaskInstance.id == task.id).values(state=state))
+
+    set_state("deferred")
+    yield task.run_id
+    set_state("success")
+
+
+def test_a_second_start_is_skipped_while_another_run_watches_the_driver(
+    watching_run: str,
+    living_driver: subprocess.Popen[bytes],
+    dag: DAG,
+    connection: extensions.connection,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    for _ in range(2):
+        assert run(dag, "start") == {"dag": "success", "drain": "skipped", "run": "skipped"}
+    assert f"the run {watching_run} watches it" in "".join(capfd.readouterr())
+    assert states(connection) == ["running"]
+
+
+def test_a_start_while_the_driver_drains_is_not_skipped(
+    living_driver: subprocess.Popen[bytes], dag: DAG, connection: extensions.connection
+) -> None:
+    """Whoever watches leaves with the drained driver: the next one is this run's."""
+    context = {"ti": task_instance(dag, watching_run="another run")}
+    os.kill(living_driver.pid, signal.SIGSTOP)
+    drivers.request_state(connection, "orders", "draining")
+    with pytest.raises(TaskDeferred) as waiting:
+        dag.get_task("run").execute(context)
+    assert waiting.value.trigger.carried == {"launch_again": True}
+
+
 def test_a_task_that_starts_over_waits_for_the_driver_it_has_launched(
     dag: DAG, home: Home, connection: extensions.connection
 ) -> None:
     """Cleared while its driver is starting, and again when that has taken over, a task launches no other."""
     task = dag.get_task("run")
+    context = {"ti": task_instance(dag, watching_run="this run")}
     with pytest.raises(TaskDeferred) as first:
-        task.execute({})
+        task.execute(context)
     with pytest.raises(TaskDeferred) as second:
-        task.execute({})
+        task.execute(context)
     launched = first.value.trigger.launch
     assert second.value.trigger.launch == launched
     alive(connection, 1)
     with pytest.raises(TaskDeferred) as third:
-        task.execute({})
+        task.execute(context)
     assert (third.value.trigger.launch, third.value.trigger.epoch) == (None, 1)
     # spark-submit leads the session that the driver's Python lives in.
     assert os.getsid(alive(connection, 1).process_id) == launched["process_id"]
