@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -17,9 +18,14 @@ from spark_jobs.pipeline.cache_files import CacheStore, CacheVersion, LookupFold
 from spark_jobs.pipeline.checks import check_tables
 from spark_jobs.pipeline.definition import Lookup, PipelineDefinition
 from spark_jobs.pipeline.front_stage.hot_tuple_rebuild import RereadTask, rebuilt_hot_tuples
-from spark_jobs.pipeline.lookups.planning import back_stage_bytes, front_stage_bytes, page_rows_within
+from spark_jobs.pipeline.lookups.planning import (
+    back_stage_bytes,
+    front_stage_bytes,
+    page_rows_allowed,
+    page_rows_within,
+)
 from spark_jobs.pipeline.tasks.errors import cause_of
-from spark_jobs.pipeline.tasks.read_limit import ReadLimit
+from spark_jobs.pipeline.tasks.read_limit import ReadLimit, read_limit_of
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.postgres_snapshot import SnapshotManifest, SnapshotStore, build_snapshot
@@ -150,7 +156,7 @@ class CacheRebuild:
         cores = self._make_session().sparkContext.defaultParallelism
         rebuilt = rebuilt_hot_tuples(
             recorded,
-            RereadTask(self._url, cached.spec, _limit(cached.lookup, cores)),
+            RereadTask(self._url, cached.spec, _limit(cached, cores)),
             noticed,
             memory_bytes=front_stage_bytes(cached.lookup),
             parts=cores,
@@ -168,17 +174,20 @@ class CacheRebuild:
         if spec.page_refusal is not None:
             raise SchemaMismatchError(f"{spec.relation} can't be read by pages, as a snapshot is. {spec.page_refusal}")
         started = time.perf_counter()
+        built_at = datetime.now(UTC)
         noticed = _noticed(connection)
         cores = self._make_session().sparkContext.defaultParallelism
+        fitting = min(page_rows_within(spec, back_stage_bytes(lookup) // cores), _LARGEST_STORED_PAGE_ROWS)
         manifest = build_snapshot(
             SnapshotStore(cached.folder.snapshots),
             self._url,
             spec,
             noticed,
-            page_rows=min(page_rows_within(spec, back_stage_bytes(lookup) // cores), _LARGEST_STORED_PAGE_ROWS),
+            built_at,
+            page_rows=page_rows_allowed(fitting, _task_limit(lookup, cores)),
             parts=cores * _PARTS_PER_CORE,
             run=lambda task, count: self._on_spark(task, list(range(count))),
-            pace=_limit(lookup, cores),
+            pace=_limit(cached, cores),
         )
         seconds = time.perf_counter() - started
         return manifest, (
@@ -200,9 +209,15 @@ class CacheRebuild:
             raise FreshetError(cause_of(error)) from error
 
 
-def _limit(lookup: Lookup, cores: int) -> Callable[[], ReadLimit] | None:
-    """Makes a task's share of the lookup's read limit: as many tasks run at a time as there are cores."""
-    return partial(ReadLimit, lookup.read_limit / cores) if lookup.read_limit else None
+def _task_limit(lookup: Lookup, cores: int) -> float | None:
+    """A task's share of the lookup's read limit: as many tasks run at a time as there are cores."""
+    return lookup.read_limit / cores if lookup.read_limit else None
+
+
+def _limit(cached: _CachedLookup, cores: int) -> Callable[[], ReadLimit] | None:
+    """Gives the limit of a process that runs tasks. A task's own one would let its first read begin at once."""
+    rate = _task_limit(cached.lookup, cores)
+    return None if rate is None else partial(read_limit_of, (cached.position, cached.spec.relation), rate)
 
 
 def _noticed(connection: extensions.connection) -> str:

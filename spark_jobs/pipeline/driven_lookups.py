@@ -10,7 +10,7 @@ from pyspark import SparkContext
 from spark_jobs.pipeline.cache_files import CacheStore, LookupFolder, lookup_folder
 from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper
-from spark_jobs.pipeline.lookups.page_renewal import with_fitting_pages
+from spark_jobs.pipeline.lookups.page_renewal import PageRenewal
 from spark_jobs.pipeline.lookups.planning import front_stage_bytes, plan_lookups
 from spark_jobs.pipeline.lookups.snapshot_reading import SnapshotReading
 from spark_jobs.pipeline.tasks.batch_context import FrontStagePlan, LookupPlan
@@ -21,9 +21,6 @@ from spark_jobs.relation.postgres_snapshot import SnapshotStore
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
-
-# R seldom grows fast; whether its pages still fit takes a millisecond or two to ask.
-PAGES_CHECKED_BATCHES = 4
 
 
 class DrivenLookups:
@@ -58,7 +55,7 @@ class DrivenLookups:
         self._home = home
         self._url = warehouse_url
         self._spark = context
-        self._batches = 0
+        self._renewals = [PageRenewal(warehouse_url, context) for _ in self._live_plans]
         self._keepers = [
             HotTuplesKeeper(plan, context, front_stage_bytes(lookup))
             for plan, lookup in zip(self.plans, definition.lookups, strict=True)
@@ -101,11 +98,10 @@ class DrivenLookups:
 
     def learn(self, report: BatchReport) -> None:
         """Take what a batch found out. Between two batches: pages of R may be cut anew, which no task may use then."""
-        self._batches += 1
         for keeper in self._keepers:
             keeper.learn(report)
-        if self._batches % PAGES_CHECKED_BATCHES == 0:
-            self._live_plans = tuple(with_fitting_pages(plan, self._url, self._spark) for plan in self._live_plans)
+        for number, renewal in enumerate(self._renewals):
+            self._renew_pages(number, renewal)
 
     def close(self) -> None:
         """Write down what was learned, end the watch, and free what was published."""
@@ -115,6 +111,16 @@ class DrivenLookups:
             keeper.close()
         for snapshot in self._snapshots.values():
             snapshot.close()
+
+    def _renew_pages(self, number: int, renewal: PageRenewal) -> None:
+        former = self._live_plans[number]
+        renewed = renewal.after_batch(former)
+        if renewed is former:
+            return
+        # First of all: whatever goes wrong from here on, no later batch may be planned with pages that are withdrawn.
+        self._live_plans = (*self._live_plans[:number], renewed, *self._live_plans[number + 1 :])
+        if former.pages is not None:
+            former.pages.withdraw()
 
     def _snapshot_of(self, plan: LookupPlan, folder: LookupFolder) -> SnapshotReading:
         store, oldest = SnapshotStore(folder.snapshots), self._definition.retention.ledger

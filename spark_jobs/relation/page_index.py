@@ -15,7 +15,7 @@ from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.page_ranges import PageRanges
 from spark_jobs.relation.queries import fence_query, tuples_beyond_query
 from spark_jobs.relation.reading_connection import copy_out
-from spark_jobs.relation.relation_size import estimated_row_count
+from spark_jobs.relation.relation_size import estimated_null_share, estimated_row_count
 from spark_jobs.relation.relation_spec import RelationSpec
 
 # A page read costs 0.2 ms before the first tuple, then 0.2 microseconds a tuple where R lies in key order on disk, and
@@ -115,9 +115,16 @@ class PageIndex:
         the average one. O(page_rows).
         """
         limit = spec.table_rows(OUTGROWN * self.page_rows)
-        if (estimated_row_count(connection, spec.schema, spec.table) or 0) > limit * self.page_count:
+        if _estimated_rows_on_pages(connection, spec) > limit * self.page_count:
             return True
         with connection.cursor() as cursor:
             cursor.execute(tuples_beyond_query(spec, self.fences, self.page_count - 1, limit + 1))
             [(count,)] = cursor.fetchall()
         return count > limit
+
+
+def _estimated_rows_on_pages(connection: extensions.connection, spec: RelationSpec) -> float:
+    """Rows of the table whose key has no nulls, about: others are on no page. 0 if unknown."""
+    rows = estimated_row_count(connection, spec.schema, spec.table) or 0
+    nullable = [column.name for column in spec.key if column.nullable]
+    return rows * (1 - estimated_null_share(connection, spec.schema, spec.table, nullable)) if nullable else rows

@@ -12,6 +12,7 @@ from typing import TypeVar
 import psycopg2
 from psycopg2 import extensions, sql
 
+from spark_jobs.connection_liveness import LIVENESS
 from spark_jobs.errors import WarehouseUnavailableError
 
 Result = TypeVar("Result")
@@ -19,7 +20,6 @@ Result = TypeVar("Result")
 PATIENCE_SECONDS = 60.0
 _FIRST_PAUSE_SECONDS = 0.05
 _LONGEST_PAUSE_SECONDS = 2.0
-_CONNECT_TIMEOUT_SECONDS = 10
 _OPERATOR_INTERVENTION = "57P"  # SQLSTATEs of a server that shuts down, starts up, or ends a session
 
 # A read of R is always meant to go by an index. Without these, missing statistics or a large array of keys
@@ -85,7 +85,7 @@ class ReadingConnection:
 
     def _connected(self) -> extensions.connection:
         if self._connection is None:
-            connection = psycopg2.connect(self.url, connect_timeout=_CONNECT_TIMEOUT_SECONDS)
+            connection = psycopg2.connect(self.url, **LIVENESS)
             connection.set_session(readonly=True, autocommit=True)
             connection.set_client_encoding("UTF8")
             with connection.cursor() as cursor:

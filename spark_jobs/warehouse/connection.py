@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
 
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.connection_liveness import LIVENESS
 from spark_jobs.errors import WarehouseUnavailableError
 
 _log = logging.getLogger(__name__)
@@ -19,14 +19,6 @@ _log = logging.getLogger(__name__)
 PATIENCE = timedelta(seconds=60)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 
-# A server that was cut off without a word is noticed within half a minute. Local sockets ignore these.
-_LIVENESS: dict[str, Any] = {
-    "connect_timeout": 10,
-    "keepalives_idle": 10,
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-    "tcp_user_timeout": 30_000,
-}
 # Waiting does not help against these.
 _HOPELESS = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) .* does not exist|no password")
 
@@ -53,7 +45,7 @@ def connect(
     pause = _FIRST_PAUSE
     while True:
         try:
-            connection = psycopg2.connect(url, application_name=application_name, **_LIVENESS)
+            connection = psycopg2.connect(url, application_name=application_name, **LIVENESS)
             connection.set_session(isolation_level=extensions.ISOLATION_LEVEL_READ_COMMITTED)
             connection.set_client_encoding("UTF8")
         except psycopg2.Error as error:

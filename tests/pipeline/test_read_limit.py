@@ -19,24 +19,10 @@ from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
+from tests.virtual_time import VirtualTime
 
 PAGES, PAGE_ROWS = 50, 20
 RATE = 100.0
-
-
-class VirtualTime:
-    """A clock that goes on when somebody sleeps."""
-
-    def __init__(self) -> None:
-        self.now = 1000.0
-        self.sleeps: list[float] = []
-
-    def clock(self) -> float:
-        return self.now
-
-    def sleep(self, seconds: float) -> None:
-        self.sleeps.append(seconds)
-        self.now += seconds
 
 
 class SquaresOfNumbers:

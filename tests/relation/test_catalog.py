@@ -109,6 +109,19 @@ def test_a_view_is_refused_with_the_way_out(execute: Execute, describe: Describe
         describe("public.v", {"integer": "k"}, {})
 
 
+def test_a_table_with_heirs_is_refused_with_the_way_out(execute: Execute, describe: Describe) -> None:
+    execute("""
+        CREATE TABLE r (k int PRIMARY KEY); CREATE TABLE heir () INHERITS (r);
+        INSERT INTO r VALUES (1); INSERT INTO heir VALUES (1);
+        ALTER TABLE heir ADD PRIMARY KEY (k);
+    """)
+    with pytest.raises(SchemaMismatchError, match=r"inherit from it.* found twice.*public\.heir\. Detach"):
+        describe("public.r", {"integer": "k"}, {})
+    assert describe("public.heir", {"integer": "k"}, {}).row_count == 1
+    execute("ALTER TABLE heir NO INHERIT r")
+    assert describe("public.r", {"integer": "k"}, {}).row_count == 1
+
+
 def test_all_problems_are_reported_at_once(execute: Execute, describe: Describe) -> None:
     execute('CREATE TABLE r (k bigint PRIMARY KEY, t text UNIQUE, doc jsonb, free numeric, "Upper" int)')
     with pytest.raises(SchemaMismatchError) as caught:

@@ -232,6 +232,18 @@ def test_an_index_is_outgrown_when_its_last_page_or_all_of_them_are(
     check(relation)
 
 
+def test_rows_without_a_key_are_on_no_page_and_do_not_make_an_index_outgrown(
+    connection: extensions.connection, execute: Execute, open_relation: Open
+) -> None:
+    execute("CREATE TABLE r (k int UNIQUE, v int); INSERT INTO r SELECT g, g FROM generate_series(1, 1000) AS g")
+    execute("INSERT INTO r SELECT NULL, g FROM generate_series(1, 9000) AS g; ANALYZE r")
+    relation = open_relation("public.r", {"integer": "k"}, {"v": "v"}, page_rows=100)
+    assert relation.pages.page_count == 10
+    assert not relation.pages.outgrown(connection, relation.spec)
+    execute("INSERT INTO r SELECT -g, g FROM generate_series(1, 2000) AS g; ANALYZE r")
+    assert relation.pages.outgrown(connection, relation.spec)
+
+
 def test_names_that_need_quoting(execute: Execute, open_relation: Open) -> None:
     execute("""
         CREATE SCHEMA "Sales ""and"" more";

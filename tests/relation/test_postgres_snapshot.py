@@ -5,6 +5,7 @@ import resource
 import shutil
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.pipeline.tasks.back_stage import make_back_stage, run_back_stage
 from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
 from spark_jobs.pipeline.tasks.pages_waited_for import PagesWaitedFor
+from spark_jobs.pipeline.tasks.read_limit import ReadLimit
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
@@ -28,6 +30,7 @@ from spark_jobs.relation.postgres_snapshot import (
 )
 from spark_jobs.relation.relation_rows import RelationRows
 from tests.relation.conftest import Describe
+from tests.virtual_time import VirtualTime
 
 TABLES = """
     CREATE TABLE by_number (id bigint PRIMARY KEY, name text, price numeric(12, 2), at timestamptz);
@@ -72,17 +75,22 @@ class Shelf:
         spec = self._describe(f"public.{relation}", *RELATIONS[relation])
         return PostgresRelation.open(self.url, spec, page_rows)
 
-    def take(self, relation: str = "by_number", parts: int = 3) -> SnapshotManifest:
+    def take(
+        self, relation: str = "by_number", parts: int = 3, pace: Callable[[], ReadLimit] | None = None
+    ) -> SnapshotManifest:
         spec = self._describe(f"public.{relation}", *RELATIONS[relation])
+        built_at = datetime.now(UTC)
         noticed = current_snapshot(self._connection)  # type: ignore[arg-type]
         return build_snapshot(
             self.store,
             self.url,
             spec,
             noticed,
+            built_at,
             page_rows=PAGE_ROWS,
             parts=parts,
             run=lambda task, count: [task(part) for part in range(count)],
+            pace=pace,
         )
 
     def open(self, manifest: SnapshotManifest, relation: str = "by_number", **options: int) -> PostgresSnapshot:
@@ -127,6 +135,14 @@ def test_every_key_is_found_as_in_postgresql(shelf: Shelf, relation: str) -> Non
     for some in (keys, keys.take(np.arange(len(keys))[::7]), keys.take(np.repeat(np.arange(len(keys))[:1], 3))):
         assert in_order(snapshot.lookup_keys(some).rows) == in_order(live.lookup_keys(some).rows)
     np.testing.assert_array_equal(snapshot.page_of(keys), live.page_of(keys))
+
+
+def test_its_parts_share_the_limit_of_what_may_be_read_and_read_no_more_than_that_at_once(shelf: Shelf) -> None:
+    time, rate = VirtualTime(), 100.0
+    limit = ReadLimit(rate, time.clock, time.sleep)
+    assert PAGE_ROWS <= limit.tuples_at_once < 2 * PAGE_ROWS
+    manifest = shelf.take(pace=lambda: limit)
+    assert limit.seconds_waited == pytest.approx((manifest.row_count - PAGE_ROWS) / rate, rel=0.01)
 
 
 def test_keys_that_are_not_in_r_are_not_found(shelf: Shelf) -> None:

@@ -1,7 +1,8 @@
 """Reading goes on after the server was away, and gives up with a message when it stays away."""
 
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from psycopg2 import errors, extensions, sql
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.relation.reading_connection import ReadingConnection, reading_connection
+from spark_jobs.warehouse.connection import connect
 from tests.relation.conftest import Open, keys_for
+from tests.warehouse.cutting_proxy import Cut, CuttingProxy
 
 Execute = Callable[..., None]
 ANSWER = sql.SQL("SELECT 42")
@@ -91,3 +94,37 @@ def test_nothing_can_be_written_through_it(empty_database_url: str) -> None:
 
     with pytest.raises(psycopg2.errors.ReadOnlySqlTransaction):
         ReadingConnection(empty_database_url).run(write)
+
+
+@pytest.fixture
+def tcp_url(connection: extensions.connection) -> Iterator[str]:
+    """URL of a database that is reached over TCP."""
+    info = connection.info
+    proxy = CuttingProxy(f"{info.host}/.s.PGSQL.{info.port}", Cut.UNNOTICED)
+    yield f"postgresql://{info.user}@127.0.0.1:{proxy.port}/{info.dbname}"
+    proxy.close()
+
+
+def silence_borne(connection: extensions.connection) -> dict[str, int]:
+    """What the kernel does about a server from which nothing comes any more."""
+    with socket.socket(fileno=connection.fileno()) as tcp:
+        asked = {
+            name: tcp.getsockopt(socket.IPPROTO_TCP, getattr(socket, name))
+            for name in ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT", "TCP_USER_TIMEOUT")
+        }
+        asked["SO_KEEPALIVE"] = tcp.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        tcp.detach()  # the connection closes it
+    return asked
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system lets nobody ask for TCP's patience")
+def test_a_server_that_is_cut_off_without_a_word_is_noticed_as_soon_as_by_loaders(tcp_url: str) -> None:
+    reading = ReadingConnection(tcp_url)
+    borne = reading.run(silence_borne)
+    assert borne["SO_KEEPALIVE"] == 1
+    assert borne["TCP_KEEPIDLE"] + borne["TCP_KEEPINTVL"] * borne["TCP_KEEPCNT"] <= 30
+    assert 0 < borne["TCP_USER_TIMEOUT"] <= 30_000
+    loading = connect(tcp_url)
+    assert borne == silence_borne(loading)
+    loading.close()
+    reading.close()

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from spark_jobs.pipeline.cache_files import CacheStore
 from spark_jobs.pipeline.cache_rebuild import CacheRebuild, RebuildRequest
 from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.pipeline.front_stage import hot_tuple_files
+from spark_jobs.pipeline.tasks.read_limit import tuples_at_once
 from spark_jobs.relation.postgres_snapshot import SnapshotStore
 from spark_jobs.settings import PROJECT_ROOT
 from tests.spark.conftest import Shop
@@ -122,6 +124,25 @@ def test_only_what_is_asked_for_is_rebuilt(snapshot_shop: Shop) -> None:
     with pytest.raises(FreshetError, match=r"shop\.none: no lookup .* shop\.customer"):
         rebuild(snapshot_shop, "shop.none")
     assert snapshots(snapshot_shop).versions() == [1]
+
+
+def test_all_tasks_of_a_rebuild_together_keep_to_the_read_limit_and_its_age_counts_from_its_beginning(
+    shop: Shop,
+) -> None:
+    customers, limit, most_processes = 2000, 400, 4
+    shop.define(lookups=[snapshot_lookup(shop)])
+    rebuild(shop)  # starts the processes
+    shop.define(lookups=[snapshot_lookup(shop, read_limit=f"{limit}/s")])
+    began = datetime.now(UTC)
+    [line] = rebuild(shop)
+    ended = datetime.now(UTC)
+    assert "snapshot 2: 2,000 tuples" in line
+    # The first read of a process does not wait.
+    reading = timedelta(seconds=(customers - most_processes * tuples_at_once(limit / 2)) / limit)
+    assert ended - began >= reading
+    manifest, _ = snapshots(shop).newest_sound()
+    assert manifest is not None
+    assert began <= manifest.built_at <= ended - reading
 
 
 def test_facts_of_a_snapshot_are_those_of_the_plain_join_with_changes_after_it(snapshot_shop: Shop) -> None:

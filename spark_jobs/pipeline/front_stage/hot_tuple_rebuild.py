@@ -29,7 +29,7 @@ class RereadTask:
     Attributes:
         url: libpq URL of the warehouse.
         spec: R.
-        limit: makes the limit of what one task may read; None: there is none.
+        limit: gives the limit of what one process may read, which all tasks in it share; None: there is none.
     """
 
     url: str
@@ -38,8 +38,11 @@ class RereadTask:
 
     def __call__(self, keys: KeyColumns) -> RelationRows:
         """The tuples of R that have these keys now; those that have vanished are left out."""
-        live = PostgresRelation(self.url, self.spec)
-        return MeteredRelation(live, self.limit() if self.limit else None).lookup_keys(keys).rows
+        relation = MeteredRelation(PostgresRelation(self.url, self.spec), self.limit() if self.limit else None)
+        at_once = relation.most_tuples or max(len(keys), 1)
+        parts = (np.arange(first, min(first + at_once, len(keys))) for first in range(0, len(keys), at_once))
+        found = [relation.lookup_keys(keys.take(part)).rows for part in parts]
+        return RelationRows.concatenate([RelationRows.empty(self.spec), *found])
 
 
 Reread = Callable[[RereadTask, list[KeyColumns]], list[RelationRows]]

@@ -20,7 +20,9 @@ class Published(NamedTuple):
 
 
 class PublishedVersions:
-    """Publishes hot tuples from any thread; withdraws a version when no batch can use it any more.
+    """Publishes hot tuples from any thread; a version is withdrawn as soon as no batch can use it any more.
+
+    R may change often while no events come: whatever has been published since the last batch, only two versions stand.
 
     Args:
         context: Spark.
@@ -33,7 +35,6 @@ class PublishedVersions:
         self._lock = threading.Lock()
         self._newest: Published | None = None
         self._in_use: Published | None = None
-        self._outdated: list[Published] = []
 
     @property
     def in_use(self) -> Published | None:
@@ -44,30 +45,33 @@ class PublishedVersions:
         """Offer a version to batches, unless a newer one has been published meanwhile. O(size), without the lock."""
         published = Published(MappedBroadcast.publish(self._spark, self._name, version, value), value.keys)
         with self._lock:
-            if self._newest is None:
-                self._newest = published
-            elif self._newest.broadcast.version < version:
-                self._outdated.append(self._newest)
-                self._newest = published
+            if self._newest is None or self._newest.broadcast.version < version:
+                outdated, self._newest = self._newest, published
             else:
-                self._outdated.append(published)
+                outdated = published
+            kept = outdated is self._in_use
+        if not kept:
+            _withdraw(outdated)
 
     def use_newest(self) -> Published | None:
-        """A batch begins, and the one before it has ended: the newest version is in use, older ones are withdrawn."""
+        """A batch begins, and the one before it has ended: the newest version is in use, the former one withdrawn."""
         with self._lock:
-            self._in_use = self._newest
-            outdated, self._outdated = self._outdated, []
-        _withdraw(outdated)
+            former, self._in_use = self._in_use, self._newest
+            kept = former is self._newest
+        if not kept:
+            _withdraw(former)
         return self._in_use
 
     def close(self) -> None:
         """Withdraw all."""
         with self._lock:
-            left = self._outdated if self._newest is None else [*self._outdated, self._newest]
-            self._newest, self._in_use, self._outdated = None, None, []
-        _withdraw(left)
+            newest, in_use = self._newest, self._in_use
+            self._newest = self._in_use = None
+        _withdraw(newest)
+        if in_use is not newest:
+            _withdraw(in_use)
 
 
-def _withdraw(versions: list[Published]) -> None:
-    for version in versions:
+def _withdraw(version: Published | None) -> None:
+    if version is not None:
         version.broadcast.withdraw()

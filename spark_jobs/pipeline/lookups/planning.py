@@ -57,6 +57,16 @@ def page_rows_within(spec: RelationSpec, memory: int) -> int:
     return max(min(DEFAULT_PAGE_ROWS, fitting), SMALLEST_PAGE_ROWS)
 
 
+def page_rows_allowed(page_rows: int, task_limit: float | None) -> int:
+    """Tuples of a page that may be read at once, `page_rows` at most.
+
+    Args:
+        page_rows: as many as fit.
+        task_limit: tuples of R that one task may read in a second; None: any number.
+    """
+    return page_rows if task_limit is None else max(min(page_rows, tuples_at_once(task_limit)), SMALLEST_PAGE_ROWS)
+
+
 def plan_lookups(
     definition: PipelineDefinition,
     relations: tuple[RelationSpec, ...],
@@ -148,7 +158,5 @@ def _relation(
         if algorithm != "auto" and ALGORITHMS[algorithm].reads_pages:
             raise SchemaMismatchError(f"algorithm {algorithm} reads R by pages. {spec.page_refusal}")
         return PostgresRelation(warehouse_url, spec)
-    page_rows = page_rows_within(spec, memory)
-    if task_limit is not None:
-        page_rows = max(min(page_rows, tuples_at_once(task_limit)), SMALLEST_PAGE_ROWS)
+    page_rows = page_rows_allowed(page_rows_within(spec, memory), task_limit)
     return PostgresRelation.open(warehouse_url, spec, page_rows)

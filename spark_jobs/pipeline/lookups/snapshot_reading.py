@@ -6,6 +6,7 @@ import logging
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from psycopg2 import extensions
 from pyspark import SparkContext
@@ -13,7 +14,7 @@ from pyspark import SparkContext
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.pipeline.lookups.planning import check_memory, measured, page_rows_within
 from spark_jobs.pipeline.tasks.batch_context import LookupPlan, OwnedPages
-from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast, unique_name
+from spark_jobs.pipeline.tasks.mapped_broadcast import BroadcastSeries, MappedBroadcast
 from spark_jobs.pipeline.tasks.snapshot_plan import SnapshotPlan
 from spark_jobs.relation.changes.changed_keys import ChangedKeys
 from spark_jobs.relation.changes.noted_since import noted_since
@@ -54,7 +55,7 @@ class SnapshotReading:
         self.refused: tuple[str, datetime] | None = None
         self._store = store
         self._url = warehouse_url
-        self._spark = context
+        self._published = _Published.of(context)
         self._parts = parts
         self._oldest = oldest
         self._looked_at = -LOOKED_FOR_SECONDS
@@ -93,7 +94,7 @@ class SnapshotReading:
             self.refused = (str(refused[0]), datetime.now(UTC))
         if newest is not None:
             self.close()
-            self._taken = _TakenSnapshot(newest, live, self._url, self._spark, self._parts)
+            self._taken = _TakenSnapshot(newest, live, self._url, self._published, self._parts)
             _log.info("%s: reads snapshot %d from now on", live.spec.relation, newest.version)
         self._trusted = self._taken is not None and reading_connection(self._url).run(self._changes_were_noted)
 
@@ -122,28 +123,36 @@ class SnapshotReading:
         return replace(live, pages=taken.pages, costs=taken.costs or live.costs, snapshot=taken.plan(), reading=reading)
 
 
+class _Published(NamedTuple):
+    """What is published of each snapshot, under the same names as of the one before: a worker keeps one of each."""
+
+    manifests: BroadcastSeries
+    pages: BroadcastSeries
+    changes: BroadcastSeries
+
+    @classmethod
+    def of(cls, context: SparkContext) -> _Published:
+        return cls(*(BroadcastSeries(context, f"snapshot-{each}") for each in cls._fields))
+
+
 class _TakenSnapshot:
     """A snapshot that batches read, with what has been published of it."""
 
     def __init__(
-        self, manifest: SnapshotManifest, live: LookupPlan, url: str, context: SparkContext, parts: int
+        self, manifest: SnapshotManifest, live: LookupPlan, url: str, published: _Published, parts: int
     ) -> None:
         self.manifest = manifest
         self.relation = live.spec.relation
         self.refusal: str | None = None
         self._url = url
-        self._spark = context
+        self._published = published
         self._changes = ChangedKeys()
         self._noticed = manifest.noticed
         self._changed: MappedBroadcast | None = None
-        self._changed_name = unique_name(f"changed-{live.position}")
-        self._changed_version = 0
         snapshot = self._fitting(live)
         self.costs = measured(snapshot, live.back_stage_bytes) if self.refusal is None and live.costs else None
-        name = unique_name(f"snapshot-{live.position}")
-        self._manifest = MappedBroadcast.publish(context, name, manifest.version, manifest)
-        owned = OwnedPages(snapshot.pages, snapshot.pages.ranges(parts))
-        self.pages = MappedBroadcast.publish(context, unique_name(f"pages-{live.position}"), manifest.version, owned)
+        self._manifest = published.manifests.publish(manifest)
+        self.pages = published.pages.publish(OwnedPages(snapshot.pages, snapshot.pages.ranges(parts)))
 
     def plan(self) -> SnapshotPlan:
         """How tasks read it."""
@@ -158,11 +167,8 @@ class _TakenSnapshot:
             self._changes.add_all()
         self._changes.add(changes.keys.codes)
         if len(self._changes) != before and not self._changes.overflow:
-            self._changed_version += 1
             former = self._changed
-            self._changed = MappedBroadcast.publish(
-                self._spark, self._changed_name, self._changed_version, self._changes.copy()
-            )
+            self._changed = self._published.changes.publish(self._changes.copy())
             if former is not None:
                 former.withdraw()
         return self._changes

@@ -8,6 +8,7 @@ that its arrays stand in memory once, and a worker that starts anew has it at on
 from __future__ import annotations
 
 import contextlib
+import itertools
 import mmap
 import os
 import pickle
@@ -73,6 +74,24 @@ class MappedBroadcast:
         vars(self.content).pop("_value", None)
         written.replace(path)
         _remove_outdated(path.parent)
+
+
+class BroadcastSeries:
+    """Publishes values under one name, each in the place of the former: a worker maps the last one that it has used.
+
+    Args:
+        context: Spark.
+        purpose: what they are, for the name of their files.
+    """
+
+    def __init__(self, context: SparkContext, purpose: str) -> None:
+        self._spark = context
+        self._name = unique_name(purpose)
+        self._versions = itertools.count()
+
+    def publish(self, value: Any) -> MappedBroadcast:
+        """The next value. Who has it withdraws it; the former one is left to whoever may use it still."""
+        return MappedBroadcast.publish(self._spark, self._name, next(self._versions), value)
 
 
 def unique_name(purpose: str) -> str:

@@ -26,7 +26,11 @@ _SAMPLED_TUPLES = 1_000
 _WITHOUT_INDEXES = {"v": "a view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
 
 _TABLE = """
-    SELECT c.oid, c.relkind
+    SELECT c.oid, c.relkind, ARRAY(
+        SELECT space.nspname || '.' || heir.relname
+        FROM pg_inherits JOIN pg_class AS heir ON heir.oid = inhrelid
+            JOIN pg_namespace AS space ON space.oid = heir.relnamespace
+        WHERE inhparent = c.oid AND c.relkind = 'r' ORDER BY 1)
     FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
     WHERE n.nspname = %s AND c.relname = %s
 """
@@ -69,8 +73,9 @@ def describe_relation(
         stream_types: Arrow type of each column of the stream.
 
     Raises:
-        SchemaMismatchError: the relation, a column or a unique index on the key (of versions: on the key and the
-            begin of their validity) is missing, or types don't fit. The message lists all of that, with what to do.
+        SchemaMismatchError: the relation can't be looked up; or it, a column or a unique index on the key (of versions:
+            on the key and the begin of their validity) is missing, or types don't fit. The message lists all of that,
+            with what to do.
     """
     schema, _, table = lookup.relation.partition(".")
     table_id = _find_table(connection, schema, table)
@@ -104,11 +109,17 @@ def _find_table(connection: extensions.connection, schema: str, table: str) -> i
             names = [name for (name,) in cursor.fetchall()]
             hint = suggestion(f"{schema}.{table}", names) or f"The relations are: {', '.join(names) or 'none'}."
             raise SchemaMismatchError(f"There is no relation {schema}.{table} in the warehouse. {hint}")
-    table_id, kind = found
+    table_id, kind, heirs = found
     if kind in _WITHOUT_INDEXES:
         raise SchemaMismatchError(
             f"{schema}.{table} is {_WITHOUT_INDEXES[kind]}, which can't have a unique index. "
             "Look up the table under it, or a materialized view with a unique index on the key."
+        )
+    if heirs:
+        raise SchemaMismatchError(
+            f"{schema}.{table} has tables that inherit from it, whose rows no unique index on it covers: a key could "
+            f"be found twice. They are: {', '.join(heirs)}. Detach them with ALTER TABLE ... NO INHERIT, or look up a "
+            "partitioned table, or a materialized view with a unique index on the key."
         )
     return table_id
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.postgres_snapshot.manifest import PagePlaces, SnapshotManifest
@@ -21,6 +21,7 @@ def build_snapshot(
     url: str,
     spec: RelationSpec,
     noticed: str,
+    built_at: datetime,
     *,
     page_rows: int,
     parts: int,
@@ -35,10 +36,12 @@ def build_snapshot(
         spec: R, which can be read by pages.
         noticed: pg_snapshot as text, taken before: R may be read at different times by different parts, and what
             changes after this counts as changed since.
+        built_at: a time before that.
         page_rows: tuples of a page.
         parts: how many parts, at most one per page.
         run: how they are written.
-        pace: makes what slows each part down; None: they are read as fast as can be.
+        pace: gives what slows a process down, which all parts that it writes share; None: they are read as fast as
+            can be.
 
     Raises:
         FreshetError: the disk has no room, another process writes a snapshot, or Spark can't reach the folder.
@@ -52,7 +55,7 @@ def build_snapshot(
             SnapshotManifest(
                 folder=build.folder,
                 version=0,
-                built_at=datetime.now(UTC),
+                built_at=built_at,
                 noticed=noticed,
                 index=index,
                 parts=tuple(name for name, _ in written),

@@ -54,7 +54,8 @@ class SnapshotManifest:
     Attributes:
         folder: where its parts lie.
         version: its number.
-        built_at: when its tuples had been read, with a time zone.
+        built_at: when its build began, before any of its tuples was read, with a time zone. Its age counts from then
+            on, as changes that came meanwhile are among those noted since.
         noticed: pg_snapshot as text, taken before: changes by transactions visible in it are in the snapshot.
         index: the fences of its pages.
         parts: names of its parts, by number.

@@ -27,6 +27,10 @@ _ROWS_AT_ONCE = 16_000
 class ReadingPace(Protocol):
     """How fast R may be read."""
 
+    @property
+    def tuples_at_once(self) -> int:
+        """Tuples that a single read should ask for at most."""
+
     def wait(self) -> None:
         """Wait until a read may begin."""
 
@@ -44,7 +48,7 @@ class PartTask:
         index: the snapshot's pages.
         ranges: the pages of each part.
         folder: where the parts are written.
-        pace: makes what slows a task down; None: it reads as fast as it can.
+        pace: gives what slows a process down, which all tasks in it share; None: they read as fast as they can.
     """
 
     url: str
@@ -81,9 +85,10 @@ class PartTask:
 
 
 def _pages(relation: PostgresRelation, pages: range, pace: ReadingPace | None) -> Iterator[list[pa.Array]]:
-    """The columns of each page, several of which are read at once."""
+    """The columns of each page, several of which are read at once; at least one, however slow the pace."""
     spec = relation.spec
-    at_once = max(1, _ROWS_AT_ONCE // spec.table_rows(relation.page_rows))
+    most_rows = _ROWS_AT_ONCE if pace is None else min(_ROWS_AT_ONCE, spec.table_rows(pace.tuples_at_once))
+    at_once = max(1, most_rows // spec.table_rows(relation.page_rows))
     for first in range(pages.start, pages.stop, at_once):
         count = min(at_once, pages.stop - first)
         if pace is not None:

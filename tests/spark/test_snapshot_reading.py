@@ -1,0 +1,91 @@
+"""What the driver publishes of snapshots: always under the same names, so that no worker keeps more than one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+from psycopg2 import extensions
+
+from spark_jobs.pipeline.checks import check_tables
+from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.pipeline.lookups import snapshot_reading
+from spark_jobs.pipeline.lookups.planning import plan_lookups
+from spark_jobs.pipeline.lookups.snapshot_reading import SnapshotReading
+from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast
+from spark_jobs.relation.changes.triggers import watch_relations
+from spark_jobs.relation.changes.unnoticed import current_snapshot
+from spark_jobs.relation.postgres_snapshot import SnapshotStore, build_snapshot
+from tests.spark.conftest import Shop
+from tests.spark.shop import query, sales_definition
+
+
+class Snapshots:
+    """The shop's lookup of customers, planned batch by batch in one process, which has all that was published."""
+
+    def __init__(self, shop: Shop, folder: Path, connection: extensions.connection) -> None:
+        self._url = shop.url
+        self._connection = connection
+        self._store = SnapshotStore(folder)
+        definition = load_definition(shop.path)
+        relations = check_tables(connection, definition).relations
+        watch_relations(connection, definition.lookups)
+        spark = shop.session.sparkContext
+        [self._live] = plan_lookups(definition, relations, shop.url, spark, parts=2)
+        self.reading = SnapshotReading(self._store, shop.url, spark, 2, None)
+        self.used: list[MappedBroadcast] = []
+
+    def take(self) -> None:
+        """A rebuild writes a new snapshot."""
+        built_at = datetime.now(UTC)
+        noticed = current_snapshot(self._connection)
+        self._connection.commit()
+        build_snapshot(
+            self._store,
+            self._url,
+            self._live.spec,
+            noticed,
+            built_at,
+            page_rows=50,
+            parts=2,
+            run=lambda task, count: [task(part) for part in range(count)],
+        )
+
+    def batch(self) -> tuple[int, int, int]:
+        """Version and pages of the snapshot that a task reads, and how many keys it knows to have changed since."""
+        plan = self.reading.plan_for_batch(self._live)
+        assert plan.pages is not None
+        assert plan.snapshot is not None
+        assert plan.snapshot.changed is not None
+        self.used += [plan.pages, plan.snapshot.manifest, plan.snapshot.changed]
+        manifest, owned = plan.snapshot.manifest.value(), plan.pages.value()
+        assert owned.index.page_count == -(-manifest.index.page_count // (owned.index.page_rows // 50))
+        return manifest.version, manifest.index.page_count, len(plan.snapshot.changed.value())
+
+
+@pytest.fixture
+def snapshots(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Snapshots]:
+    monkeypatch.setattr(snapshot_reading, "LOOKED_FOR_SECONDS", 0.0)
+    lookup: dict[str, Any] = sales_definition(shop.folder)["lookups"][0]
+    shop.define(lookups=[lookup | {"read": "snapshot", "algorithm": "hybrid_join"}])
+    with closing(psycopg2.connect(shop.url)) as connection:
+        snapshots = Snapshots(shop, tmp_path / "snapshots", connection)
+        yield snapshots
+        snapshots.reading.close()
+
+
+def test_a_new_snapshot_takes_the_names_of_the_former_one(shop: Shop, snapshots: Snapshots) -> None:
+    for version in (1, 2, 3):
+        snapshots.take()
+        query(shop.url, "UPDATE shop.customer SET city = 'Ulm' WHERE id <= %s", [version])
+        assert snapshots.batch() == (version, 40 * version, version)
+        query(shop.url, "UPDATE shop.customer SET city = 'Bonn' WHERE id <= %s", [version + 10])
+        assert snapshots.batch() == (version, 40 * version, version + 10)
+        first, last = 2000 * version + 1, 2000 * (version + 1)
+        query(shop.url, "INSERT INTO shop.customer SELECT id, id FROM generate_series(%s, %s) id", [first, last])
+    assert len({published.name for published in snapshots.used}) == 3
