@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from collections import Counter
 
 import psycopg2
@@ -16,22 +17,37 @@ from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.reprocessing.tries import FailedTries
 
 _ERRORS_OF_FRESHET = FreshetError.__module__ + "."
+# Out of disk, not allowed to, no such table or file.
+_SAME_FOR_ALL_TUPLES = (OSError, psycopg2.OperationalError, psycopg2.ProgrammingError)
+
+_TASK_TRACEBACK = "Traceback (most recent call last):"
+# What Spark says of a task that took its Python process, or its executor, down with it.
+_LOST_WORKERS = ("Python worker exited unexpectedly", "exited caused by one of the running tasks")
 
 
 def tuples_may_be_to_blame(error: Exception) -> bool:
-    """Whether other tuples could have done better: not if the warehouse, the definition or Spark is at fault."""
+    """Whether other tuples could have done better: not if the warehouse, the definition or Spark is at fault.
+
+    Tuples make a task of ours raise an error, or end its process. Whatever else Spark tells is its own: a full disk,
+    a context that was stopped.
+    """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     if not isinstance(error, Py4JJavaError | PySparkException) or is_outage(error):
         return False
-    told = cause_of(error)
-    if told.startswith("psycopg2."):
-        name = told.removeprefix("psycopg2.").removeprefix("errors.").partition(":")[0]
-        kind = getattr(psycopg2, name, None) or getattr(psycopg2.errors, name, None)
-        # Out of disk, read-only, not allowed to, no such table: the same for every tuple.
-        return not (kind and issubclass(kind, psycopg2.OperationalError | psycopg2.ProgrammingError))
-    return not told.startswith(_ERRORS_OF_FRESHET)
+    told = str(error)
+    if any(lost in told for lost in _LOST_WORKERS):
+        return True
+    return _TASK_TRACEBACK in told and not _is_same_for_all_tuples(cause_of(error))
+
+
+def _is_same_for_all_tuples(cause: str) -> bool:
+    name = cause.partition(":")[0]
+    module, _, short = name.rpartition(".")
+    homes = (psycopg2, psycopg2.errors) if module.startswith("psycopg2") else (builtins,)
+    kind = next((getattr(home, short) for home in homes if hasattr(home, short)), type(None))
+    return name.startswith(_ERRORS_OF_FRESHET) or issubclass(kind, _SAME_FOR_ALL_TUPLES)
 
 
 def note_failure(cursor: extensions.cursor, run: ReprocessingRun, condition: str, reason: str) -> None:

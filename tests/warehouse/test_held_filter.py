@@ -31,3 +31,11 @@ def test_false_alarms_are_as_rare_as_promised(bits_per_code: int, most_false_ala
     held.add(hash_int64(np.arange(count)))
     strangers = hash_int64(np.arange(10**9, 10**9 + 500_000))
     assert held.may_contain(strangers).mean() <= most_false_alarms
+
+
+@pytest.mark.parametrize("codes", [100_000, 1_000_000])
+def test_what_a_filter_bears_is_one_false_alarm_in_a_hundred(codes: int) -> None:
+    held = HeldFilter(HeldFilter.memory_for(codes))
+    assert codes <= held.bears < codes + 24
+    held.add(hash_int64(np.arange(held.bears)))
+    assert held.may_contain(hash_int64(np.arange(10**9, 10**9 + 500_000))).mean() < 0.01

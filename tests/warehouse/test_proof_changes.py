@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import psycopg2
 import pytest
 from rich.console import Console
 
-from tests.warehouse.landed_sales import LandedSales, ids, sale
+from tests.warehouse.landed_sales import TABLES, LandedSales, ids, sale
 
 CUSTOMER = {"relation": "shop.customer", "on": {"customer": "id"}, "fetch": {"customer_sk": "sk", "city": "city"}}
 NOTICE, TARGET = 10.0, 5.0  # the defaults of a lookup and of a pipeline
@@ -239,6 +240,43 @@ def test_a_mass_change_of_one_relation_excuses_nothing_of_another(tmp_path: Path
     proof = sales.verify()
     assert wrong(sales) == ["[2]", "[3]"]
     assert (proof.former, proof.unprovable) == (0, 1)
+
+
+def test_columns_of_r_may_have_the_names_of_those_of_the_noted_changes(tmp_path: Path, warehouse_url: str) -> None:
+    names = "key text, former text, relation text, kind text, xid bigint, changed_at timestamptz"
+    sales = LandedSales(
+        tmp_path, warehouse_url, TABLES.replace("city text);\n    INSERT", f"city text, {names});\n    INSERT")
+    )
+    sales.watch()
+    land(sales, -60, sale(1))
+    sales.store_sale(1)
+    sales.execute("UPDATE shop.customer SET city = 'Bonn' WHERE id = 1")
+    assert sales.verify().former == 1
+
+
+def test_what_a_virtual_column_was_before_a_change_is_not_known(tmp_path: Path, warehouse_url: str) -> None:
+    with closing(psycopg2.connect(warehouse_url)) as connection:
+        if connection.server_version < 180_000:
+            pytest.skip("PostgreSQL before 18 has no virtual columns")
+    tables = TABLES.replace(
+        "sk bigint NOT NULL, city text", "sk bigint NOT NULL, town text, city text GENERATED ALWAYS AS (town || '!')"
+    )
+    sales = LandedSales(tmp_path, warehouse_url, tables)
+    sales.watch()
+    land(sales, -60, sale(1), sale(2), sale(3), sale(4, customer=3))
+    sales.store_sale(1, city="Ulm!")
+    sales.store_sale(2, city="Bonn!")
+    sales.store_sale(3, city="Bonn!", note="another")
+    sales.store_sale(4, customer_sk=13, city="Rom!")
+    sales.execute("INSERT INTO shop.customer VALUES (77, 77, 'Rom')")
+    assert wrong(sales) == ["[2]", "[3]", "[4]"]
+    sales.execute("UPDATE shop.customer SET town = 'Bonn' WHERE id = 1")
+    proof = sales.verify()
+    assert wrong(sales) == ["[3]"]
+    assert (proof.former, proof.unprovable) == (0, 2)
+    land(sales, ALLOWANCE + 30, sale(5))
+    sales.store_sale(5, city="Ulm!")
+    assert wrong(sales) == ["[3]", "[5]"]
 
 
 def test_changes_that_retention_has_deleted_leave_older_facts_unprovable(sales: LandedSales) -> None:

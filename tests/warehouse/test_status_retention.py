@@ -49,9 +49,19 @@ def age_runs(connection: extensions.connection) -> None:
     execute(connection, "UPDATE freshet.reprocessing_run SET closed_at = closed_at - %s WHERE state <> 'running'", OLD)
 
 
+def hold_for_long(connection: extensions.connection) -> None:
+    execute(
+        connection,
+        "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
+        "arrived_at, held_at, batch_no) SELECT 'orders', '[1]', 0, 'rejected', 'r', '{}', 'json', now(), now() - %s, "
+        "max(batch_no) FROM freshet.batch",
+        OLD,
+    )
+
+
 def prune_month(connection: extensions.connection) -> dict[str, int]:
     connection.autocommit = True
-    pruned = prune(connection, "orders", {"ledger": "30d"})
+    pruned = prune(connection, "orders", {"ledger": "30d", "rejected": "30d"})
     connection.autocommit = False
     return dict(pruned)
 
@@ -115,6 +125,22 @@ def test_batches_that_came_and_were_pruned_between_two_looks_are_counted(connect
     assert prune_month(connection) == {"batch": 2}
     assert figures(only(reader.read(connection))) == figures(only(read_status(connection)))
     assert only(reader.read(connection)).loaded == 18
+
+
+def test_a_tuple_that_is_pruned_a_second_time_is_booked_as_a_duplicate_for_all_who_look(
+    connection: extensions.connection,
+) -> None:
+    register(connection)
+    reader = StatusReader()
+    for times in (1, 2):
+        add_batch(connection, facts=5, age=OLD, duplicates=3)  # is pruned at the same time
+        add_batch(connection, facts=5, rejected=1)
+        hold_for_long(connection)
+        assert only(reader.read(connection)).arrived == 11 * times
+        assert prune_month(connection) == {"batch": 1, "rejected": 1}
+        status = only(reader.read(connection))
+        assert figures(status) == figures(only(read_status(connection)))
+        assert (status.arrived, status.duplicates) == (11 * times - (times - 1), 3 * times + times - 1)
 
 
 def test_the_sums_by_minute_stand_for_the_batches_only_where_they_agree(connection: extensions.connection) -> None:

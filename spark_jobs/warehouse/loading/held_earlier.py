@@ -14,13 +14,16 @@ from spark_jobs.warehouse.loading.held_filter import HeldFilter
 Bools = NDArray[np.bool_]
 
 _IDS_PER_QUERY = 20_000
+# Every thread that loads has a filter; one of the most memory bears some 50 million codes.
+_LEAST_MEMORY, _MOST_MEMORY = 8 << 20, 64 << 20
 
 
 class HeldEarlier:
     """Remembers which event ids earlier batches of a pipeline hold, for one epoch of its driver.
 
     When a batch is open, all earlier ones are closed: no tuple can be added to what they hold. So the filter over
-    them is brought up to date once a batch, by those of the batches since the last time.
+    them is brought up to date once a batch, by those of the batches since the last time. It can't forget tuples that
+    are held no longer: when it is full it is made anew, of those that still are, with room for as many again.
 
     Args:
         pipeline: its name.
@@ -28,8 +31,12 @@ class HeldEarlier:
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
-        self._filter = HeldFilter()
+        self._forget()
+
+    def _forget(self) -> None:
+        self._filter = HeldFilter(_LEAST_MEMORY)
         self._through = 0  # all batches up to this one are in the filter
+        self._renewed_with = 0  # so many codes were in it when it was new
 
     def among(self, cursor: extensions.cursor, tuples: pa.Table, fact: FactTable, batch_no: int) -> Bools:
         """Which of these tuples are held by a batch before `batch_no`.
@@ -58,9 +65,33 @@ class HeldEarlier:
 
     def _extend(self, cursor: extensions.cursor, batch_no: int) -> None:
         if batch_no - 1 < self._through:  # another database
-            self._filter, self._through = HeldFilter(), 0
+            self._forget()
         if batch_no - 1 == self._through:
             return
+        if self._through == 0 or self._is_full:
+            self._renew(cursor, batch_no)
+        else:
+            self._add(cursor, self._filter, batch_no)
+        self._through = batch_no - 1
+
+    @property
+    def _is_full(self) -> bool:
+        """Whether it bears no more, and so much was added that making it anew costs little beside that."""
+        return self._filter.added > max(self._filter.bears, 2 * self._renewed_with)
+
+    def _renew(self, cursor: extensions.cursor, batch_no: int) -> None:
+        """Make the filter anew, of what is held now. O(held), for at least as many codes added since the last time."""
+        cursor.execute(
+            "SELECT count(*) FROM freshet.held_tuple WHERE pipeline = %s AND batch_no < %s", [self._pipeline, batch_no]
+        )
+        [(held,)] = cursor.fetchall()
+        self._forget()
+        renewed = HeldFilter(min(max(HeldFilter.memory_for(2 * held), _LEAST_MEMORY), _MOST_MEMORY))
+        self._add(cursor, renewed, batch_no)
+        self._filter, self._renewed_with = renewed, renewed.added
+
+    def _add(self, cursor: extensions.cursor, held: HeldFilter, batch_no: int) -> None:
+        """Add what the batches hold that are not in the filter yet."""
         with cursor.connection.cursor("held_earlier") as hashes:
             hashes.itersize = 1
             # One row a batch, with all its hash codes.
@@ -73,8 +104,7 @@ class HeldEarlier:
                 [self._pipeline, self._through, batch_no],
             )
             for (codes,) in hashes:
-                self._filter.add(np.frombuffer(codes, ">i8").astype(np.int64))
-        self._through = batch_no - 1
+                held.add(np.frombuffer(codes, ">i8").astype(np.int64))
 
 
 def _held_ids(cursor: extensions.cursor, pipeline: str, event_ids: list[str]) -> Bools:

@@ -1,4 +1,4 @@
-"""A filter over the event ids held earlier: in fixed memory, and it never overlooks one."""
+"""A filter over the event ids held earlier: in the memory that it is given, and it never overlooks one."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ Words = NDArray[np.uint32]
 
 BLOCK_WORDS = 8
 _BLOCK_BYTES = 4 * BLOCK_WORDS
+# With more, false alarms soon get dear: each costs an index probe.
+_CODES_PER_BLOCK = 24
 # Odd multipliers of the split block Bloom filter, from the Parquet format's specification.
 _SALT = np.array(
     [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
@@ -22,7 +24,7 @@ _SALT = np.array(
 class HeldFilter:
     """A split block Bloom filter over 64-bit hash codes: one cache line is read for each question.
 
-    Of codes that were never added it takes this share for known, for the default of 8 MiB (measured; a filter
+    Of codes that were never added it takes this share for known, with 8 MiB (measured; a filter
     twice as large bears twice as many):
 
         codes added    1 million   2 million   4 million   8 million   16 million
@@ -30,11 +32,24 @@ class HeldFilter:
 
     Args:
         memory: bytes; rounded down to whole blocks of 32.
+
+    Attributes:
+        added: how many codes were added, those that were added again counted each time.
     """
 
-    def __init__(self, memory: int = 8 << 20) -> None:
+    def __init__(self, memory: int) -> None:
         self._words = np.zeros((max(memory // _BLOCK_BYTES, 1), BLOCK_WORDS), np.uint32)
         self.added = 0
+
+    @property
+    def bears(self) -> int:
+        """How many codes it bears with less than 1 % of false alarms."""
+        return _CODES_PER_BLOCK * len(self._words)
+
+    @staticmethod
+    def memory_for(codes: int) -> int:
+        """How many bytes a filter needs to bear so many codes."""
+        return -(-codes // _CODES_PER_BLOCK) * _BLOCK_BYTES
 
     def add(self, codes: Int64Array) -> None:
         """Add hash codes, int64, shape (n,). O(n)."""

@@ -51,6 +51,7 @@ class Comparison:
         self.explained = Explained(0, 0)
         self.pending_records = 0
         self.resolvable = 0
+        self.resent = 0
 
     def differences(self) -> Iterator[Difference]:
         """Compare everything; those that do not hold."""
@@ -61,6 +62,7 @@ class Comparison:
         yield from self._lost_payloads()
         yield from self._ledger()
         self.resolvable = self._resolvable()
+        self.resent = self._resent()
 
     def _missing(self) -> Iterator[Difference]:
         """Records that are stored nowhere: those of pending files are counted, the others are missing."""
@@ -211,6 +213,22 @@ class Comparison:
             SELECT count(DISTINCT held.event_id) FROM freshet.held_tuple AS held, {joined}
             WHERE held.pipeline = {pipeline} AND held.place = 'unmatched' AND landed.event_id = held.event_id
                 AND landed.loadable
+            """
+        )
+
+    def _resent(self) -> int:
+        """Pruned events that are stored again: once retention has forgotten them, nobody takes them for duplicates."""
+        if not self.pruned.total():
+            return 0
+        return self._number(
+            """
+            SELECT count(*) FROM (
+                SELECT event_id FROM freshet.pruned_tuple JOIN freshet.held_tuple USING (pipeline, event_id)
+                WHERE pipeline = {pipeline}
+                UNION
+                SELECT pruned.event_id FROM freshet.pruned_tuple AS pruned
+                JOIN {landed} AS landed ON landed.event_id = pruned.event_id JOIN {fact} AS fact ON {same_key}
+                WHERE pruned.pipeline = {pipeline}) AS stored_again
             """
         )
 

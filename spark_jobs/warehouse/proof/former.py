@@ -7,13 +7,16 @@ from datetime import datetime, timedelta
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.warehouse.proof.column_types import table_identifier
+from spark_jobs.warehouse.proof.column_types import has_virtual_column, table_identifier
 from spark_jobs.warehouse.proof.lookup import JoinedLookup
 
 # A tuple of R was there until its change was committed, where the server keeps track of that; else until the
 # statement ran.
-_COMMITTED = "greatest(changed_at, pg_xact_commit_timestamp(xid::xid))"
-_STATED = "changed_at"
+_COMMITTED = "greatest(change.changed_at, pg_xact_commit_timestamp(change.xid::xid))"
+_STATED = "change.changed_at"
+
+# Triggers see no values of virtual columns: of a row that was there before, it is not known what they were.
+_KNOWN_DESPITE_VIRTUAL = "(change.former IS NULL)"
 
 # Columns beside those of R, which has none of such names.
 SUSPECT = sql.Identifier("freshet: suspect")
@@ -58,11 +61,14 @@ class FormerRelation:
         cursor.execute("SHOW track_commit_timestamp")
         [(tracked,)] = cursor.fetchall()
         self._changed_until = sql.SQL(_COMMITTED if tracked == "on" else _STATED)
+        virtual = has_virtual_column(cursor, lookup.relation, lookup.columns)
+        self._known = sql.SQL(_KNOWN_DESPITE_VIRTUAL if virtual else "true")
         cursor.execute(
             sql.SQL(
-                "SELECT count(key) > 0, max({}) FILTER (WHERE key IS NULL) FROM freshet.relation_change "
-                "WHERE relation = %s"
-            ).format(self._changed_until),
+                "SELECT count(change.key) FILTER (WHERE {known}) > 0, "
+                "max({until}) FILTER (WHERE change.key IS NULL OR NOT {known}) "
+                "FROM freshet.relation_change AS change WHERE change.relation = %s"
+            ).format(known=self._known, until=self._changed_until),
             [lookup.relation],
         )
         [(self._noted, unknown_until)] = cursor.fetchall()
@@ -91,13 +97,15 @@ class FormerRelation:
         self._execute(
             """
             CREATE TEMPORARY TABLE {former} ON COMMIT DROP AS
-            SELECT {columns}, former IS NULL AS {absent}, max({changed_until}) AS {until}
+            SELECT {columns}, change.former IS NULL AS {absent}, max({changed_until}) AS {until}
             FROM freshet.relation_change AS change
-            CROSS JOIN LATERAL jsonb_populate_record(NULL::{relation}, coalesce(former, key)) AS {alias}
-            WHERE change.relation = {name} AND key IS NOT NULL AND (former IS NOT NULL OR {has_default})
-            GROUP BY {columns}, former IS NULL
+            CROSS JOIN LATERAL jsonb_populate_record(NULL::{relation}, coalesce(change.former, change.key)) AS {alias}
+            WHERE change.relation = {name} AND change.key IS NOT NULL AND {known}
+                AND (change.former IS NOT NULL OR {has_default})
+            GROUP BY {columns}, change.former IS NULL
             """,
             changed_until=self._changed_until,
+            known=self._known,
             relation=table_identifier(self._lookup.relation),
             name=sql.Literal(self._lookup.relation),
             has_default=sql.Literal(self._lookup.has_default),

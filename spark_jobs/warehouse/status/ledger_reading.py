@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -88,7 +88,7 @@ class _Known:
 
     pruned: LedgerSums
     read_at: datetime
-    pruned_last: tuple[int, ...] = field(init=False)
+    pruned_last: LedgerSums = field(init=False)
     closed: LedgerSums = field(default_factory=LedgerSums)
     last_batch: int = 0
     window: deque[ClosedBatch] = field(default_factory=deque)
@@ -98,7 +98,7 @@ class _Known:
     filled: bool = False
 
     def __post_init__(self) -> None:
-        self.pruned_last = self.pruned.counts
+        self.pruned_last = self.pruned
 
     def begin(self, before: SumsBefore, newest: ClosedBatch | None) -> None:
         """Take the batches that were closed before the window; `newest` of them was committed last."""
@@ -162,26 +162,19 @@ class LedgerReader:
 
     def _known_or_begun(self, cursor: extensions.cursor, pipelines: Sequence[str], now: datetime) -> dict[str, _Known]:
         """What is known of each of these pipelines; of the others, what was closed before the window."""
-        pruned = _pruned_sums(cursor)
+        pruned = defaultdict(LedgerSums, _pruned_sums(cursor))
         known = {name: self._known[name] for name in pipelines if name in self._known and self._known[name].last_batch}
-        shortened = {
-            name: each for name, each in known.items() if each.pruned_last != pruned.get(name, LedgerSums()).counts
-        }
-        gone = _gone(cursor, shortened) if shortened else set()
-        for name, each in shortened.items():
-            # What retention deletes moves from the ledger to the sums of what was pruned: who has seen all of it, and
-            # goes on with the former sums of both, needs to read nothing.
-            if name in gone or now - each.read_at > _SEEN_WITHIN:
-                del known[name]
-            else:
-                each.pruned_last = pruned.get(name, LedgerSums()).counts
+        for name in _outdated(cursor, known, pruned, now):
+            del known[name]
+        for name, each in known.items():
+            each.pruned_last = pruned[name]
         unknown = [name for name in pipelines if name not in known]
         if unknown:
             before = sums_before(cursor, unknown, now - self._window)
             newest = _newest(cursor, {name: each.last_batch for name, each in before.items()})
             for name in unknown:
                 self._reprocessed.forget(name)
-                known[name] = _Known(pruned.get(name, LedgerSums()), now)
+                known[name] = _Known(pruned[name], now)
                 if name in before:
                     known[name].begin(before[name], newest.get(name))
         return known
@@ -198,6 +191,22 @@ def _pruned_sums(cursor: extensions.cursor) -> dict[str, LedgerSums]:
     }
 
 
+def _outdated(
+    cursor: extensions.cursor, known: Mapping[str, _Known], pruned: Mapping[str, LedgerSums], now: datetime
+) -> set[str]:
+    """Pipelines of which so much was pruned since the last time that what is known of them can't be gone on with.
+
+    What retention deletes moves from the ledger to the sums of what was pruned: who has seen all of it, and goes on
+    with the former sums of both, needs to read nothing.
+    """
+    shortened = {name: each for name, each in known.items() if each.pruned_last.counts != pruned[name].counts}
+    if not shortened:
+        return set()
+    unseen = {name for name, each in shortened.items() if now - each.read_at > _SEEN_WITHIN}
+    more = [name for name, each in shortened.items() if each.pruned_last.duplicates != pruned[name].duplicates]
+    return unseen | _gone(cursor, shortened) | _perhaps_rebooked(cursor, more)
+
+
 def _gone(cursor: extensions.cursor, known: Mapping[str, _Known]) -> set[str]:
     """Pipelines whose last known batch is deleted: so are all before it, and perhaps some after it, never seen."""
     cursor.execute(
@@ -205,6 +214,19 @@ def _gone(cursor: extensions.cursor, known: Mapping[str, _Known]) -> set[str]:
     )
     there = {batch_no for (batch_no,) in cursor.fetchall()}
     return {name for name, each in known.items() if each.last_batch not in there}
+
+
+def _perhaps_rebooked(cursor: extensions.cursor, pipelines: list[str]) -> set[str]:
+    """Those of these pipelines, of which retention has summed up more duplicates, that it may have booked some for.
+
+    A tuple that is pruned a second time is booked as a duplicate from then on: nothing moves from the ledger for that.
+    """
+    cursor.execute(
+        "SELECT name FROM unnest(%s::text[]) AS name "
+        "WHERE EXISTS (SELECT FROM freshet.pruned_tuple WHERE pipeline = name)",
+        [pipelines],
+    )
+    return {name for (name,) in cursor.fetchall()}
 
 
 def _newest(cursor: extensions.cursor, last: Mapping[str, int]) -> dict[str, ClosedBatch]:
