@@ -147,7 +147,7 @@ def load(
     ] = None,
 ) -> None:
     """Run the Spark job of a pipeline here in the foreground, without Airflow, until Ctrl-C."""
-    from spark_jobs.pipeline.definition import load_definition
+    from spark_jobs.pipeline_definition import load_definition
 
     load_definition(pipeline)  # a wrong name is told before the heavy imports
     from spark_jobs.platform.warehouse_server import warehouse
@@ -175,7 +175,7 @@ def reprocess(
     no_yield: Annotated[bool, typer.Option("--no-yield", help="Go on even while the stream is overloaded.")] = False,
 ) -> None:
     """Load shed tuples of a pipeline and retry unmatched ones, here in the foreground; safe beside its stream."""
-    from spark_jobs.pipeline.definition import load_definition
+    from spark_jobs.pipeline_definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
     from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
@@ -213,7 +213,7 @@ def rebuild_cache(
     ] = True,
 ) -> None:
     """Read anew what a pipeline keeps of its master data, here in the foreground; safe beside its stream."""
-    from spark_jobs.pipeline.definition import load_definition
+    from spark_jobs.pipeline_definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
     from spark_jobs.pipeline.cache_rebuild import RebuildRequest
@@ -252,7 +252,7 @@ def verify(pipeline: Pipeline, *, as_json: Json = False) -> None:
 
     Exit status 1 if not; the first events that differ are named.
     """
-    from spark_jobs.pipeline.definition import load_definition
+    from spark_jobs.pipeline_definition import load_definition
     from spark_jobs.platform.warehouse_server import warehouse
     from spark_jobs.warehouse.proof import verify as prove
 
@@ -286,7 +286,7 @@ def validate(
     from datetime import UTC, datetime
 
     from spark_jobs.errors import NotValidatedError
-    from spark_jobs.pipeline.definition import load_definition
+    from spark_jobs.pipeline_definition import load_definition
     from spark_jobs.platform.warehouse_server import warehouse
     from spark_jobs.validation.selection import Selection
     from spark_jobs.validation.validate import validate_facts
@@ -321,7 +321,7 @@ def migrate() -> None:
     """
     from contextlib import closing
 
-    from spark_jobs.pipeline.definition import load_definitions
+    from spark_jobs.pipeline_definition import load_definitions
     from spark_jobs.platform.warehouse_server import PATIENCE, warehouse
     from spark_jobs.relation.changes.triggers import unwatch_relations, watch_relations
     from spark_jobs.warehouse.connection import connect
@@ -387,7 +387,7 @@ def calibrate(
     if pipeline is not None and disk == "direct":
         raise typer.BadParameter("a pipeline reads its relations from PostgreSQL; leave out either of the two")
     if pipeline is not None or disk == "postgres":
-        from spark_jobs.pipeline.definition import load_definition, load_definitions
+        from spark_jobs.pipeline_definition import load_definition, load_definitions
 
         # A wrong name is told before the heavy imports.
         definitions = [load_definition(pipeline)] if pipeline else list(load_definitions().values())

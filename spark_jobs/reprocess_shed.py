@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 
 from spark_jobs.job_main import run_main
 from spark_jobs.moments import parse_moment
-from spark_jobs.pipeline.definition import PipelineDefinition, load_definition
 from spark_jobs.pipeline.session import join_session
+from spark_jobs.pipeline_definition import PipelineDefinition, load_definition
 from spark_jobs.platform.low_priority import yield_processor
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest

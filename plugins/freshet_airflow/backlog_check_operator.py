@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from psycopg2 import extensions
 
 from freshet_airflow import warehouse_connection
-from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.reprocessing.due_tuples import due_now
 
 _MANUAL = "manual"

@@ -17,7 +17,7 @@ from freshet_airflow.driver_watch import Ending
 from freshet_airflow.restart_policy import RestartPolicy
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from spark_jobs.errors import PipelineDefinitionError, PlatformError
-from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.platform.detached_driver import (
     DriverLaunch,
     attach_or_launch,

@@ -1,6 +1,5 @@
-"""Pipelines: what one is, and the Spark plan that takes a tuple from its source to its fact.
+"""The Spark plan that takes a tuple of a pipeline from its source to its fact. (What a pipeline is: pipeline_definition.)
 
-    definition/                what a pipeline is: the YAML files under dags/pipelines
     source/                    landed files as stream tuples
     tasks/                     a tuple's way through Spark's tasks: front stage, exchanges, back stages, loading
     lookups/                   the driver's plan of the joins: memory, pages of R, costs, snapshots

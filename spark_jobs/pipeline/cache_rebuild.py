@@ -16,7 +16,6 @@ from psycopg2 import extensions
 from spark_jobs.errors import FreshetError, SchemaMismatchError
 from spark_jobs.pipeline.cache_files import CacheStore, CacheVersion, LookupFolder, lookup_folder, remove_unused
 from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.definition import Lookup, PipelineDefinition
 from spark_jobs.pipeline.front_stage.hot_tuple_rebuild import RereadTask, rebuilt_hot_tuples
 from spark_jobs.pipeline.lookups.planning import (
     back_stage_bytes,
@@ -26,6 +25,7 @@ from spark_jobs.pipeline.lookups.planning import (
 )
 from spark_jobs.pipeline.tasks.errors import cause_of
 from spark_jobs.pipeline.tasks.read_limit import ReadLimit, read_limit_of
+from spark_jobs.pipeline_definition import Lookup, PipelineDefinition
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.postgres_snapshot import SnapshotManifest, SnapshotStore, build_snapshot

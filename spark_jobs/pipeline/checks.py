@@ -8,8 +8,8 @@ import pyarrow as pa
 from psycopg2 import extensions
 
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.pipeline.lookups.defaults import typed_defaults
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.relation.catalog import describe_relation
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.warehouse.event_columns import EventColumns

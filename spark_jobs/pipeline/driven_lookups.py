@@ -8,7 +8,6 @@ from psycopg2 import extensions
 from pyspark import SparkContext
 
 from spark_jobs.pipeline.cache_files import CacheStore, LookupFolder, lookup_folder
-from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper
 from spark_jobs.pipeline.lookups.page_renewal import PageRenewal
 from spark_jobs.pipeline.lookups.planning import front_stage_bytes, plan_lookups
@@ -17,6 +16,7 @@ from spark_jobs.pipeline.tasks.batch_context import FrontStagePlan, LookupPlan
 from spark_jobs.pipeline.tasks.reports import BatchReport
 from spark_jobs.pipeline.watch.lookup_watch import LookupWatch
 from spark_jobs.pipeline.watch.relation_watch import RelationWatch
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.relation.postgres_snapshot import SnapshotStore
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_spec import RelationSpec

@@ -14,7 +14,6 @@ from psycopg2 import extensions
 from spark_jobs.errors import FreshetError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
-from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.pipeline.driven_lookups import DrivenLookups
 from spark_jobs.pipeline.heartbeat import Heartbeat
 from spark_jobs.pipeline.shed_budget import ShedBudget
@@ -26,6 +25,7 @@ from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery, is_
 from spark_jobs.pipeline.tasks.batch_context import BatchContext
 from spark_jobs.pipeline.tasks.reports import BatchReport, ReportChannel
 from spark_jobs.pipeline.tasks.tuples_way import settle
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.platform.bad_day_figures import BadDayFigures
 from spark_jobs.platform.bad_day_plan import BURST_AT, BURST_ENDS_AT, CHANGE_AT, LATE_ORDERS_AT, WARM_AT, Overload
 from spark_jobs.platform.changed_dimension import (

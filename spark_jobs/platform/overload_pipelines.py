@@ -12,8 +12,8 @@ from typing import Any
 import yaml
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.pipeline.definition import definition_files
-from spark_jobs.pipeline.definition.yaml_file import read_yaml
+from spark_jobs.pipeline_definition import definition_files
+from spark_jobs.pipeline_definition.yaml_file import read_yaml
 
 
 @dataclass(frozen=True)

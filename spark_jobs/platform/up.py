@@ -16,8 +16,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.pipeline.definition import PipelineDefinition, load_definitions
+from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.pipeline.session import DEFAULT_MASTER
+from spark_jobs.pipeline_definition import PipelineDefinition, load_definitions
 from spark_jobs.platform import workload_process
 from spark_jobs.platform.airflow_configuration import ADMINISTRATOR, administrator_password, password_file
 from spark_jobs.platform.airflow_process import EmbeddedAirflow, stop_leftover_airflow
@@ -37,7 +38,6 @@ from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.proof import verify
 from spark_jobs.warehouse.status.pipeline_status import read_status
-from spark_jobs.workload.file_lock import exclusive_lock
 from spark_jobs.workload.tpch import seed
 from spark_jobs.workload.tpch_files import check_scale
 

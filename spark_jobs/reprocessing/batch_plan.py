@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.pipeline.checks import PipelineTables
-from spark_jobs.pipeline.definition import Lookup, PipelineDefinition
 from spark_jobs.pipeline.lookups.planning import plan_lookups
 from spark_jobs.pipeline.tasks.batch_context import BatchContext, FrontStagePlan, TaskReport
 from spark_jobs.pipeline.tasks.reports import BatchReport, ReportChannel
 from spark_jobs.pipeline.tasks.tuples_way import settle
+from spark_jobs.pipeline_definition import Lookup, PipelineDefinition
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.reprocessing.held_reading import held_tuples, read_back
 from spark_jobs.reprocessing.settlement import ReprocessingRun

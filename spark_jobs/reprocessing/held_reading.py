@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import sql
 
-from spark_jobs.pipeline.definition import Source
 from spark_jobs.pipeline.session import ARROW_BATCH_ROWS
 from spark_jobs.pipeline.source.arrivals import Arrivals, ArrivalsReader
 from spark_jobs.pipeline.tasks.front_task import ArrowTask
+from spark_jobs.pipeline_definition import Source
 from spark_jobs.relation.copy_decoding.column_types import column_type
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.reading_connection import reading_connection

@@ -13,9 +13,9 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import FreshetError, WriterFencedError
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
-from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.pipeline.heartbeat import Heartbeat
 from spark_jobs.pipeline.tasks.errors import cause_of
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.batch_plan import BatchPlan
 from spark_jobs.reprocessing.chunk_failure import note_failure, tuples_may_be_to_blame

@@ -16,7 +16,7 @@ from spark_jobs.warehouse.event_columns import BATCH_NO
 from spark_jobs.warehouse.postgres_types import PostgresType
 
 if TYPE_CHECKING:
-    from spark_jobs.pipeline.definition import PipelineDefinition
+    from spark_jobs.pipeline_definition import PipelineDefinition
 
 # Equal values of these types always look the same, so that an event id has one form only.
 _EVENT_ID_TYPES = (

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import psycopg2
 from psycopg2 import errors, extensions, sql
 
-from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline_definition import PipelineDefinition
 
 LOADER, VALIDATOR, READER, MIGRATOR = "freshet_loader", "freshet_validator", "freshet_reader", "freshet_migrator"
 _GRANTEES = (LOADER, VALIDATOR, READER)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.errors import WorkloadError
+from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.settings import Home
-from spark_jobs.workload.file_lock import exclusive_lock
 
 TABLES = ("customer", "part", "supplier", "orders", "lineitem")
 SMALLEST_SCALE = 0.001  # 150 customers; below, TPC-H's tables fall to single rows

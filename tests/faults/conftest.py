@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.drivers import request_state
 from spark_jobs.warehouse.proof import Proof, verify

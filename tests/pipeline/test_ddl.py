@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import PipelineDefinitionError
-from spark_jobs.pipeline.definition.ddl import TYPE_NAMES, parse_columns, parse_ddl
+from spark_jobs.pipeline_definition.ddl import TYPE_NAMES, parse_columns, parse_ddl
 
 
 def test_every_type_has_its_arrow_type() -> None:

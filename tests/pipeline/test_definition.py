@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
-from spark_jobs.pipeline.definition import (
+from spark_jobs.pipeline_definition import (
     Default,
     PipelineDefinition,
     definition_files,
@@ -107,7 +107,7 @@ def test_pipelines_are_found_by_name_in_the_configured_folder(tmp_path: Path, mo
 def test_importing_and_loading_stays_light_for_dag_files() -> None:
     heavy = ("pyspark", "airflow", "pyarrow", "numpy", "numba", "psycopg2", "sqlalchemy")
     program = (
-        "import sys; from spark_jobs.pipeline.definition import load_definitions; load_definitions();"
+        "import sys; from spark_jobs.pipeline_definition import load_definitions; load_definitions();"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )
     finished = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

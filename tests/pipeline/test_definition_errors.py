@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import PipelineDefinitionError
-from spark_jobs.pipeline.definition import load_definition, load_definitions
+from spark_jobs.pipeline_definition import load_definition, load_definitions
 from spark_jobs.settings import PIPELINES_VARIABLE
 
 GOOD = """

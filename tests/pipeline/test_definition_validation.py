@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import PipelineDefinitionError
-from spark_jobs.pipeline.definition import PipelineDefinition, load_definition
+from spark_jobs.pipeline_definition import PipelineDefinition, load_definition
 
 VISITS = """
 name: visits

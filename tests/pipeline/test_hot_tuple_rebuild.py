@@ -9,9 +9,9 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
-from spark_jobs.pipeline.definition import Lookup
 from spark_jobs.pipeline.front_stage.hot_tuple_rebuild import RereadTask
 from spark_jobs.pipeline.tasks.read_limit import ReadLimit
+from spark_jobs.pipeline_definition import Lookup
 from spark_jobs.relation.catalog import describe_relation
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_spec import RelationSpec

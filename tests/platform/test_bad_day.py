@@ -19,7 +19,7 @@ from psycopg2 import extensions
 from rich.console import Console
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.pipeline.definition import PipelineDefinition, load_definitions
+from spark_jobs.pipeline_definition import PipelineDefinition, load_definitions
 from spark_jobs.platform import bad_day, bad_day_plan
 from spark_jobs.platform.bad_day import BadDay
 from spark_jobs.platform.bad_day_plan import WARM_UP_RATE, Overload

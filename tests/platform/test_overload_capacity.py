@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.pipeline.definition import PipelineDefinition, load_definitions
+from spark_jobs.pipeline_definition import PipelineDefinition, load_definitions
 from spark_jobs.platform.overload_capacity import capacity
 from spark_jobs.platform.overload_pipelines import LOOKUPS, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT

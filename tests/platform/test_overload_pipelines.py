@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.pipeline.definition import load_definitions
+from spark_jobs.pipeline_definition import load_definitions
 from spark_jobs.platform.overload_pipelines import LOOKUPS, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT
 

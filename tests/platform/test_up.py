@@ -7,8 +7,8 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.errors import PipelineDefinitionError, PlatformError, WorkloadError
+from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.platform.up import run_up
-from spark_jobs.workload.file_lock import exclusive_lock
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import EndState

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NoReturn
 
-from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from tests.spark.shop import query, sales_definition, write_definition

@@ -13,12 +13,12 @@ from psycopg2 import extensions
 from pyspark import SparkContext
 
 from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.definition import Lookup, PipelineDefinition
 from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper
 from spark_jobs.pipeline.lookups.planning import front_stage_bytes, plan_lookups
 from spark_jobs.pipeline.tasks.batch_context import FrontStagePlan, HotTuples, TaskReport
 from spark_jobs.pipeline.tasks.reports import BatchReport
 from spark_jobs.pipeline.watch.noticing import Noticing
+from spark_jobs.pipeline_definition import Lookup, PipelineDefinition
 from spark_jobs.relation.changes.triggers import Outcome, watch_relations
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation

@@ -11,8 +11,8 @@ import psycopg2
 import pytest
 
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.pipeline.definition import Lookup, load_definition
 from spark_jobs.pipeline.front_stage.hot_tuples import Reread
+from spark_jobs.pipeline_definition import Lookup, load_definition
 from spark_jobs.relation.changes.unnoticed import unnoticed
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation

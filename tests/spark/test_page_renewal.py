@@ -10,12 +10,12 @@ import psycopg2
 import pytest
 
 from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.pipeline.driven_lookups import DrivenLookups
 from spark_jobs.pipeline.lookups.page_renewal import CHECKED_BATCHES, PageRenewal
 from spark_jobs.pipeline.lookups.planning import plan_lookups
 from spark_jobs.pipeline.tasks.batch_context import LookupPlan
 from spark_jobs.pipeline.tasks.reports import BatchReport
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.settings import Home
 from tests.spark.shop import query, sales_definition, write_definition

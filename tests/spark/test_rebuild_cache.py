@@ -14,9 +14,9 @@ import pytest
 from spark_jobs.errors import FreshetError
 from spark_jobs.pipeline.cache_files import CacheStore
 from spark_jobs.pipeline.cache_rebuild import CacheRebuild, RebuildRequest
-from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.pipeline.front_stage import hot_tuple_files
 from spark_jobs.pipeline.tasks.read_limit import tuples_at_once
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.relation.postgres_snapshot import SnapshotStore
 from spark_jobs.settings import PROJECT_ROOT
 from tests.spark.conftest import Shop

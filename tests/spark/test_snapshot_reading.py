@@ -13,11 +13,11 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.definition import load_definition
 from spark_jobs.pipeline.lookups import snapshot_reading
 from spark_jobs.pipeline.lookups.planning import plan_lookups
 from spark_jobs.pipeline.lookups.snapshot_reading import SnapshotReading
 from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.postgres_snapshot import SnapshotStore, build_snapshot

@@ -13,7 +13,7 @@ import psutil
 import pyspark
 import pytest
 
-from spark_jobs.pipeline.definition import load_definition
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.platform.java import java_environment
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.proof import verify

@@ -11,7 +11,7 @@ import pytest
 
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
-from spark_jobs.pipeline.definition import ALGORITHMS
+from spark_jobs.pipeline_definition import ALGORITHMS
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition
 

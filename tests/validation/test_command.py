@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.errors import FreshetError
-from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.validation.process import Request, ValidationProcess
 from spark_jobs.validation.selection import Selection
 from tests.validation.sales import Sales

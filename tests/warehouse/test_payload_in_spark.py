@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.pipeline.definition.ddl import parse_ddl
 from spark_jobs.pipeline.session import join_session
+from spark_jobs.pipeline_definition.ddl import parse_ddl
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.event_columns import EventColumns
 from spark_jobs.warehouse.loading.payload import payloads

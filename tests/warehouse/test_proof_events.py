@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.pipeline.definition import Source
+from spark_jobs.pipeline_definition import Source
 from spark_jobs.warehouse.proof import events as events_module
 from spark_jobs.warehouse.proof.csv_records import CsvFormat, split
 from spark_jobs.warehouse.proof.events import LandedEvents, UnreadableFileError, read_events

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 
 from spark_jobs.benchmarks.load.data import LoadCase
-from spark_jobs.pipeline.definition import PipelineDefinition
 from spark_jobs.pipeline.stream_job import StreamJob
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.settings import Home
 
 if TYPE_CHECKING:

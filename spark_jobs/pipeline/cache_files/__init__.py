@@ -7,7 +7,7 @@ starts begins with the newest sound version.
 | file | what it holds |
 |---|---|
 | cache_version | CacheVersion: hot tuples with the frequencies they were found with |
-| file_format | what stands in a file; `checked_file` says how damage is found |
+| file_format | what stands in a file; `files.checked` says how damage is found |
 | store | CacheStore: the versions of one lookup, in one folder |
 | lookup_folder | which folder that is |
 """

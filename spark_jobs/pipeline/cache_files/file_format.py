@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.checked_file import FileKind, checked_content, damaged, with_header
+from spark_jobs.files.checked import FileKind, checked_content, damaged, with_header
 from spark_jobs.pipeline.cache_files.cache_version import CacheVersion
 from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.key_kinds import KeyKind

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from spark_jobs.durable_file import WRITING, write_durably
 from spark_jobs.errors import CacheDamagedError, FreshetError
+from spark_jobs.files.durable import WRITING, write_durably
+from spark_jobs.files.lock import exclusive_lock
+from spark_jobs.files.versioned import newest_sound_version, newest_version
 from spark_jobs.pipeline.cache_files.cache_version import CacheVersion, Origin
 from spark_jobs.pipeline.cache_files.file_format import pack, unpack
-from spark_jobs.versioned_files import newest_sound_version, newest_version
-from spark_jobs.workload.file_lock import exclusive_lock
 
 # So many of each origin: what a driver learns every half minute must not push out a rebuilt version that it is
 # about to take over.

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.relation.calibration.relation_costs import RelationCosts, calibrate_in_postgres
 from spark_jobs.warehouse.connection import connect
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.pipeline.definition import Default, Lookup
+from spark_jobs.pipeline_definition import Default, Lookup
 from spark_jobs.relation.relation_spec import RelationSpec
 
 

@@ -9,13 +9,13 @@ from pyspark import SparkContext
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
-from spark_jobs.pipeline.definition import Default, Lookup, PipelineDefinition
 from spark_jobs.pipeline.lookups.defaults import typed_defaults
 from spark_jobs.pipeline.tasks.back_stage import make_back_stage
 from spark_jobs.pipeline.tasks.batch_context import LookupPlan, OwnedPages
 from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
 from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast, unique_name
 from spark_jobs.pipeline.tasks.read_limit import tuples_at_once
+from spark_jobs.pipeline_definition import Default, Lookup, PipelineDefinition
 from spark_jobs.relation.calibration import measure_access
 from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
 from spark_jobs.relation.page_runs import PageRuns

@@ -9,12 +9,12 @@ from datetime import timedelta
 from psycopg2 import extensions
 
 from spark_jobs.pipeline.cache_files import CacheStore
-from spark_jobs.pipeline.definition import Lookup
 from spark_jobs.pipeline.front_stage.hot_tuple_files import HotTupleFiles
 from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper
 from spark_jobs.pipeline.lookups.snapshot_reading import SnapshotReading
 from spark_jobs.pipeline.tasks.batch_context import LookupPlan
 from spark_jobs.pipeline.watch.noticing import Noticing
+from spark_jobs.pipeline_definition import Lookup
 from spark_jobs.relation.changes.triggers import Outcome
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.reading_connection import ReadingConnection

@@ -8,10 +8,10 @@ import time
 import numpy as np
 from psycopg2 import extensions
 
-from spark_jobs.pipeline.definition import Lookup
 from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper
 from spark_jobs.pipeline.tasks.read_limit import Clock
 from spark_jobs.pipeline.watch.rereading import Rereading
+from spark_jobs.pipeline_definition import Lookup
 from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.triggers import Outcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed

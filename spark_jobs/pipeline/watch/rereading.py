@@ -8,9 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from psycopg2 import extensions
 
-from spark_jobs.pipeline.definition import Lookup
 from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper, Reread
 from spark_jobs.pipeline.tasks.read_limit import Clock, ReadLimit
+from spark_jobs.pipeline_definition import Lookup
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys import KeyColumns
 

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.checked_file import FileKind, checked_content, damaged, with_header
+from spark_jobs.files.checked import FileKind, checked_content, damaged, with_header
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.page_index import PageIndex

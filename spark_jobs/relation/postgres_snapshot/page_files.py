@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.durable_file import sync_folder
+from spark_jobs.files.durable import sync_folder
 from spark_jobs.relation.postgres_snapshot.manifest import PagePlaces, SnapshotManifest
 from spark_jobs.relation.relation_spec import RelationSpec
 

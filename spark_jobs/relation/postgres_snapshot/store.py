@@ -8,11 +8,11 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-from spark_jobs.durable_file import sync_folder, write_durably
 from spark_jobs.errors import CacheDamagedError, FreshetError
+from spark_jobs.files.durable import sync_folder, write_durably
+from spark_jobs.files.lock import exclusive_lock
+from spark_jobs.files.versioned import newest_sound_version
 from spark_jobs.relation.postgres_snapshot.manifest import SnapshotManifest, read_manifest
-from spark_jobs.versioned_files import newest_sound_version
-from spark_jobs.workload.file_lock import exclusive_lock
 
 # A snapshot is as large as R: the newest one, and the one that a running batch may still read.
 KEPT_VERSIONS = 2

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.warehouse.proof.former import SUSPECT, UNKNOWN, FormerRelation
 from spark_jobs.warehouse.proof.join import Expected, JoinedEvents
 from spark_jobs.warehouse.proof.staging import LANDED

@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.warehouse.loading.outcome import PLACES
 from spark_jobs.warehouse.proof.changes import Explained, explain
 from spark_jobs.warehouse.proof.ids import digest_id

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_jobs.pipeline.definition.ddl import StreamType
+from spark_jobs.pipeline_definition.ddl import StreamType
 from spark_jobs.warehouse.proof import values
 from spark_jobs.warehouse.proof.json_records import Event
 from spark_jobs.warehouse.proof.values import UnreadableValueError

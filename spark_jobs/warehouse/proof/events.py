@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from spark_jobs.pipeline.definition import Source
-from spark_jobs.pipeline.definition.ddl import StreamType
+from spark_jobs.pipeline_definition import Source
+from spark_jobs.pipeline_definition.ddl import StreamType
 from spark_jobs.warehouse.proof.csv_records import CsvFormat, csv_events
 from spark_jobs.warehouse.proof.json_records import Event, json_events
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.warehouse.event_columns import BATCH_NO
 from spark_jobs.warehouse.proof.column_types import CREATE_JSON_READER, column_types, comparable, table_identifier
 from spark_jobs.warehouse.proof.lookup import JoinedLookup

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from spark_jobs.pipeline.definition.ddl import StreamType
+from spark_jobs.pipeline_definition.ddl import StreamType
 from spark_jobs.warehouse.proof import values
 from spark_jobs.warehouse.proof.values import UnreadableValueError
 

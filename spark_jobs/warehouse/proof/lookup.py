@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.pipeline.definition import Default, Lookup
+from spark_jobs.pipeline_definition import Default, Lookup
 from spark_jobs.warehouse.proof.column_types import column_types, comparable, literal, table_identifier
 from spark_jobs.warehouse.proof.staging import Staging
 

@@ -12,8 +12,8 @@ import pyarrow.csv
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
-from spark_jobs.pipeline.definition import PipelineDefinition
-from spark_jobs.pipeline.definition.ddl import StreamType
+from spark_jobs.pipeline_definition import PipelineDefinition
+from spark_jobs.pipeline_definition.ddl import StreamType
 
 LANDED = sql.Identifier("pg_temp", "landed")
 COPY_ROWS = 65_536

@@ -12,7 +12,7 @@ from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from spark_jobs.pipeline.definition.ddl import MAX_DECIMAL_PRECISION, StreamType
+from spark_jobs.pipeline_definition.ddl import MAX_DECIMAL_PRECISION, StreamType
 
 DAY_SECONDS = 86_400
 SECOND = 1_000_000  # microseconds

@@ -16,7 +16,7 @@ from psycopg2 import extensions
 from rich.console import Console
 from rich.progress import Progress
 
-from spark_jobs.pipeline.definition import PipelineDefinition
+from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.proof.comparison import Comparison

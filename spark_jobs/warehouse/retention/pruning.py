@@ -15,7 +15,7 @@ from psycopg2 import extensions
 
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
-from spark_jobs.pipeline.definition.operations import Retention
+from spark_jobs.pipeline_definition.operations import Retention
 from spark_jobs.warehouse.loading.outcome import PLACES
 from spark_jobs.warehouse.retention.walk import prune_changes, prune_held
 

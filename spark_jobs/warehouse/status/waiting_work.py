@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 from psycopg2 import extensions
 from pydantic import ValidationError
 
-from spark_jobs.pipeline.definition import Lookup, PipelineDefinition
-from spark_jobs.pipeline.definition.operations import Freshness, Reprocessing
-from spark_jobs.pipeline.definition.validation import Validation
+from spark_jobs.pipeline_definition import Lookup, PipelineDefinition
+from spark_jobs.pipeline_definition.operations import Freshness, Reprocessing
+from spark_jobs.pipeline_definition.validation import Validation
 from spark_jobs.reprocessing.due_tuples import due_now
 from spark_jobs.reprocessing.run_ledger import MAX_SILENCE
 from spark_jobs.warehouse.freshness_episodes import Episode, read_untold

@@ -7,7 +7,7 @@ checks.py  validation_checks.py whether the parts fit together
 problems.py  yaml_file.py       what is told about a file that is wrong
 """
 
-from spark_jobs.pipeline.definition.model import (
+from spark_jobs.pipeline_definition.model import (
     ALGORITHMS,
     Default,
     Fact,

@@ -7,13 +7,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_jobs.pipeline.definition.problems import Problem, path_of, suggestion
-from spark_jobs.pipeline.definition.validation import Expectation
-from spark_jobs.pipeline.definition.validation_checks import expectation_problems
+from spark_jobs.pipeline_definition.problems import Problem, path_of, suggestion
+from spark_jobs.pipeline_definition.validation import Expectation
+from spark_jobs.pipeline_definition.validation_checks import expectation_problems
 from spark_jobs.warehouse.event_columns import BATCH_NO
 
 if TYPE_CHECKING:
-    from spark_jobs.pipeline.definition import Fact, Lookup, Source
+    from spark_jobs.pipeline_definition import Fact, Lookup, Source
 
 # Columns that the plan itself adds to a stream tuple, or that Spark does.
 _RESERVED_COLUMNS = re.compile(

@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from spark_jobs.byte_sizes import parse_bytes
 from spark_jobs.durations import parse_duration
-from spark_jobs.pipeline.definition.problems import shown
+from spark_jobs.pipeline_definition.problems import shown
 
 # 100 years. A time so long ago, or so far ahead, is one for Python and PostgreSQL still.
 _LONGEST = "36525d"

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from spark_jobs.errors import PipelineDefinitionError
-from spark_jobs.pipeline.definition.problems import shown
+from spark_jobs.pipeline_definition.problems import shown
 
 # Python ends recursions that are too deep, and numbers that are too long, with errors that name no place in a file.
 _DEEPEST = 50

@@ -15,13 +15,13 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError,
 
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
-from spark_jobs.pipeline.definition.checks import inconsistencies
-from spark_jobs.pipeline.definition.ddl import StreamType, parse_columns
-from spark_jobs.pipeline.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
-from spark_jobs.pipeline.definition.operations import Freshness, Reprocessing, Retention, Shedding
-from spark_jobs.pipeline.definition.problems import InconsistentDefinitionError, Problem, problems_of, shown, suggestion
-from spark_jobs.pipeline.definition.validation import Expectation, Validation
-from spark_jobs.pipeline.definition.yaml_file import read_yaml
+from spark_jobs.pipeline_definition.checks import inconsistencies
+from spark_jobs.pipeline_definition.ddl import StreamType, parse_columns
+from spark_jobs.pipeline_definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
+from spark_jobs.pipeline_definition.operations import Freshness, Reprocessing, Retention, Shedding
+from spark_jobs.pipeline_definition.problems import InconsistentDefinitionError, Problem, problems_of, shown, suggestion
+from spark_jobs.pipeline_definition.validation import Expectation, Validation
+from spark_jobs.pipeline_definition.yaml_file import read_yaml
 from spark_jobs.settings import HOME_VARIABLE, Home, pipelines_folder
 
 SUFFIXES = (".yaml", ".yml")

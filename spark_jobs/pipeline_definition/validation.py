@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from spark_jobs.pipeline.definition.fields import Duration, Part, Share, TableName, Word, finite
-from spark_jobs.pipeline.definition.problems import shown
+from spark_jobs.pipeline_definition.fields import Duration, Part, Share, TableName, Word, finite
+from spark_jobs.pipeline_definition.problems import shown
 
 Kind = Literal[
     "not_null", "unique", "between", "in_set", "matches", "references", "row_conservation", "freshness", "sql"

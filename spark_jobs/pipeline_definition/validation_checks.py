@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_jobs.pipeline.definition.ddl import StreamType
-from spark_jobs.pipeline.definition.problems import Problem, path_of, suggestion
-from spark_jobs.pipeline.definition.validation import Between, Expectation
+from spark_jobs.pipeline_definition.ddl import StreamType
+from spark_jobs.pipeline_definition.problems import Problem, path_of, suggestion
+from spark_jobs.pipeline_definition.validation import Between, Expectation
 from spark_jobs.warehouse.event_columns import BATCH_NO
 
 if TYPE_CHECKING:
-    from spark_jobs.pipeline.definition import Fact, Source
+    from spark_jobs.pipeline_definition import Fact, Source
 
 _TIMES = {"date", "timestamp"}
 _NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"}

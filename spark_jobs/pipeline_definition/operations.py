@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from spark_jobs.pipeline.definition.fields import Count, Duration, Kept, LedgerKept, Part
+from spark_jobs.pipeline_definition.fields import Count, Duration, Kept, LedgerKept, Part
 
 
 class Freshness(Part):
