@@ -1,4 +1,4 @@
-"""The Spark plan that takes a tuple of a pipeline from its source to its fact. (What a pipeline is: pipeline_definition.)
+"""The Spark plan that takes a tuple of a pipeline (pipeline_definition) from its source to its fact.
 
     source/                    landed files as stream tuples
     tasks/                     a tuple's way through Spark's tasks: front stage, exchanges, back stages, loading
