@@ -6,6 +6,7 @@ all of that in memory, shared with the other workers, instead of spending second
 
 from __future__ import annotations
 
+import gc
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -20,7 +21,7 @@ from spark_jobs.pipeline.tasks import back_task, front_task
 from spark_jobs.warehouse.copy_encoding.rows import Target, encode
 from spark_jobs.warehouse.postgres_types import PostgresType
 
-__all__ = ["back_task", "front_task", "load_kernels"]
+__all__ = ["back_task", "front_task", "load_kernels", "spare_what_is_loaded"]
 
 
 class _OneTuple:
@@ -55,6 +56,18 @@ def load_kernels() -> None:
     encode(table, targets).rows.stream().read(1 << 16)
 
 
+def spare_what_is_loaded() -> None:
+    """Keep the garbage collector from all that is in memory now.
+
+    A worker collects garbage after each of its tasks. Modules and compiled code are some hundred thousand objects that
+    never become garbage: to visit them takes longer than the task of a small batch, and copies the pages that workers
+    share.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 if __name__ == "__main__":
     load_kernels()
+    spare_what_is_loaded()
     manager()
