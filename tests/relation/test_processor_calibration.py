@@ -32,9 +32,13 @@ def test_every_step_costs_something(waiting_tuples: int, page_rows: int, page_co
 
 
 def test_a_step_of_mesh_join_costs_more_than_one_of_hybrid_join() -> None:
-    costs = measure_processor(waiting_tuples=10_000, page_rows=100, page_count=100, cached_tuples=100)
-    assert costs.multimap is not None
-    assert costs.multimap.per_access > 1.3 * costs.per_access  # it takes in, joins, and lets expire
+    mesh, hybrid = [], []
+    for _ in range(5):  # other work on the machine only adds to what a step takes: the quickest counts
+        costs = measure_processor(waiting_tuples=10_000, page_rows=100, page_count=100, cached_tuples=100)
+        assert costs.multimap is not None
+        mesh.append(costs.multimap.per_access)
+        hybrid.append(costs.per_access)
+    assert min(mesh) > 1.3 * min(hybrid)  # it takes in, joins, and lets expire
 
 
 def test_a_probe_costs_more_among_keys_that_no_cache_of_the_processor_holds() -> None:
