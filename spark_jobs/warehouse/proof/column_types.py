@@ -38,6 +38,7 @@ def column_types(cursor: extensions.cursor, table: str, columns: list[str]) -> d
         JOIN pg_attribute AS attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
         JOIN pg_type AS type ON type.oid = atttypid
         WHERE nspname = %s AND relname = %s
+        ORDER BY attnum
         """,
         table.split(".", 1),
     )

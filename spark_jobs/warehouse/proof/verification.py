@@ -27,8 +27,12 @@ from spark_jobs.warehouse.proof.landing import LandedFile, committed_files, land
 from spark_jobs.warehouse.proof.report import Proof
 from spark_jobs.warehouse.proof.staging import Staging
 
-# Whole tables are hashed here, and the statements run one after the other.
-_SESSION = "SET LOCAL work_mem = '256MB'; SET LOCAL jit = off; SET LOCAL TimeZone = 'UTC'"
+# Whole tables are hashed here, and the statements run one after the other. That all columns of a fact are right is
+# what the planner takes for next to impossible: for the one row that it expects it would run through a whole table,
+# and then do so for each fact.
+_SESSION = (
+    "SET LOCAL work_mem = '256MB'; SET LOCAL enable_nestloop = off; SET LOCAL jit = off; SET LOCAL TimeZone = 'UTC'"
+)
 
 
 def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Proof:
