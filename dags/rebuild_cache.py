@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 
 from airflow.sdk import DAG, CronTriggerTimetable
 from freshet_airflow.pipelines import pipeline_names
@@ -50,5 +51,5 @@ for pipeline in pipeline_names():
             task_id="rebuild",
             pipeline=pipeline,
             application=str(PROJECT_ROOT / "spark_jobs" / "rebuild_cache.py"),
-            arguments=arguments,
+            arguments=partial(arguments, pipeline),
         )

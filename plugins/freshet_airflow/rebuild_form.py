@@ -28,20 +28,41 @@ FORM = {
 }
 
 
-def arguments(context: Context) -> list[str]:
+def arguments(pipeline: str, context: Context) -> list[str]:
     """Arguments of rebuild_cache.py, after the pipeline's name, for what the run's form says.
 
     Raises:
-        AirflowFailException: the form asks for nothing; Spark needn't be started.
+        AirflowFailException: the form asks for nothing, or for what is not there; Spark needn't be started.
     """
     form = context["params"]
     if not form["hot_tuples"] and not form["snapshots"]:
-        raise AirflowFailException(
-            "The form was filled in wrongly, and nothing was started. hot_tuples and snapshots: both are off, so that "
-            "there is nothing to rebuild. Trigger the DAG again with one of them, or both."
+        raise _wrong(
+            "hot_tuples and snapshots: both are off, so that there is nothing to rebuild. Trigger the DAG again with "
+            "one of them, or both."
         )
+    relations = form["relations"] or []
+    _check_relations(pipeline, relations)
     return [
-        *(f"--lookup={relation}" for relation in form["relations"] or []),
+        *(f"--lookup={relation}" for relation in relations),
         "--hot" if form["hot_tuples"] else "--no-hot",
         "--snapshot" if form["snapshots"] else "--no-snapshot",
     ]
+
+
+def _check_relations(pipeline: str, relations: list[str]) -> None:
+    if not relations:
+        return
+    # Not at the top: the DAG files, which are read again and again, lead here.
+    from spark_jobs.pipeline_definition import load_definition
+
+    known = [lookup.relation for lookup in load_definition(pipeline).lookups]
+    unknown = [relation for relation in relations if relation not in known]
+    if unknown:
+        raise _wrong(
+            f"relations: no lookup of pipeline {pipeline} has {', '.join(unknown)}. Allowed: {', '.join(known)}. "
+            "Trigger the DAG again with some of these, or with none for all."
+        )
+
+
+def _wrong(problem: str) -> AirflowFailException:
+    return AirflowFailException(f"The form was filled in wrongly, and nothing was started. {problem}")

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
+from sqlalchemy import make_url
 
 from spark_jobs.errors import PlatformError
 from spark_jobs.files.lock import exclusive_lock
@@ -175,6 +176,8 @@ class _Up:
         file = password_file(self._home)
         told = f"password {password} (kept in {file})" if is_new else f"password in {file}"
         self._console.print(f"Airflow: {airflow.url}  user {ADMINISTRATOR}, {told}", highlight=False, soft_wrap=True)
+        warehouse = make_url(url).render_as_string(hide_password=True)
+        self._console.print(f"Warehouse: {escape(warehouse)}", highlight=False, soft_wrap=True)
 
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():

@@ -95,6 +95,8 @@ def test_the_newest_validation_tells_which_expectations_failed(connection: exten
         "SELECT validation_id, number, 'e' || number, number = 2, CASE WHEN number = 1 THEN '7 lack a customer' END "
         "FROM freshet.validation, generate_series(1, 3) AS number",
     )
+    # Nothing was found to look at: that does not hide what the one before has found.
+    execute(connection, "INSERT INTO freshet.validation (pipeline, scope, result) VALUES ('orders', 'none', 'no data')")
     told = only(read_status(connection)).to_dict()["validation"]
     assert (told["result"], told["scope"], told["facts"]) == ("failed", "batches 1 to 2", 30)
     assert (told["expectations"], told["failed"]) == (3, 2)

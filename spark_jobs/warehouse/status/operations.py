@@ -69,10 +69,10 @@ class CacheStatus:
 
 @dataclass(frozen=True)
 class ValidationStatus:
-    """The newest validation.
+    """The newest validation that had facts to look at, so that one of nothing does not hide what another has found.
 
     Attributes:
-        result: running, passed, failed, no data, error.
+        result: running, passed, failed, error; no data if there has never been one with facts.
         scope: which facts were looked at, in words.
         facts: how many those were.
         expectations, failed: how many were checked, and failed.
@@ -164,7 +164,7 @@ def _read_caches(cursor: extensions.cursor, pipelines: Sequence[str]) -> dict[st
 
 
 def _read_validations(cursor: extensions.cursor, pipelines: Sequence[str]) -> dict[str, ValidationStatus]:
-    """The newest validation of each of these pipelines that has had one."""
+    """The newest validation of each of these pipelines, one that had facts to look at before one that had none."""
     cursor.execute(
         f"""
         SELECT newest.* {_OF_EACH} (
@@ -172,7 +172,8 @@ def _read_validations(cursor: extensions.cursor, pipelines: Sequence[str]) -> di
                 ARRAY (SELECT coalesce(message, expectation) FROM freshet.validation_result AS result
                        WHERE result.validation_id = validation.validation_id AND NOT passed ORDER BY number),
                 started_at, closed_at, error, page, airflow_run
-            FROM freshet.validation WHERE pipeline = known.name ORDER BY validation_id DESC LIMIT 1) AS newest
+            FROM freshet.validation WHERE pipeline = known.name
+            ORDER BY result = 'no data', validation_id DESC LIMIT 1) AS newest
         """,
         [list(pipelines)],
     )

@@ -3,6 +3,10 @@
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 
 const CHART_HEIGHT = 170;
+const LEAST_AXIS_WIDTH = 58;
+
+/** How wide the axis of the values is: its longest label fits. */
+const widthOf = (_, labels) => Math.max(LEAST_AXIS_WIDTH, 12 + 7 * Math.max(...(labels ?? [""]).map((label) => label.length)));
 
 /** A colour of the page's style sheet. */
 export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
@@ -33,7 +37,7 @@ export class TimeChart {
         scales: { y: { range: (_, least, most) => [0, Math.max(most ?? 0, 0.001) * 1.1] } },
         axes: [
           { ...axis, size: 26, values: (_, splits, ...rest) => splits.map((at) => timeOfDay(at, rest.at(-1))) },
-          { ...axis, size: 58, values: (_, splits) => splits.map(words) },
+          { ...axis, size: widthOf, values: (_, splits) => splits.map(words) },
         ],
         series: [
           { label: "at", value: (plot, at) => timeOfDay(at ?? plot.data[0].at(-1), 1) },
