@@ -98,9 +98,9 @@ def tokens(client: httpx.Client) -> dict[str, str]:
     return {name: answer.raise_for_status().json()["access_token"] for name, answer in answers.items()}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Headless Chromium, as the operating system has it."""
+    """Headless Chromium, as the operating system has it; Playwright keeps an event loop running until it is closed."""
     program = shutil.which("chromium")
     if program is None:
         pytest.skip("there is no chromium here: `apt-get install chromium` brings it, as .ci/run does")
