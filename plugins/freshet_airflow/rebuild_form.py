@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from airflow.sdk import Context, Param
-from airflow.sdk.exceptions import AirflowFailException
+
+from freshet_airflow.form_refusal import form_refusal
 
 FORM = {
     "relations": Param(
@@ -36,7 +37,7 @@ def arguments(pipeline: str, context: Context) -> list[str]:
     """
     form = context["params"]
     if not form["hot_tuples"] and not form["snapshots"]:
-        raise _wrong(
+        raise form_refusal(
             "hot_tuples and snapshots: both are off, so that there is nothing to rebuild. Trigger the DAG again with "
             "one of them, or both."
         )
@@ -58,11 +59,7 @@ def _check_relations(pipeline: str, relations: list[str]) -> None:
     known = [lookup.relation for lookup in load_definition(pipeline).lookups]
     unknown = [relation for relation in relations if relation not in known]
     if unknown:
-        raise _wrong(
+        raise form_refusal(
             f"relations: no lookup of pipeline {pipeline} has {', '.join(unknown)}. Allowed: {', '.join(known)}. "
             "Trigger the DAG again with some of these, or with none for all."
         )
-
-
-def _wrong(problem: str) -> AirflowFailException:
-    return AirflowFailException(f"The form was filled in wrongly, and nothing was started. {problem}")

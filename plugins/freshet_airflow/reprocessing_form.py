@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException
 
+from freshet_airflow.form_refusal import form_refusal
 from spark_jobs.moments import check_window, parse_moment
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES
 
@@ -112,7 +113,4 @@ def _arrival(form: Mapping[str, Any]) -> dict[str, datetime | None]:
 
 
 def _refusal(where: str, error: ValueError) -> AirflowFailException:
-    return AirflowFailException(
-        f"The form was filled in wrongly, and nothing was started. {where}: {error} "
-        "Trigger the DAG again; a time that is to have no bound stays empty (null)."
-    )
+    return form_refusal(f"{where}: {error} Trigger the DAG again; a time that is to have no bound stays empty (null).")

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from pydantic import ValidationError
 
 from freshet_airflow import warehouse_connection
+from freshet_airflow.form_refusal import form_refusal
 from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
 from spark_jobs.settings import home
 from spark_jobs.validation.process import Request, ValidationProcess
@@ -76,9 +77,8 @@ def _selection(params: Mapping[str, Any]) -> Selection:
 
 
 def _refusal(problems: str) -> AirflowFailException:
-    return AirflowFailException(
-        f"The form was filled in wrongly, and nothing was validated. {problems} "
-        "Trigger the DAG again; a bound that is not wanted stays empty (null)."
+    return form_refusal(
+        f"{problems} Trigger the DAG again; a bound that is not wanted stays empty (null).", undone="validated"
     )
 
 
