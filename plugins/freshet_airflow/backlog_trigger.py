@@ -33,8 +33,9 @@ class BacklogTrigger(WarehouseTrigger):
     async def look(self, sight: Sight) -> dict[str, Any] | None:
         """Tuples that wait, when a run is wanted."""
         status, last = sight.status, sight.status.reprocessing
-        # A driver that gets ready needs the machine; so does a stream that is overloaded.
-        if not sight.due or sight.reprocessing or status.state in ("starting", "overloaded"):
+        # A driver that gets ready needs the machine; so does a stream that is overloaded. What blocks a stream is
+        # likely to be in the way here as well.
+        if not sight.due or sight.reprocessing or status.state in ("starting", "overloaded", "blocked"):
             return None
         if last is not None and last.closed_at is not None:
             pause = _PAUSE_AFTER_TROUBLE if last.state in _IN_TROUBLE else _PAUSE

@@ -10,7 +10,7 @@ from psycopg2 import extensions
 from spark_jobs.warehouse.drivers import MAX_SILENCE
 from spark_jobs.warehouse.status.overload import StreamLoad
 
-State = Literal["starting", "running", "overloaded", "draining", "stopped", "down"]
+State = Literal["starting", "running", "overloaded", "blocked", "draining", "stopped", "down"]
 
 # A driver that has not renewed its first heartbeat is still getting ready.
 _FIRST_HEARTBEAT = timedelta(seconds=1)
@@ -33,6 +33,8 @@ class DrivenPipeline(NamedTuple):
     error: str | None
     log_file: str | None
     spark_ui_url: str | None
+    blocked_by: str | None
+    blocked_since: datetime | None
     now: datetime
 
     @property
@@ -65,8 +67,11 @@ class DrivenPipeline(NamedTuple):
         assert self.heartbeat_at is not None
         if self.driver_state != "running" or self.now - self.heartbeat_at > MAX_SILENCE:
             return "down"
-        if self.heartbeat_at - self.started_at < _FIRST_HEARTBEAT:
-            return "starting"
+        if self.blocked_by is not None:
+            return "blocked"
+        return "starting" if self.heartbeat_at - self.started_at < _FIRST_HEARTBEAT else self._doing(load)
+
+    def _doing(self, load: StreamLoad) -> State:
         if self.desired_state == "draining":
             return "draining"
         return "overloaded" if load.overloaded else "running"
@@ -77,7 +82,7 @@ def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
     cursor.execute(
         """
         SELECT name, pipeline.epoch, desired_state, desired_at, freshness_target, driver.state, started_at,
-            heartbeat_at, stopped_at, error, log_file, spark_ui_url, clock_timestamp()
+            heartbeat_at, stopped_at, error, log_file, spark_ui_url, blocked_by, blocked_since, clock_timestamp()
         FROM freshet.pipeline LEFT JOIN freshet.driver ON driver.pipeline = name AND driver.epoch = pipeline.epoch
         ORDER BY name
         """
