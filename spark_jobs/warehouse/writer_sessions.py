@@ -25,6 +25,18 @@ def loader_session_name(pipeline: str) -> str:
     return f"freshet load {hashlib.sha256(pipeline.encode()).hexdigest()[:32]}"
 
 
+def read_locked(query: str) -> str:
+    """The query, to be run in one round trip, for rows whose keys it locks against `lock_against_loaders`.
+
+    It is read again once they are locked. FOR KEY SHARE gives the row as it was when the statement began, if no key has
+    changed since: an epoch that a newer driver has left behind already.
+
+    Args:
+        query: a SELECT of the rows' columns, in READ COMMITTED.
+    """
+    return f"{query} FOR KEY SHARE; {query}"
+
+
 def lock_against_loaders(
     cursor: extensions.cursor, pipeline: str, query: str, arguments: Sequence[Any], *, patience: timedelta = PATIENCE
 ) -> list[tuple[Any, ...]]:

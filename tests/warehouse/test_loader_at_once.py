@@ -2,7 +2,9 @@
 
 import random
 import threading
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import psycopg2
 import pytest
@@ -103,3 +105,57 @@ def test_a_duplicate_that_another_session_stores_meanwhile_is_not_taken_for_a_re
         assert loading.result() == LoadCounts(facts=1, rejected=1, duplicates=1)
     rival.close()
     assert set(orders.held_reasons()) == {"[1]"}
+
+
+SLOW_READER = "freshet load orders"
+SLOW_READING = f"""
+    CREATE FUNCTION warehouse.pause() RETURNS boolean LANGUAGE plpgsql AS $$ BEGIN
+        IF current_setting('application_name') = '{SLOW_READER}' THEN PERFORM pg_advisory_xact_lock_shared(7); END IF;
+        RETURN true;
+    END $$;
+    ALTER TABLE freshet.pipeline RENAME TO real_pipeline;
+    CREATE VIEW freshet.pipeline AS SELECT * FROM freshet.real_pipeline WHERE warehouse.pause();
+"""
+
+
+@pytest.fixture
+def replaced_meanwhile(orders: Stream) -> Iterator[Callable[[Callable[[], object]], object]]:
+    """Has a new driver take over while the epoch is checked: after the check's snapshot, before its lock."""
+
+    def run(write: Callable[[], object]) -> object:
+        with closing(psycopg2.connect(orders.url)) as pausing, ThreadPoolExecutor() as pool:
+            pausing.cursor().execute("SELECT pg_advisory_lock(7)")
+            writing = pool.submit(write)
+            try:
+                wait_for_waiters(orders.url)
+                with closing(psycopg2.connect(orders.url)) as successor:
+                    drivers.request_state(successor, "orders", "running")
+                    drivers.take_over(successor, "orders", log_file=None)
+            finally:
+                pausing.cursor().execute("SELECT pg_advisory_unlock(7)")
+            return writing.result()
+
+    orders.query(SLOW_READING)
+    yield run
+    orders.query("DROP VIEW freshet.pipeline; ALTER TABLE freshet.real_pipeline RENAME TO pipeline")
+
+
+def test_a_driver_replaced_while_its_task_checks_the_epoch_writes_nothing(
+    orders: Stream, replaced_meanwhile: Callable[[Callable[[], object]], object]
+) -> None:
+    batch_no = orders.open().batch_no
+    with pytest.raises(WriterFencedError, match="newer driver"):
+        replaced_meanwhile(lambda: orders.loader(batch_no).load(orders.facts([1])))
+    assert orders.fact_ids() == []
+
+
+def test_a_driver_replaced_while_it_opens_or_closes_a_batch_does_neither(
+    orders: Stream, replaced_meanwhile: Callable[[Callable[[], object]], object]
+) -> None:
+    batch_no = orders.open().batch_no
+    orders.query("SELECT set_config('application_name', %s, false)", [SLOW_READER])
+    for write in (orders.open, lambda: orders.close_batch(batch_no)):
+        with pytest.raises(WriterFencedError, match="newer driver"):
+            replaced_meanwhile(write)
+        orders.epoch += 1
+    assert orders.query("SELECT batch_no, state FROM freshet.batch") == [(batch_no, "started")]

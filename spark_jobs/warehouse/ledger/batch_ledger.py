@@ -18,7 +18,7 @@ from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.latency import total
 from spark_jobs.warehouse.ledger.minute import add_to_minute
 from spark_jobs.warehouse.loading.reconciliation import drop_held_facts
-from spark_jobs.warehouse.writer_sessions import lock_against_loaders
+from spark_jobs.warehouse.writer_sessions import lock_against_loaders, read_locked
 
 
 class OpenedBatch(NamedTuple):
@@ -118,7 +118,8 @@ def check_epoch(found: int, pipeline: str, epoch: int) -> None:
 
 
 def _check_epoch(cursor: extensions.cursor, pipeline: str, epoch: int) -> None:
-    cursor.execute("SELECT epoch FROM freshet.pipeline WHERE name = %s FOR KEY SHARE", [pipeline])
+    query = "SELECT epoch FROM freshet.pipeline WHERE name = %(pipeline)s"
+    cursor.execute(read_locked(query), {"pipeline": pipeline})
     row = cursor.fetchone()
     if row is None:
         raise WriterFencedError(f"Pipeline {pipeline} is not registered in this warehouse any more.")

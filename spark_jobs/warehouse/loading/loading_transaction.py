@@ -27,7 +27,7 @@ from spark_jobs.warehouse.loading.held_rows import HeldRows
 from spark_jobs.warehouse.loading.outcome import Held, Outcome
 from spark_jobs.warehouse.loading.staging import stored_event_ids
 from spark_jobs.warehouse.loading.worker_session import WorkerSession, session_of
-from spark_jobs.warehouse.writer_sessions import loader_session_name
+from spark_jobs.warehouse.writer_sessions import loader_session_name, read_locked
 
 
 class LoadCounts(NamedTuple):
@@ -138,11 +138,11 @@ class BatchTransaction:
 def _check_open(cursor: extensions.cursor, batch: StreamBatch) -> None:
     """Keep newer drivers, and whoever would close the batch, waiting until the end of the transaction."""
     pipeline = batch.event.pipeline
-    cursor.execute(
+    query = (
         "SELECT p.epoch, b.state FROM freshet.pipeline p JOIN freshet.batch b ON b.pipeline = p.name "
-        "WHERE p.name = %s AND b.batch_no = %s FOR KEY SHARE",
-        [pipeline, batch.batch_no],
+        "WHERE p.name = %(pipeline)s AND b.batch_no = %(batch_no)s"
     )
+    cursor.execute(read_locked(query), {"pipeline": pipeline, "batch_no": batch.batch_no})
     row = cursor.fetchone()
     if row is None:
         raise WriterFencedError(f"Pipeline {pipeline} has no batch {batch.batch_no} in this warehouse.")
