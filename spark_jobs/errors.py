@@ -19,6 +19,10 @@ class WarehouseUnavailableError(FreshetError):
     """The warehouse can't be reached, or went away and did not come back in time."""
 
 
+class LoadBlockedError(FreshetError):
+    """Something outside the tuples keeps them from being loaded: a table refuses most of them, the disk is full."""
+
+
 class WriterFencedError(FreshetError):
     """A newer driver has taken over the pipeline; this one may not write any more."""
 

@@ -146,10 +146,13 @@ class Fact(Part):
         table: schema.table; it must exist, with the event id as its primary key.
         columns: column of the table -> source column or output of a lookup; or `_batch_no`, the number of the batch
             or reprocessing run that stored the fact.
+        on_refused: what to do where the table refuses most of a chunk for one reason, say a CHECK or a missing
+            partition: block the stream until the table is mended, or reject the tuples.
     """
 
     table: TableName = Field(examples=["table: warehouse.fact_orders"])
     columns: dict[Word, Word] = Field(min_length=1, examples=["columns: {order_key: o_orderkey}"])
+    on_refused: Literal["block", "reject"] = Field(default="block", examples=["on_refused: block"])
 
 
 class PipelineDefinition(Part):

@@ -90,7 +90,7 @@ class SettlingTransaction:
         """
         connection = session.connection()
         with connection, connection.cursor() as cursor:
-            if way is Way.BY_HALVES:
+            if way is Way.TUPLE_BY_TUPLE:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
             waiting = self._lock(cursor)
             facts, refused = self._store_facts(cursor, waiting, way)

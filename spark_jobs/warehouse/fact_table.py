@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import pyarrow as pa
 from psycopg2 import extensions, sql
@@ -57,12 +57,14 @@ class FactTable:
         table: its name.
         columns: the columns that the pipeline loads.
         event_id: names of the key's columns, in the order of the pipeline's event id.
+        on_refused: what to do where the table refuses most of what is loaded, for one reason.
     """
 
     schema: str
     table: str
     columns: tuple[FactColumn, ...]
     event_id: tuple[str, ...]
+    on_refused: Literal["block", "reject"] = "block"
 
     @property
     def key(self) -> tuple[FactColumn, ...]:
@@ -124,7 +126,7 @@ def describe_fact_table(
     if problems:
         raise _mismatch(definition, problems)
     assert key is not None
-    return FactTable(schema, table, tuple(columns), key)
+    return FactTable(schema, table, tuple(columns), key, definition.fact.on_refused)
 
 
 def _mismatch(definition: PipelineDefinition, problems: Iterable[str]) -> SchemaMismatchError:

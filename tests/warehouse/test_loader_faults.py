@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import timedelta
 
 import psycopg2
 import pyarrow as pa
 import pytest
 
-from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.warehouse.copy_encoding.rows import CopyStream
 from spark_jobs.warehouse.loading.loader import Loader
@@ -190,6 +191,18 @@ REFUSALS = {
         "CREATE TRIGGER drop BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.drop()",
         "a trigger of the table drops it",
     ),
+    "trigger with a code of its own": (
+        "CREATE FUNCTION warehouse.refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.n % 5 = 0 THEN "
+        "RAISE 'no multiples of five' USING ERRCODE = 'FR001'; END IF; RETURN NEW; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.refuse()",
+        "no multiples of five [SQLSTATE FR001]",
+    ),
+    "failed assertion": (
+        "CREATE FUNCTION warehouse.refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN ASSERT NEW.n % 5 <> 0, 'no multiples of five'; RETURN NEW; END $$;"
+        "CREATE TRIGGER refuse BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.refuse()",
+        "no multiples of five",
+    ),
     "division by zero": (
         "ALTER TABLE warehouse.fact ADD quotient bigint GENERATED ALWAYS AS (1000 / (n % 5)) STORED",
         "division by zero",
@@ -239,14 +252,100 @@ def test_a_refused_tuple_keeps_its_other_tuples_company_in_the_same_transaction(
     stream.close()
 
 
-def test_errors_that_are_no_tuple_s_fault_are_raised(orders: Stream) -> None:
+@pytest.mark.parametrize("condition", ["disk_full", "out_of_memory", "read_only_sql_transaction", "query_canceled"])
+def test_what_the_server_can_not_do_for_now_is_no_tuple_s_fault(orders: Stream, condition: str) -> None:
     batch_no = orders.open().batch_no
     orders.query(
         "CREATE FUNCTION warehouse.full() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE 'no space' USING ERRCODE = 'disk_full'; END $$;"
+        f"$$ BEGIN RAISE 'not now' USING ERRCODE = '{condition}'; END $$;"
         "CREATE TRIGGER f BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.full()"
     )
-    with pytest.raises(psycopg2.errors.DiskFull):
+    with pytest.raises(LoadBlockedError, match="not now"):
         orders.loader(batch_no).load(orders.facts([1]))
     orders.query("DROP TRIGGER f ON warehouse.fact")
     assert orders.loader(batch_no).load(orders.facts([1])) == LoadCounts(facts=1)
+
+
+MENDED_LATER = {
+    "missing partition": (
+        "CREATE TABLE warehouse.fact (id bigint PRIMARY KEY, n bigint) PARTITION BY RANGE (id);"
+        "CREATE TABLE warehouse.april PARTITION OF warehouse.fact FOR VALUES FROM (0) TO (20)",
+        "SELECT 1",
+        "CREATE TABLE warehouse.may PARTITION OF warehouse.fact FOR VALUES FROM (20) TO (1000)",
+        'no partition of relation "fact" found for row',
+    ),
+    "check": (
+        "CREATE TABLE warehouse.fact (id bigint PRIMARY KEY, n bigint CONSTRAINT small CHECK (n < 20))",
+        "SELECT 1",
+        "ALTER TABLE warehouse.fact DROP CONSTRAINT small",
+        'violates check constraint "small"',
+    ),
+    "not null": (
+        "CREATE TABLE warehouse.fact (id bigint PRIMARY KEY, n bigint)",
+        "ALTER TABLE warehouse.fact ADD m bigint NOT NULL",
+        "ALTER TABLE warehouse.fact ALTER m DROP NOT NULL",
+        'null value in column "m"',
+    ),
+}
+
+
+@BOTH_WAYS
+@pytest.mark.parametrize("kind", MENDED_LATER)
+def test_what_refuses_most_of_a_chunk_is_the_table_and_rejects_nothing(
+    clean_warehouse: str, kind: str, careful: bool
+) -> None:
+    ddl, later, mended, words = MENDED_LATER[kind]
+    stream = Stream(clean_warehouse, ddl, {"id": pa.int64(), "n": pa.int64()})
+    stream.query(later)
+    batch_no = stream.open().batch_no
+    outcome = Outcome(stream.tuples([{"id": n, "n": n} for n in range(1_000)]))
+    with pytest.raises(LoadBlockedError, match=r"warehouse\.fact refuses \d+ of \d+ tuples") as caught:
+        stream.loader(batch_no, careful=careful).load(outcome)
+    assert words in str(caught.value)
+    assert (stream.fact_ids(), stream.held_reasons()) == ([], {})
+    stream.query(mended)
+    assert stream.loader(batch_no, careful=careful).load(outcome) == LoadCounts(facts=1_000)
+    stream.close_batch(batch_no)
+    stream.check()
+    stream.close()
+
+
+def test_values_that_most_of_a_chunk_has_too_large_for_the_column_are_no_reason_to_reject_it(orders: Stream) -> None:
+    batch_no = orders.open().batch_no
+    rows = [{"id": n, "amount": 10_000_000 + n} for n in range(30)] + [{"id": 100 + n, "amount": 1} for n in range(29)]
+    with pytest.raises(LoadBlockedError, match=r"30 of 59 tuples for one reason: column amount"):
+        orders.loader(batch_no).load(Outcome(orders.tuples(rows)))
+    assert orders.loader(batch_no).load(Outcome(orders.tuples(rows[1:]))) == LoadCounts(facts=29, rejected=29)
+
+
+def test_a_few_refused_tuples_are_rejected_even_where_they_are_all_there_are(clean_warehouse: str) -> None:
+    stream = refusing(clean_warehouse, REFUSALS["check"][0])
+    assert stream.load(Outcome(stream.tuples([{"id": n, "n": 5} for n in range(19)]))) == LoadCounts(rejected=19)
+    stream.close()
+
+
+def test_most_of_a_chunk_is_rejected_where_the_pipeline_asks_for_it(clean_warehouse: str) -> None:
+    stream = refusing(clean_warehouse, REFUSALS["check"][0])
+    stream.fact = replace(stream.fact, on_refused="reject")
+    assert stream.load(Outcome(stream.tuples([{"id": n, "n": 5} for n in range(500)]))) == LoadCounts(rejected=500)
+    stream.check()
+    stream.close()
+
+
+def test_many_tuples_refused_for_reasons_of_their_own_are_rejected(clean_warehouse: str) -> None:
+    constraints = ", ".join(f"ADD CONSTRAINT not_{k} CHECK (n % 4 <> {k})" for k in range(3))
+    stream = refusing(clean_warehouse, f"ALTER TABLE warehouse.fact {constraints}")
+    rows = [{"id": n, "n": n} for n in range(2_000)]
+    assert stream.load(Outcome(stream.tuples(rows))) == LoadCounts(facts=500, rejected=1_500)
+    stream.check()
+    stream.close()
+
+
+def test_a_role_that_lost_its_rights_is_no_tuple_s_fault(orders: Stream) -> None:
+    orders.query(
+        "CREATE FUNCTION warehouse.refuse() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$ BEGIN RAISE 'permission denied' USING ERRCODE = 'insufficient_privilege'; END $$;"
+        "CREATE TRIGGER f BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.refuse()"
+    )
+    with pytest.raises(SchemaMismatchError, match="permission denied"):
+        orders.loader(orders.open().batch_no).load(orders.facts([1]))

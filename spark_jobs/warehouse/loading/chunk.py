@@ -15,6 +15,7 @@ from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts, may_b
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.loading.held_rows import HeldRows
 from spark_jobs.warehouse.loading.outcome import Held, Outcome
+from spark_jobs.warehouse.loading.refusals import Refusal, blame_table
 
 MOST_ROWS = 262_144
 MOST_BYTES = 128 << 20
@@ -69,6 +70,9 @@ def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int) 
         event: the pipeline's event columns.
         fact: its fact table.
         batch_no: number of the batch, or of the reprocessing run, that stores it.
+
+    Raises:
+        LoadBlockedError: most facts don't fit the table for one reason.
     """
     tuples = sum(group.tuples.num_rows for group in part.held)
     held = list(part.held)
@@ -81,10 +85,11 @@ def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int) 
 
 
 def fitting(tuples: pa.Table, fact: FactTable, batch_no: int) -> tuple[EncodedFacts, list[Held]]:
-    """The tuples that fit the fact table, encoded; the others as rejected tuples. Arguments as of `prepare`."""
+    """The tuples that fit the fact table, encoded; the others as rejected tuples. Arguments, errors as of `prepare`."""
     tuples, rejected = _without_long_ids(_numbered(tuples, fact, batch_no), fact)
     encoding = encode(tuples, [column.target for column in fact.columns])
     if encoding.fitting is not None:
+        blame_table(fact, [Refusal.by_encoder(complaint) for complaint in encoding.complaints], tuples.num_rows)
         reasons = pa.array(encoding.complaints, pa.string())
         rejected.append(Held("rejected", reasons, None, tuples.take(pa.array(encoding.unfit))))
         tuples = tuples.take(pa.array(encoding.fitting))

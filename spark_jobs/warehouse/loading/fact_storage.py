@@ -10,15 +10,17 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
-from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.warehouse.copy_encoding.rows import EncodedRows
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.loading.bisection import store_by_halves
+from spark_jobs.warehouse.loading.refusals import Refusal, blame_table
 from spark_jobs.warehouse.loading.server_errors import TuplesSuppressedError
 from spark_jobs.warehouse.loading.staging import insert_unstored, stored_facts
+from spark_jobs.warehouse.loading.tuple_by_tuple import insert_acceptable
 
 Bools = NDArray[np.bool_]
 _READ_BYTES = 1 << 20
+_SAMPLE = 256
 
 
 class Way(IntEnum):
@@ -26,7 +28,7 @@ class Way(IntEnum):
 
     OPTIMISTIC = 0  # straight into the table: none may be stored already
     CAREFUL = 1  # only those that are not stored already
-    BY_HALVES = 2  # the same, and none of those that PostgreSQL refuses
+    TUPLE_BY_TUPLE = 2  # the same, and none of those that PostgreSQL refuses
 
 
 class StoredFacts(NamedTuple):
@@ -34,12 +36,12 @@ class StoredFacts(NamedTuple):
 
     Attributes:
         new: which were stored, bool, shape (n,).
-        refused: number of each fact that PostgreSQL refused -> its words. One that another session has stored
+        refused: number of each fact that PostgreSQL refused -> why. One that another session has stored
             meanwhile is refused as well.
     """
 
     new: Bools
-    refused: dict[int, str]
+    refused: dict[int, Refusal]
 
 
 def store(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, rows: EncodedRows, way: Way) -> StoredFacts:
@@ -53,22 +55,23 @@ def store(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, rows: En
         way: how.
 
     Raises:
+        LoadBlockedError: PostgreSQL refuses most for one reason.
         psycopg2.errors.UniqueViolation: some are stored already, and the way does not expect that.
         psycopg2.Error: PostgreSQL refuses some, and the way does not expect that; or any other error.
     """
     if way is Way.OPTIMISTIC:
-        _copy(cursor, fact, rows, 0, rows.count)
+        _copy(cursor, fact, rows)
         return StoredFacts(np.ones(rows.count, np.bool_), {})
-    return _careful(cursor, fact, tuples) if way is Way.CAREFUL else _by_halves(cursor, fact, tuples)
+    return _careful(cursor, fact, tuples) if way is Way.CAREFUL else _tuple_by_tuple(cursor, fact, tuples)
 
 
-def _copy(cursor: extensions.cursor, fact: FactTable, rows: EncodedRows, start: int, stop: int) -> None:
-    if start == stop:
+def _copy(cursor: extensions.cursor, fact: FactTable, rows: EncodedRows) -> None:
+    if not rows.count:
         return
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in fact.columns)
     copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(fact.identifier, columns)
-    cursor.copy_expert(copy, rows.stream(start, stop), size=_READ_BYTES)
-    _check_count(cursor.rowcount, stop - start)
+    cursor.copy_expert(copy, rows.stream(), size=_READ_BYTES)
+    _check_count(cursor.rowcount, rows.count)
 
 
 def _check_count(taken: int, sent: int) -> None:
@@ -85,15 +88,26 @@ def _careful(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> St
     return StoredFacts(new, {})
 
 
-def _by_halves(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> StoredFacts:
+def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> StoredFacts:
     new = _first_of_each(tuples, fact) & ~stored_facts(cursor, fact, tuples)
     candidates = np.flatnonzero(new)
-    rows = encode(tuples.take(pa.array(candidates)), [column.target for column in fact.columns]).rows
-    stored, refusals = store_by_halves(
-        cursor, len(candidates), lambda start, stop: _copy(cursor, fact, rows, start, stop)
-    )
-    new[candidates] = stored
-    return StoredFacts(new, {int(candidates[row]): words for row, words in refusals.items()})
+    if len(candidates) > _SAMPLE:
+        # Seconds would pass before all of a large chunk is refused.
+        sample = candidates[:: len(candidates) // _SAMPLE]
+        cursor.execute("SAVEPOINT before_sample")
+        _insert(cursor, fact, tuples, sample)
+        cursor.execute("ROLLBACK TO before_sample")
+    refused = _insert(cursor, fact, tuples, candidates)
+    new[list(refused)] = False
+    return StoredFacts(new, refused)
+
+
+def _insert(
+    cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, chosen: NDArray[np.int64]
+) -> dict[int, Refusal]:
+    refused = insert_acceptable(cursor, fact, tuples.take(pa.array(chosen)))
+    blame_table(fact, list(refused.values()), len(chosen))
+    return {int(chosen[number]): refusal for number, refusal in refused.items()}
 
 
 def _first_of_each(tuples: pa.Table, fact: FactTable) -> Bools:

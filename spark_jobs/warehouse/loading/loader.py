@@ -7,14 +7,14 @@ from datetime import timedelta
 
 import psycopg2
 
-from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError
+from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.warehouse.connection import PATIENCE, address
 from spark_jobs.warehouse.loading.chunk import cut
 from spark_jobs.warehouse.loading.destination import Destination, LoadingTransaction
 from spark_jobs.warehouse.loading.fact_storage import Way
 from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
 from spark_jobs.warehouse.loading.outcome import Outcome
-from spark_jobs.warehouse.loading.server_errors import Meaning, meaning
+from spark_jobs.warehouse.loading.server_errors import Meaning, meaning, words
 
 _log = logging.getLogger(__name__)
 
@@ -52,6 +52,7 @@ class Loader:
             WriterFencedError: a newer driver has taken over, or the destination is closed.
             WarehouseUnavailableError: the warehouse went away and did not come back in time.
             SchemaMismatchError: the fact table is no longer what it was.
+            LoadBlockedError: it refuses most of a chunk for one reason, or the server can't store anything for now.
         """
         counts = LoadCounts()
         for part in cut(outcome):
@@ -85,10 +86,15 @@ class Loader:
         if found is Meaning.SCHEMA_CHANGED:
             fact = self._destination.fact
             raise SchemaMismatchError(
-                f"{fact.schema}.{fact.table}, or Freshet's own tables, have changed since the stream started: {error}"
-                f"Make them fit the pipeline again, and start the stream anew."
+                f"{fact.schema}.{fact.table}, or Freshet's own tables, have changed since the stream started: "
+                f"{words(error)}. Make them fit the pipeline again; a stream goes on by itself then."
             ) from error
-        if found is Meaning.OTHER or (found is Meaning.TUPLE_REFUSED and way is Way.BY_HALVES):
+        if found is Meaning.SERVER_UNABLE:
+            raise LoadBlockedError(
+                f"The warehouse at {address(self._url)} answers, but can't store for now: {words(error)}. "
+                f"The load goes on by itself when that is mended."
+            ) from error
+        if found is Meaning.TUPLE_REFUSED and way is Way.TUPLE_BY_TUPLE:
             raise error
         return found
 
@@ -100,5 +106,5 @@ class Loader:
 
 def _next_way(way: Way, found: Meaning, conflicts: int) -> Way:
     if found is Meaning.TUPLE_REFUSED or conflicts >= _MOST_CONFLICTS:
-        return Way.BY_HALVES
+        return Way.TUPLE_BY_TUPLE
     return max(way, Way.CAREFUL)

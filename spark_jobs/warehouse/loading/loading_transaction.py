@@ -25,6 +25,7 @@ from spark_jobs.warehouse.loading.event_times import utc_times
 from spark_jobs.warehouse.loading.fact_storage import Way, store
 from spark_jobs.warehouse.loading.held_rows import HeldRows
 from spark_jobs.warehouse.loading.outcome import Held, Outcome
+from spark_jobs.warehouse.loading.refusals import Refusal
 from spark_jobs.warehouse.loading.staging import stored_event_ids
 from spark_jobs.warehouse.loading.worker_session import WorkerSession, session_of
 from spark_jobs.warehouse.writer_sessions import loader_session_name, read_locked
@@ -104,7 +105,7 @@ class BatchTransaction:
         connection = session.connection()
         with connection, connection.cursor() as cursor:
             _check_open(cursor, batch)
-            if way is Way.BY_HALVES:
+            if way is Way.TUPLE_BY_TUPLE:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
             if chunk.facts is not None:
                 held_before = session.held_earlier.among(cursor, chunk.facts.tuples, batch.fact, batch.batch_no)
@@ -165,9 +166,9 @@ def _store_facts(cursor: extensions.cursor, batch: StreamBatch, chunk: Chunk, wa
     return tuples if new.all() else tuples.filter(pa.array(new)), held
 
 
-def refused_tuples(tuples: pa.Table, refused: Mapping[int, str]) -> Held:
+def refused_tuples(tuples: pa.Table, refused: Mapping[int, Refusal]) -> Held:
     """Facts that PostgreSQL refused, by their numbers, as rejected tuples with its words."""
-    reasons = pa.array(list(refused.values()), pa.string())
+    reasons = pa.array([refusal.reason for refusal in refused.values()], pa.string())
     return Held("rejected", reasons, None, tuples.take(pa.array(list(refused), pa.int64())))
 
 

@@ -18,8 +18,8 @@ from spark_jobs.warehouse.postgres_types import PostgresType
 Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_STAGING = sql.Identifier("freshet_staging")
-_NUMBER = sql.Identifier("number")
+STAGING = sql.Identifier("freshet_staging")
+NUMBER = sql.Identifier("number")
 
 
 def stored_facts(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> Bools:
@@ -35,7 +35,7 @@ def stored_facts(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -
     """
     stored = np.zeros(tuples.num_rows, np.bool_)
     if tuples.num_rows:
-        with _staged(cursor, fact, fact.key, tuples):
+        with staged(cursor, fact, fact.key, tuples):
             cursor.execute(_numbers_of_facts(fact, fact.key))
             stored[[number for (number,) in cursor.fetchall()]] = True
     return stored
@@ -68,20 +68,20 @@ def insert_unstored(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table
             constraint of the table is in the way.
     """
     new = np.ones(tuples.num_rows, np.bool_)
-    with _staged(cursor, fact, fact.columns, tuples):
+    with staged(cursor, fact, fact.columns, tuples):
         cursor.execute(
             sql.SQL("DELETE FROM {} WHERE {} IN ({}) RETURNING {}").format(
-                _STAGING, _NUMBER, _numbers_of_facts(fact, fact.columns), _NUMBER
+                STAGING, NUMBER, _numbers_of_facts(fact, fact.columns), NUMBER
             )
         )
         new[[number for (number,) in cursor.fetchall()]] = False
-        numbered = dict(zip((column.name for column in fact.columns), _staged_names(fact.columns), strict=True))
+        numbered = dict(zip((column.name for column in fact.columns), staged_names(fact.columns), strict=True))
         cursor.execute(
             sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} ORDER BY {}").format(
                 fact.identifier,
                 sql.SQL(", ").join(map(sql.Identifier, numbered)),
                 sql.SQL(", ").join(numbered.values()),
-                _STAGING,
+                STAGING,
                 sql.SQL(", ").join(numbered[name] for name in fact.event_id),
             )
         )
@@ -90,17 +90,17 @@ def insert_unstored(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table
 
 
 @contextmanager
-def _staged(
+def staged(
     cursor: extensions.cursor, fact: FactTable, columns: Sequence[FactColumn], tuples: pa.Table
 ) -> Iterator[None]:
     """Have the tuples in the temporary table, numbered from 0; those with a value that doesn't fit are left out."""
-    names = _staged_names(columns)
+    names = staged_names(columns)
     cursor.execute(
         sql.SQL(
             "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT NULL::bigint AS {}, {} FROM {} WITH NO DATA"
         ).format(
-            _STAGING,
-            _NUMBER,
+            STAGING,
+            NUMBER,
             sql.SQL(", ").join(
                 sql.SQL("{} AS {}").format(sql.Identifier(column.name), name)
                 for column, name in zip(columns, names, strict=True)
@@ -118,14 +118,15 @@ def _staged(
         for column, name in zip(columns, names, strict=True)
     ]
     rows = encode(numbered, targets).rows
-    copy = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(_STAGING)
+    copy = sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(STAGING)
     cursor.copy_expert(copy, rows.stream(), size=1 << 20)
     yield
     # After an error the transaction ends, and with it the table.
-    cursor.execute(sql.SQL("DROP TABLE {}").format(_STAGING))
+    cursor.execute(sql.SQL("DROP TABLE {}").format(STAGING))
 
 
-def _staged_names(columns: Sequence[FactColumn]) -> list[sql.Identifier]:
+def staged_names(columns: Sequence[FactColumn]) -> list[sql.Identifier]:
+    """Names of these columns in the temporary table."""
     return [sql.Identifier(f"column_{k}") for k in range(len(columns))]
 
 
@@ -135,10 +136,10 @@ def _numbers_of_facts(fact: FactTable, columns: Sequence[FactColumn]) -> sql.Com
     It is written so that PostgreSQL has no choice but to probe the key's index: with the few statistics that it has
     of a temporary table it tends to read the whole fact table.
     """
-    names = dict(zip((column.name for column in columns), _staged_names(columns), strict=True))
+    names = dict(zip((column.name for column in columns), staged_names(columns), strict=True))
     same_key = sql.SQL(" AND ").join(
         sql.SQL("f.{} = s.{}").format(sql.Identifier(name), names[name]) for name in fact.event_id
     )
     return sql.SQL("SELECT s.{} FROM {} s, LATERAL (SELECT FROM {} f WHERE {} LIMIT 1) f").format(
-        _NUMBER, _STAGING, fact.identifier, same_key
+        NUMBER, STAGING, fact.identifier, same_key
     )
