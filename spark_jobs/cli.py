@@ -314,6 +314,23 @@ def validate(
 
 
 @app.command()
+def retire(pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of a registered pipeline.")]) -> None:
+    """Let another pipeline have the fact table of one that is no longer used, or that has a new name.
+
+    What it has stored stays. To use it again, start it.
+    """
+    from contextlib import closing
+
+    from spark_jobs.platform.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.warehouse.connection import connect
+    from spark_jobs.warehouse.drivers import retire_pipeline
+
+    with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
+        retire_pipeline(connection, pipeline)
+    console.print(f"Pipeline {pipeline} is retired: its fact table may be another's.")
+
+
+@app.command()
 def migrate() -> None:
     """Bring the warehouse's schema to the newest version; safe at any time.
 

@@ -13,10 +13,11 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.drivers import register_pipeline
 
-COMMANDS = ["up", "load", "status", "verify", "validate", "migrate", "seed", "calibrate", "generate"]
+COMMANDS = ["up", "load", "status", "verify", "validate", "retire", "migrate", "seed", "calibrate", "generate"]
 HEAVY_MODULES = {"pyspark", "airflow", "numpy", "pyarrow", "pydantic", "psycopg2", "numba", "alembic", "pandas"}
 
 
@@ -130,6 +131,18 @@ def test_status_and_verify_speak_of_the_warehouse(
     assert [status["name"] for status in json.loads(invoke("status", "--json")[1])] == ["orders"]
     status, output, _ = invoke("verify", "orders", "--json")
     assert (status, json.loads(output)["holds"]) == (0, True)
+
+
+def test_a_retired_pipeline_leaves_its_fact_table_to_another(
+    warehouse_url: str, installation: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(WAREHOUSE_URL_VARIABLE, warehouse_url)
+    assert "'orders' is not registered" in invoke("retire", "orders")[2]
+    definition = load_definition("orders").model_dump_json(by_alias=True)
+    with contextlib.closing(psycopg2.connect(warehouse_url)) as connection:
+        register_pipeline(connection, "orders", timedelta(seconds=5), definition)
+        assert invoke("retire", "orders")[0] == 0
+        register_pipeline(connection, "returns", timedelta(seconds=5), definition)
 
 
 def test_a_broken_law_is_exit_status_1_with_the_event_named(

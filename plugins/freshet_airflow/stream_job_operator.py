@@ -70,19 +70,10 @@ class StreamJobOperator(BaseOperator):
 
         Raises:
             AirflowSkipException: another run watches the driver already, and goes on doing so.
-            AirflowFailException: the definition is faulty, or the driver can't be launched.
+            AirflowFailException: the definition is faulty or may not be registered, or the driver can't be launched.
         """
-        try:
-            definition = load_definition(self.pipeline)
-        except PipelineDefinitionError as error:
-            raise AirflowFailException(str(error)) from error
         with closing(self.connect()) as connection:
-            drivers.register_pipeline(
-                connection,
-                definition.name,
-                definition.freshness.target,
-                definition.model_dump_json(by_alias=True),
-            )
+            self._register(connection)
             found = find_driver(connection, self.pipeline, home())
             if found and desired_state(connection, self.pipeline) == "draining":
                 self.log.info("The driver is draining. When it has stopped, another one will be launched.")
@@ -109,6 +100,18 @@ class StreamJobOperator(BaseOperator):
             self._fail("ended before it took its pipeline over", None)
         else:
             self._restart(ending, event, restarts)
+
+    def _register(self, connection: extensions.connection) -> None:
+        try:
+            definition = load_definition(self.pipeline)
+            drivers.register_pipeline(
+                connection,
+                definition.name,
+                definition.freshness.target,
+                definition.model_dump_json(by_alias=True),
+            )
+        except PipelineDefinitionError as error:
+            raise AirflowFailException(str(error)) from error
 
     def connect(self) -> extensions.connection:
         """Connect to the warehouse, in autocommit mode."""

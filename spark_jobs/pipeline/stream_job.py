@@ -31,6 +31,7 @@ from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.ledger import batch_ledger
 from spark_jobs.warehouse.loading.loading_transaction import StreamBatch
+from spark_jobs.warehouse.registration import check_registration
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,13 +63,18 @@ class StreamJob:
         self._tables: PipelineTables | None = None
 
     def check(self) -> None:
-        """Compare the pipeline with the warehouse's tables.
+        """Compare the pipeline with what is registered in the warehouse, and with its tables.
 
         Raises:
+            PipelineDefinitionError: it may not be registered so; the message says what to do.
             SchemaMismatchError: a table is missing or does not fit; the message says what to do.
             WarehouseUnavailableError: the warehouse does not answer.
         """
-        self._tables = check_tables(self._connect(), self._definition)
+        connection, definition = self._connect(), self._definition
+        with connection, connection.cursor() as cursor:
+            stated = definition.model_dump(mode="json", by_alias=True)
+            check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
+        self._tables = check_tables(connection, definition)
 
     def run(self, session: SparkSession, *, once: bool, resume: bool = False) -> None:
         """Load until drained, or with `once` until all that has landed is loaded.

@@ -6,6 +6,7 @@ Imports pydantic and YAML only: Airflow reads the definitions whenever it parses
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -203,7 +204,8 @@ def load_definitions(folder: Path | None = None) -> dict[str, PipelineDefinition
     """Load all pipelines of a folder (default: the pipelines folder), by name.
 
     Raises:
-        PipelineDefinitionError: a file is wrong; the message holds the problems of all files.
+        PipelineDefinitionError: a file is wrong, or two have one fact table; the message holds the problems of all
+            files.
     """
     definitions, errors = {}, []
     for name, paths in _files_by_name(folder).items():
@@ -211,6 +213,7 @@ def load_definitions(folder: Path | None = None) -> dict[str, PipelineDefinition
             definitions[name] = load_definition(_only(name, paths))
         except PipelineDefinitionError as error:
             errors.append(str(error))
+    errors += _shared_fact_tables(definitions.values())
     if errors:
         raise PipelineDefinitionError("\n".join(errors))
     return definitions
@@ -245,6 +248,19 @@ def _only(name: str, paths: list[Path]) -> Path:
         text = f"{files} would both be the pipeline {name!r}. Remove one of them, or give it another name."
         raise PipelineDefinitionError(f"{paths[0].parent}: {text}")
     return paths[0]
+
+
+def _shared_fact_tables(definitions: Iterable[PipelineDefinition]) -> Iterator[str]:
+    """What is told of pipelines that load one table, by its spelling; the warehouse knows what else is one table."""
+    pipelines: dict[str, list[str]] = {}
+    for definition in definitions:
+        pipelines.setdefault(definition.fact.table, []).append(definition.name)
+    for table, names in pipelines.items():
+        if len(names) > 1:
+            yield (
+                f"{table} is the fact table of {' and '.join(names)}: each would take the other's events for "
+                f"duplicates of its own. Give each pipeline a fact table of its own."
+            )
 
 
 def _file_of(name: str) -> Path:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from psycopg2 import sql
 
 from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.key_values import KeyValues
+from spark_jobs.relation.key_values import INFINITE_FUTURE, INFINITE_PAST, KeyValues
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.uuid_text import format_uuids
 
 # PostgreSQL takes a date as its Julian day, whatever the year: no calendar arithmetic, no years B.C.
 _JULIAN_DAY_OF_1970 = 2_440_588
-_FIRST_DAY, _LAST_DAY = -_JULIAN_DAY_OF_1970, 2_145_042_905  # 4714-11-24 B.C. and 5874897-12-31
-INFINITE_FUTURE, INFINITE_PAST = 2**31 - 1, -(2**31)
-"""Days that stand for the dates 'infinity' and '-infinity', as `copy_decoding` reads them."""
 _TEXT_SEPARATOR = "\0"
 
 
@@ -36,17 +32,6 @@ def key_row(keys: KeyColumns, index: int) -> list[sql.Composable]:
         sql.SQL("{}::{}").format(sql.Literal(_joined(values, kind)), sql.SQL(kind.value))
         for values, kind in zip(one.values(), keys.kinds, strict=True)
     ]
-
-
-def representable(keys: KeyColumns) -> NDArray[np.bool_]:
-    """Bool, shape (n,): where PostgreSQL has a value for the key. A stream may hold dates that it does not know."""
-    fits = np.ones(len(keys), np.bool_)
-    if KeyKind.DATE in keys.kinds:
-        for values, kind in zip(keys.values(), keys.kinds, strict=True):
-            if kind is KeyKind.DATE:
-                infinite = (values == INFINITE_FUTURE) | (values == INFINITE_PAST)
-                fits &= infinite | ((values >= _FIRST_DAY) & (values <= _LAST_DAY))
-    return fits
 
 
 def _array_text(values: KeyValues, kind: KeyKind) -> str:

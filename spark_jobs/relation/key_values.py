@@ -17,6 +17,11 @@ KeyValues: TypeAlias = NDArray[Any] | pa.BinaryArray
 """Values of one key column: int64 (n,) for numbers and dates (days since 1970), uint8 (n, 16) for UUIDs, binary (n,)
 for text as UTF-8. Where a value is not valid it is zero or empty."""
 
+# The days that PostgreSQL knows: 4714-11-24 B.C. to 5874897-12-31.
+_FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_042_905
+INFINITE_FUTURE, INFINITE_PAST = 2**31 - 1, -(2**31)
+"""Days that stand for the dates 'infinity' and '-infinity', as `copy_decoding` reads them."""
+
 
 def key_values(column: pa.Array | pa.ChunkedArray, kind: KeyKind) -> tuple[KeyValues, NDArray[np.bool_]]:
     """Bring a column of a stream or of R into the form in which both compare.
@@ -27,7 +32,7 @@ def key_values(column: pa.Array | pa.ChunkedArray, kind: KeyKind) -> tuple[KeyVa
 
     Returns:
         The values, and bool (n,): where there is one that R could hold. Null is not; neither is text that is not
-        UTF-8 or has a NUL byte, and no UUID's text.
+        UTF-8 or has a NUL byte, no UUID's text, and a date that PostgreSQL does not know.
     """
     array = single_array(column)
     if kind is KeyKind.UUID:
@@ -36,7 +41,9 @@ def key_values(column: pa.Array | pa.ChunkedArray, kind: KeyKind) -> tuple[KeyVa
         return _texts(array, kind)
     valid = validity(array)
     if kind is KeyKind.DATE:
-        array = array.view(pa.int32())
+        days = _without_nulls(array.view(pa.int32()), 0).to_numpy().astype(np.int64)
+        infinite = (days == INFINITE_FUTURE) | (days == INFINITE_PAST)
+        return days, valid & (infinite | ((days >= _FIRST_DAY) & (days <= _LAST_DAY)))
     return _without_nulls(array, 0).to_numpy().astype(np.int64, copy=False), valid
 
 

@@ -28,7 +28,7 @@ class KeyColumns:
             of `encoded`: two different keys may then share a code, and `equals` decides.
         encoded: binary, shape (n,): the key as bytes that compare as the key does; None where the codes say it all.
         valid: bool, shape (n,): False where no tuple of R can have the key, because a column of it is null, text
-            that PostgreSQL can't hold, or no UUID. Codes of such keys mean nothing.
+            or a date that PostgreSQL can't hold, or no UUID. Codes of such keys mean nothing.
     """
 
     kinds: tuple[KeyKind, ...]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pyarrow as pa
 from psycopg2 import sql
 
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.key_literals import representable
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS, PageIndex
 from spark_jobs.relation.paged_relation import PagedRelation, page_of_rows
@@ -102,9 +100,6 @@ class PostgresRelation(PagedRelation):
     def lookup_keys(self, keys: KeyColumns) -> Page:
         """Read the tuples with these keys, shape (n,), in one query by the index; keys may repeat or be invalid."""
         wanted = keys.distinct()
-        known = representable(wanted)
-        if not known.all():
-            wanted = wanted.take(np.flatnonzero(known))
         if not len(wanted):
             return page_of_rows(RelationRows.empty(self._spec))
         # Keys that follow each other are found on the same pages of the index.

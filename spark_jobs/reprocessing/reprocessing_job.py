@@ -25,6 +25,7 @@ from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.reprocessing.tries import RetryPolicy
 from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.registration import check_registered
 from spark_jobs.warehouse.status.overload import stream_load
 
 if TYPE_CHECKING:
@@ -81,15 +82,16 @@ class ReprocessingJob:
             "finished", "yielded" if the stream became overloaded, or "abandoned" if it was asked to end.
 
         Raises:
+            PipelineDefinitionError: the stream was not started with this fact table and event id.
             SchemaMismatchError: a table is missing or does not fit; the message says what to do.
             WarehouseUnavailableError: the warehouse went away.
             WriterFencedError: the run was silent for so long that the next one took it for dead.
             FreshetError: some tuples could not be settled. The run went on with the others.
         """
-        tables = check_tables(self._connect(), self._definition)
         if not self._is_registered():
             _log.info("%s was never loaded into this warehouse: there is nothing to reprocess", self._name)
             return "finished"
+        tables = check_tables(self._connect(), self._definition)
         opened = run_ledger.open_run(self._connect(), self._name, self._request)
         self._batch_no = opened.batch_no
         _log.info("%s: reprocessing run %d has begun", self._name, opened.batch_no)
@@ -208,8 +210,7 @@ class ReprocessingJob:
 
     def _is_registered(self) -> bool:
         with self._connect() as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT FROM freshet.pipeline WHERE name = %s", [self._name])
-            return bool(cursor.rowcount)
+            return check_registered(cursor, self._name, self._definition.model_dump(mode="json", by_alias=True))
 
     def _tell(self, run: ReprocessingRun, tuples: int, seconds: float) -> None:
         so_far = run_ledger.progress(self._connect(), run.batch_no)

@@ -6,6 +6,7 @@ Every function is one transaction on the psycopg2 connection that it is given.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ import psutil
 from psycopg2 import extensions
 
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.warehouse.registration import check_registration
 from spark_jobs.warehouse.writer_sessions import PATIENCE, lock_against_loaders
 
 DesiredState = Literal["running", "draining"]
@@ -90,18 +92,70 @@ def process_started_at(process_id: int) -> datetime | None:
 def register_pipeline(
     connection: extensions.connection, name: str, freshness_target: timedelta, definition_json: str
 ) -> None:
-    """Make the pipeline known to the warehouse, or bring its definition up to date. Its epoch and state stay."""
+    """Make the pipeline known to the warehouse, or bring its definition up to date. Its epoch and state stay.
+
+    Raises:
+        PipelineDefinitionError: another pipeline has its fact table, or tuples are held under event ids of other
+            types; the message says what to do.
+    """
     with connection, connection.cursor() as cursor:
+        # Of two that want one fact table the second sees what the first has registered.
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('freshet.pipeline'))")
+        identity = check_registration(cursor, name, json.loads(definition_json), MAX_SILENCE)
         cursor.execute(
             """
-            INSERT INTO freshet.pipeline AS known (name, freshness_target, definition) VALUES (%s, %s, %s)
+            INSERT INTO freshet.pipeline AS known (name, freshness_target, definition, event_id)
+            VALUES (%s, %s, %s, %s)
             ON CONFLICT (name) DO UPDATE
-                SET freshness_target = excluded.freshness_target, definition = excluded.definition
-                WHERE (known.freshness_target, known.definition)
-                    IS DISTINCT FROM (excluded.freshness_target, excluded.definition)
+                SET freshness_target = excluded.freshness_target, definition = excluded.definition,
+                    event_id = excluded.event_id, retired_at = NULL
+                WHERE (known.freshness_target, known.definition, known.event_id, known.retired_at)
+                    IS DISTINCT FROM (excluded.freshness_target, excluded.definition, excluded.event_id, NULL)
             """,
-            [name, freshness_target, definition_json],
+            [name, freshness_target, definition_json, list(identity.event_id) or None],
         )
+
+
+def retire_pipeline(connection: extensions.connection, name: str, *, patience: timedelta = PATIENCE) -> None:
+    """Let other pipelines have the fact table of one that is no longer used. Started again, it is used again.
+
+    What it has stored stays. A driver or a reprocessing run of it that was taken for dead can't write any more.
+
+    Raises:
+        PipelineDefinitionError: the pipeline is not registered, or its driver lives.
+    """
+    driver = newest_driver(connection, name)
+    if driver is not None and driver.is_alive():
+        raise PipelineDefinitionError(
+            f"Pipeline {name!r} is in use: its driver runs on {driver.host} as process {driver.process_id}. "
+            f"Drain it first: in Airflow with the action drain of stream_load__{name}."
+        )
+    with connection, connection.cursor() as cursor:
+        _fence_driver(cursor, name, patience)
+        cursor.execute(
+            "UPDATE freshet.pipeline SET epoch = epoch + 1, retired_at = clock_timestamp(), desired_state = 'draining' "
+            "WHERE name = %s",
+            [name],
+        )
+        cursor.execute(
+            "UPDATE freshet.reprocessing_run SET state = 'abandoned', closed_at = clock_timestamp(), "
+            "error = 'its pipeline was retired' WHERE pipeline = %s AND state = 'running'",
+            [name],
+        )
+
+
+def _fence_driver(cursor: extensions.cursor, name: str, patience: timedelta) -> None:
+    """Lock the pipeline's row against loaders, for a new epoch, and mark the driver that it has as fenced."""
+    query = "SELECT epoch FROM freshet.pipeline WHERE name = %s FOR UPDATE"
+    if not lock_against_loaders(cursor, name, query, [name], patience=patience):
+        raise PipelineDefinitionError(
+            f"Pipeline {name!r} is not registered in this warehouse. `freshet load {name}` registers it."
+        )
+    cursor.execute(
+        "UPDATE freshet.driver SET state = 'fenced', stopped_at = clock_timestamp() "
+        "WHERE pipeline = %s AND state = 'running'",
+        [name],
+    )
 
 
 def take_over(
@@ -126,16 +180,7 @@ def take_over(
     """
     started_at = process_started_at(os.getpid())
     with connection, connection.cursor() as cursor:
-        query = "SELECT epoch FROM freshet.pipeline WHERE name = %s FOR UPDATE"
-        if not lock_against_loaders(cursor, pipeline, query, [pipeline], patience=patience):
-            raise PipelineDefinitionError(
-                f"Pipeline {pipeline!r} is not registered in this warehouse. `freshet load {pipeline}` registers it."
-            )
-        cursor.execute(
-            "UPDATE freshet.driver SET state = 'fenced', stopped_at = clock_timestamp() "
-            "WHERE pipeline = %s AND state = 'running'",
-            [pipeline],
-        )
+        _fence_driver(cursor, pipeline, patience)
         cursor.execute(
             """
             WITH taken AS (

@@ -18,12 +18,13 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.models import TaskInstance
 from airflow.sdk import DAG
-from airflow.sdk.exceptions import TaskDeferred
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.utils.session import create_session
 from freshet_airflow.restart_policy import RestartPolicy
 from psycopg2 import extensions
 from sqlalchemy import update
 
+from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.platform.detached_driver import find_driver
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
@@ -280,6 +281,18 @@ def test_a_faulty_definition_is_refused_before_anything_is_launched(
     assert run(dag, "start")["run"] == "failed"
     assert states(connection) == []
     assert "source.format" in "".join(capfd.readouterr())
+
+
+def test_a_stream_whose_fact_table_is_anothers_is_refused_before_anything_is_launched(
+    dag: DAG, connection: extensions.connection
+) -> None:
+    definition = load_definition("orders").model_dump_json(by_alias=True)
+    drivers.register_pipeline(connection, "returns", timedelta(seconds=5), definition)
+    with pytest.raises(AirflowFailException, match="that is the fact table of pipeline returns"):
+        dag.get_task("run").execute({"ti": task_instance(dag, watching_run="another run")})
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM freshet.pipeline")
+        assert cursor.fetchall() == [("returns",)]
 
 
 def test_a_stream_whose_definition_was_spoilt_can_be_drained(

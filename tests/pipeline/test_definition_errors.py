@@ -231,6 +231,19 @@ def test_two_files_of_one_pipeline_are_told_and_the_other_pipelines_load(
     assert load_definition("returns").name == "returns"
 
 
+def test_two_pipelines_of_one_fact_table_are_told_and_the_others_load(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PIPELINES_VARIABLE, str(tmp_path))
+    (tmp_path / "orders.yaml").write_text(GOOD)
+    (tmp_path / "returns.yaml").write_text(GOOD.replace("name: orders", "name: returns"))
+    other = GOOD.replace("name: orders", "name: visits").replace("warehouse.fact_orders", "warehouse.fact_visits")
+    (tmp_path / "visits.yaml").write_text(other)
+    with pytest.raises(PipelineDefinitionError, match=r"warehouse\.fact_orders is the fact table of orders and ret"):
+        load_definitions()
+    assert load_definition("visits").name == "visits"
+
+
 def test_an_unknown_pipeline_is_answered_with_those_there_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(PIPELINES_VARIABLE, str(tmp_path))
     (tmp_path / "orders.yaml").write_text(GOOD)

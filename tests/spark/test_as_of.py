@@ -112,12 +112,13 @@ def test_a_hot_tuple_gives_late_events_the_version_of_their_time(residents: Shop
     assert residents.verify().holds
 
 
-def test_an_event_without_time_finds_no_version(residents: Shop) -> None:
+def test_an_event_without_time_never_finds_a_version(residents: Shop) -> None:
     land(residents.folder, "part-0", [visit(1, customer=7, sold_at="2026-03-01T05:00:00Z")])
     land(residents.folder, "part-1", [visit(n, customer=n, sold_at=None) for n in (7, 8)])  # one hot, one not
     residents.load()
-    reason = "the event's time in sold_at is null, so that no version of shop.resident can be told"
-    assert reasons(residents) == {reason: 2}
+    rejected = query(residents.url, "SELECT reason, count(*) FROM freshet.rejected GROUP BY reason")
+    never = "a key that can never match: sold_at is null, so that no version in shop.resident can be told"
+    assert rejected == [(never, 2)]
     assert residents.verify().holds
 
 
@@ -172,7 +173,14 @@ def test_versions_with_text_and_composite_keys_beside_a_plain_lookup(residents: 
 
     for part in range(2):
         land(residents.folder, f"part-{part}", (bought(n) for n in range(part * 600, part * 600 + 600)))
+    # What can never match here is rejected, whatever the other lookup finds: first nothing, then a customer.
+    never = [{"customer": 9_999, "article": None}, {"size": None}, {"sold_at": None}]
+    land(residents.folder, "part-2", [bought(1200 + n) | changes for n, changes in enumerate(never)])
     residents.load()
+    rejected = "SELECT reason FROM freshet.rejected WHERE relation = 'shop.price' ORDER BY event_id"
+    assert [reason.partition(",")[0] for (reason,) in query(residents.url, rejected)] == [
+        f"a key that can never match: {column} is null" for column in ("article", "size", "sold_at")
+    ]
     found = dict(query(residents.url, "SELECT sale_id, price_sk FROM shop.fact_items"))
     # The fifth day has no price.
     assert found == {n: n % 300 * 10 + n % 5 for n in range(1200) if n % 5 < 4}

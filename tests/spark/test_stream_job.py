@@ -107,13 +107,16 @@ def test_two_lookups_each_with_its_own_rule(shop: Shop) -> None:
         numbers = range(part * 1000, (part + 1) * 1000)
         items = (sale(n, customer=n % 2200 + 1, article=f"article-{n % 120}", size=n % 10) for n in numbers)
         land(shop.folder, f"part-{part}", items)
+    # Keys that can never match: where the lookup has a default, that applies nevertheless.
+    land(shop.folder, "part-3", [sale(3000, customer=None, article="article-1", size=0), sale(3001, customer=None)])
+    land(shop.folder, "part-4", [sale(3002, customer=1, article="\0", size=0), sale(3003, customer=9999, size=0)])
     shop.load()
     held = sum(n % 2200 + 1 > 2000 for n in range(3000))
-    assert places(shop) == {"unmatched": held}
+    assert places(shop) == {"unmatched": held + 1, "rejected": 2}
     defaults = sum(n % 2200 + 1 <= 2000 and n % 120 >= 100 for n in range(3000))
     by_default = query(shop.url, "SELECT count(*) FROM shop.fact_items WHERE article_sk = -1 AND price = 0")
-    assert by_default == [(defaults,)]
-    assert query(shop.url, "SELECT count(*) FROM shop.fact_items") == [(3000 - held,)]
+    assert by_default == [(defaults + 1,)]
+    assert query(shop.url, "SELECT count(*) FROM shop.fact_items") == [(3000 - held + 1,)]
     assert shop.verify().holds
 
 
@@ -135,12 +138,12 @@ def test_duplicates_are_stored_once_and_counted_apart(shop: Shop) -> None:
 
 
 def test_unmatched_tuples_are_held_with_their_payload(shop: Shop) -> None:
-    land(shop.folder, "some", [sale(1), sale(2, customer=999_999), sale(3, customer=None)])
+    land(shop.folder, "some", [sale(1), sale(2, customer=999_999)])
     shop.load()
-    assert places(shop) == {"unmatched": 2}
-    rows = query(shop.url, "SELECT event_id, relation, payload FROM freshet.unmatched ORDER BY event_id")
-    assert [row[:2] for row in rows] == [("[2]", "shop.customer"), ("[3]", "shop.customer")]
-    assert '"customer":999999' in rows[0][2].replace(" ", "")
+    assert places(shop) == {"unmatched": 1}
+    [(event_id, relation, payload)] = query(shop.url, "SELECT event_id, relation, payload FROM freshet.unmatched")
+    assert (event_id, relation) == ("[2]", "shop.customer")
+    assert '"customer":999999' in payload.replace(" ", "")
     assert shop.verify().holds
 
 
@@ -158,6 +161,7 @@ def test_a_duplicate_of_a_held_tuple_does_not_become_a_fact(shop: Shop) -> None:
 @pytest.mark.parametrize(
     ("rule", "customers", "held"),
     [
+        ("hold", [15], {"unmatched": 1, "rejected": 1}),  # null is never the key of a customer
         ("reject", [15], {"rejected": 2}),
         ({"default": {"customer_sk": -1, "city": None}}, [-1, -1, 15], {}),
     ],
@@ -206,7 +210,7 @@ def test_a_composite_key_with_text_works(shop: Shop) -> None:
         "source": {
             "format": "json",
             "path": str(shop.folder / "landing"),
-            "schema": "shop_id string, item_id int, article string, size int, sold_at timestamp",
+            "schema": "shop_id string, item_id int, article string, size bigint, sold_at timestamp",
             "event_id": ["shop_id", "item_id"],
             "event_time": "sold_at",
         },
@@ -235,13 +239,22 @@ def test_a_composite_key_with_text_works(shop: Shop) -> None:
         }
         for n in range(3000)
     ]
+    impossible = [{"article": None}, {"article": "article-1\0"}, {"size": 2**31}, {"size": None}]
+    events += [events[0] | {"item_id": 3000 + n} | changes for n, changes in enumerate(impossible)]
     shop.one_file_a_batch()
     for part in range(2):
-        land(shop.folder, f"part-{part}", events[part * 1500 : (part + 1) * 1500])
+        land(shop.folder, f"part-{part}", events[part * 1500 :][: 1500 + part * len(impossible)])
     shop.load()
     unmatched = sum(1 for n in range(3000) if n % 110 >= 100)
     assert query(shop.url, "SELECT count(*) FROM shop.fact_items") == [(3000 - unmatched,)]
-    assert places(shop) == {"unmatched": unmatched}
+    assert places(shop) == {"unmatched": unmatched, "rejected": len(impossible)}
+    reasons = "SELECT reason FROM freshet.rejected ORDER BY event_id"
+    assert [reason.removeprefix("a key that can never match: ") for (reason,) in query(shop.url, reasons)] == [
+        "article is null, which equals no value of shop.article.code (text)",
+        'article is "article-1\\u0000", which equals no value of shop.article.code (text)',
+        "size is 2147483648, which equals no value of shop.article.size (int4)",
+        "size is null, which equals no value of shop.article.size (int4)",
+    ]
     assert shop.verify().holds
 
 

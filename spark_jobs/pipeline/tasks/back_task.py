@@ -16,14 +16,7 @@ from spark_jobs.pipeline.tasks.back_stage import Settlement, make_back_stage, pa
 from spark_jobs.pipeline.tasks.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
 from spark_jobs.pipeline.tasks.confirmation import confirmed
 from spark_jobs.pipeline.tasks.exchange import MISSING, page_column, parcels, unpacked
-from spark_jobs.pipeline.tasks.fetching import (
-    fetch,
-    hold_unmatched,
-    stream_keys,
-    unmatched_reason,
-    versionless_reasons,
-    with_defaults,
-)
+from spark_jobs.pipeline.tasks.fetching import hold_unmatched, look_up, stream_keys
 from spark_jobs.pipeline.tasks.front_task import ArrowTask
 from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
 from spark_jobs.pipeline.tasks.loading import TaskLoading
@@ -160,35 +153,23 @@ class _BackTask:
         return choice.algorithm, choice.reason
 
     def _settled(self, tuples: pa.Table, settlement: Settlement) -> tuple[pa.Table, list[Held]]:
-        plan = self._plan
-        held = []
-        rows = np.full(tuples.num_rows, -1, np.int64)
+        plan, event_time = self._plan, self._context.event.event_time
+        rows, absent, left = np.full(tuples.num_rows, -1, np.int64), *np.zeros((2, tuples.num_rows), bool)
         rows[settlement.matched] = settlement.rows
-        going_on = np.zeros(tuples.num_rows, bool)
-        going_on[settlement.matched] = True
+        absent[settlement.unmatched] = True
+        left[settlement.matched] = left[settlement.unmatched] = True
+        held = []
         if settlement.shed.size:
             reason = "the batch's time was spent before a tuple of this key was read"
             shed = tuples.take(pa.array(settlement.shed))
             held.append(Held("shed", reason, plan.spec.relation, shed))
-        if settlement.unmatched.size:
-            if plan.on_unmatched == "default":
-                going_on[settlement.unmatched] = True
-            else:
-                unmatched = tuples.take(pa.array(settlement.unmatched))
-                held.append(hold_unmatched(unmatched, plan, unmatched_reason(plan)))
-        going, rows = tuples.filter(pa.array(going_on)), rows[going_on]
         found = settlement.relation or RelationRows.empty(plan.spec)
-        event_time = self._context.event.event_time
-        times = going[event_time]
-        fetched, versionless = fetch(found, rows, plan, times)
-        if plan.on_unmatched == "default":
-            fetched = with_defaults(fetched, plan, (rows < 0) | versionless)
-        elif versionless.any():
-            for where, reason in versionless_reasons(plan, versionless, times, event_time):
-                held.append(hold_unmatched(going.filter(pa.array(where)), plan, reason))
-            with_version = pa.array(~versionless)
-            going, fetched = going.filter(with_version), fetched.filter(with_version)
-        return self._with_columns(going, fetched), held
+        looked_up = look_up(found, rows, absent, plan, tuples[event_time], event_time)
+        for where, reason in looked_up.unmatched:
+            held.append(hold_unmatched(tuples.filter(pa.array(where)), plan, reason))
+            left &= ~where
+        going = pa.array(left)
+        return self._with_columns(tuples.filter(going), looked_up.columns.filter(going)), held
 
     def _with_columns(self, tuples: pa.Table, fetched: pa.Table) -> pa.Table:
         for name in fetched.column_names:

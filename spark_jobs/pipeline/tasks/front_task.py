@@ -15,15 +15,8 @@ from spark_jobs.pipeline.source.arrivals import Arrivals, ArrivalsReader
 from spark_jobs.pipeline.source.screening import screen
 from spark_jobs.pipeline.tasks.batch_context import BatchContext, FrontStagePlan, HotTuples, LookupPlan, TaskReport
 from spark_jobs.pipeline.tasks.exchange import MISSING, parcels, with_pages
-from spark_jobs.pipeline.tasks.fetching import (
-    Fetched,
-    fetch,
-    hold_unmatched,
-    invalid_key_reason,
-    stream_keys,
-    versionless_reasons,
-    with_defaults,
-)
+from spark_jobs.pipeline.tasks.fetching import hold_unmatched, look_up, stream_keys
+from spark_jobs.pipeline.tasks.impossible_keys import screen_keys
 from spark_jobs.pipeline.tasks.loading import TaskLoading
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
@@ -79,33 +72,30 @@ class _FrontTask:
     def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:
         """Facts, held tuples, and tuples that wait for a back stage."""
         tuples, held = screen(arrived, self._context.event)
+        event_time = self._context.event.event_time
+        keys = [stream_keys(tuples, front.plan) for front in self._fronts]
+        possible, rejected = screen_keys(tuples, keys, self._context.lookups, event_time)
+        if rejected:
+            held += rejected
+            tuples, keys = tuples.filter(pa.array(possible)), [key.take(np.flatnonzero(possible)) for key in keys]
         count = tuples.num_rows
         self._counts["arrived"] += arrived.num_rows
         missing = np.zeros(count, np.int64)
         settled = np.zeros(count, bool)
-        keys: list[KeyColumns] = []
         joined = tuples
-        event_time = self._context.event.event_time
         times = tuples[event_time]
-        for front in self._fronts:
+        for front, key in zip(self._fronts, keys, strict=True):
             plan = front.plan
-            key = stream_keys(tuples, plan)
-            keys.append(key)
-            slots, (fetched, versionless) = front.probe(key, times)
+            slots, rows = front.probe(key)
             self._counts[f"probes.{plan.position}"] += count
             self._counts[f"hits.{plan.position}"] += int(np.count_nonzero(slots >= 0))
             missing[(slots < 0) & key.valid] |= plan.bit
-            unmatched = ~key.valid | versionless
-            if unmatched.any():
-                if plan.on_unmatched == "default":
-                    fetched = with_defaults(fetched, plan, unmatched)
-                else:
-                    reasons = versionless_reasons(plan, versionless, times, event_time)
-                    for where, reason in [(~key.valid, invalid_key_reason(plan)), *reasons]:
-                        held.append(hold_unmatched(tuples.filter(pa.array(where & ~settled)), plan, reason))
-                    settled |= unmatched
-            for name in fetched.column_names:
-                joined = joined.append_column(name, fetched[name])
+            looked_up = look_up(rows, slots, ~key.valid, plan, times, event_time)
+            for where, reason in looked_up.unmatched:
+                held.append(hold_unmatched(tuples.filter(pa.array(where & ~settled)), plan, reason))
+                settled |= where
+            for name in looked_up.columns.column_names:
+                joined = joined.append_column(name, looked_up.columns[name])
         ready = (missing == 0) & ~settled
         if ready.all():
             return joined, held, None
@@ -127,11 +117,10 @@ class _Front:
         if self._hot is not None and front.count_hits:
             self.hits = np.zeros(self._hot.keys.slot_count, np.int64)
 
-    def probe(self, keys: KeyColumns, times: pa.ChunkedArray) -> tuple[NDArray[np.int64], Fetched]:
-        """Slot of each key, -1 where it is not hot, and what is fetched at these event times, null where it is not."""
+    def probe(self, keys: KeyColumns) -> tuple[NDArray[np.int64], RelationRows]:
+        """Slot of each key, -1 where it is not hot, and the tuples of R in the slots."""
         if self._hot is None:
-            misses = np.full(len(keys), -1, np.int64)
-            return misses, fetch(RelationRows.empty(self.plan.spec), misses, self.plan, times)
+            return np.full(len(keys), -1, np.int64), RelationRows.empty(self.plan.spec)
         slots = self._hot.keys.probe(keys.codes)
         slots[~keys.valid] = -1
         if keys.encoded is not None:
@@ -141,4 +130,4 @@ class _Front:
             slots[hits[~same]] = -1
         if self.hits is not None:
             self.hits += np.bincount(slots[slots >= 0], minlength=len(self.hits))
-        return slots, fetch(self._hot.rows, slots, self.plan, times)
+        return slots, self._hot.rows

@@ -1,0 +1,207 @@
+"""What a pipeline is known by in the warehouse, its fact table and its event id, and when it may not have them.
+
+A fact table belongs to one pipeline: two would take each other's events for duplicates of their own, and drop them.
+Held tuples are found by the text of their event id, which its columns' types decide: under other types the same event
+would be stored once more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from psycopg2 import extensions
+
+from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.pipeline_definition.ddl import parse_columns
+
+# Types whose values have the same text in an event id, as far as they have the value.
+_INTEGERS = re.compile("tinyint|smallint|int|bigint")
+_PRECISION = re.compile(r"decimal\(\d+,")
+
+_UUID_COLUMNS = """
+    SELECT attname FROM pg_attribute
+    JOIN pg_class ON pg_class.oid = attrelid JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    WHERE nspname || '.' || relname = %s AND atttypid = 'uuid'::regtype AND NOT attisdropped
+"""
+# Tables that may have rows in common: rows of a partition, or of a table that inherits, are rows of what is above it.
+_CLAIMED = """
+    WITH RECURSIVE named AS (
+        SELECT pg_class.oid, nspname || '.' || relname AS name
+        FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+    ), claimed AS (
+        SELECT pipeline.name AS pipeline, definition -> 'fact' ->> 'table' AS fact_table, named.oid
+        FROM freshet.pipeline LEFT JOIN named ON named.name = definition -> 'fact' ->> 'table'
+        WHERE pipeline.name <> %(pipeline)s AND retired_at IS NULL
+        UNION
+        SELECT pipeline, fact_table, inhrelid FROM claimed JOIN pg_inherits ON inhparent = claimed.oid
+    ), wanted AS (
+        SELECT oid FROM named WHERE name = %(table)s
+        UNION
+        SELECT inhrelid FROM wanted JOIN pg_inherits ON inhparent = wanted.oid
+    )
+    SELECT pipeline, fact_table FROM claimed
+    WHERE fact_table = %(table)s OR oid IN (SELECT oid FROM wanted) ORDER BY pipeline LIMIT 1
+"""
+_LIVING = """
+    SELECT FROM freshet.driver WHERE pipeline = %s AND state = 'running' AND heartbeat_at > clock_timestamp() - %s
+"""
+_HELD = """
+    SELECT count(*), string_agg(DISTINCT place, ', ') FROM freshet.held_tuple
+    WHERE pipeline = %s AND starts_with(event_id, '[')
+"""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What a pipeline is known by.
+
+    Attributes:
+        fact_table: schema.table; None where a definition says nothing of it.
+        event_id: name and type of each column, such as `visit_id bigint`, in the order of the event id. The type is
+            the stream's, but `uuid` where the fact's column is one, since that decides the text of the id.
+    """
+
+    fact_table: str | None
+    event_id: tuple[str, ...]
+
+    @classmethod
+    def of(cls, cursor: extensions.cursor, definition: Mapping[str, Any]) -> Identity:
+        """That of a definition as JSON has it; of the fact table's columns the catalog is asked."""
+        source, fact = definition.get("source"), definition.get("fact")
+        if not source or not fact:
+            return cls(None, ())
+        types = parse_columns(source["schema"])
+        cursor.execute(_UUID_COLUMNS, [fact["table"]])
+        uuids = {fact["columns"].get(column) for (column,) in cursor}
+        return cls(
+            fact["table"], tuple(f"{part} {'uuid' if part in uuids else types[part]}" for part in source["event_id"])
+        )
+
+    def has_ids_of(self, other: Identity) -> bool:
+        """Whether an event has the same id here and there, and its payload the same columns for it."""
+        return list(map(_form, self.event_id)) == list(map(_form, other.event_id))
+
+    def __str__(self) -> str:
+        return f"{self.fact_table}, event id {_listed(self)}"
+
+
+def check_registration(
+    cursor: extensions.cursor, pipeline: str, definition: Mapping[str, Any], max_silence: timedelta
+) -> Identity:
+    """Check that a pipeline may be registered with this definition.
+
+    Args:
+        cursor: in a transaction; who registers has locked out others who do.
+        pipeline: its name.
+        definition: as JSON has it.
+        max_silence: a driver that has been silent for longer is dead.
+
+    Returns:
+        what it is to be known by.
+
+    Raises:
+        PipelineDefinitionError: another pipeline has the fact table; tuples are held under ids of other types; or a
+            driver still loads what the pipeline has been known by.
+    """
+    identity = Identity.of(cursor, definition)
+    _check_fact_table(cursor, pipeline, identity)
+    known = _known(cursor, pipeline)
+    if known is None or (known.fact_table == identity.fact_table and known.has_ids_of(identity)):
+        return identity
+    cursor.execute(_LIVING, [pipeline, max_silence])
+    if cursor.rowcount:
+        raise PipelineDefinitionError(
+            f"Pipeline {pipeline} has a driver that loads {known}. Its file now says {identity}. "
+            f"Drain the driver first, then start the pipeline again: in Airflow with the action restart."
+        )
+    if not known.has_ids_of(identity):
+        _check_held_ids(cursor, pipeline, known, identity)
+    return identity
+
+
+def check_registered(cursor: extensions.cursor, pipeline: str, definition: Mapping[str, Any]) -> bool:
+    """Whether a pipeline is registered; if so, that a job beside its stream may do what this definition says.
+
+    Args:
+        cursor: in a transaction.
+        pipeline: its name.
+        definition: as JSON has it.
+
+    Raises:
+        PipelineDefinitionError: another pipeline has the fact table, the pipeline was retired, or its stream was
+            started with another fact table or event id.
+    """
+    identity = Identity.of(cursor, definition)
+    _check_fact_table(cursor, pipeline, identity)
+    cursor.execute("SELECT retired_at IS NOT NULL FROM freshet.pipeline WHERE name = %s", [pipeline])
+    row = cursor.fetchone()
+    if row is None:
+        return False
+    known = _known(cursor, pipeline)
+    if row[0]:
+        raise PipelineDefinitionError(f"Pipeline {pipeline} was retired. Start its stream, and it is one again.")
+    if known is not None and not (known.fact_table == identity.fact_table and known.has_ids_of(identity)):
+        raise PipelineDefinitionError(
+            f"The stream of pipeline {pipeline} was started with {known}. Its file now says {identity}. "
+            f"Start the stream, which takes the change over or says what is in the way; or take the change back."
+        )
+    return True
+
+
+def _known(cursor: extensions.cursor, pipeline: str) -> Identity | None:
+    """What a pipeline was registered by; None if it is not, or its definition did not say."""
+    cursor.execute("SELECT definition, event_id FROM freshet.pipeline WHERE name = %s", [pipeline])
+    row = cursor.fetchone()
+    if row is None:
+        return None
+    definition, event_id = row
+    known = Identity.of(cursor, definition)
+    if known.fact_table is None:
+        return None
+    # Of what was registered before event ids were kept, the definition tells as much as there is.
+    return known if event_id is None else Identity(known.fact_table, tuple(event_id))
+
+
+def _check_fact_table(cursor: extensions.cursor, pipeline: str, identity: Identity) -> None:
+    if identity.fact_table is None:
+        return
+    cursor.execute(_CLAIMED, {"pipeline": pipeline, "table": identity.fact_table})
+    row = cursor.fetchone()
+    if row is None:
+        return
+    other, table = row
+    shared = "" if table == identity.fact_table else f", which has rows in common with {table}"
+    raise PipelineDefinitionError(
+        f"Pipeline {pipeline} can't load {identity.fact_table}{shared}: that is the fact table of pipeline {other}, "
+        f"and each would take the other's events for duplicates of its own. Give {pipeline} a table of its own. "
+        f"If {other} is no longer used, or was the former name of {pipeline}, run `freshet retire {other}`."
+    )
+
+
+def _check_held_ids(cursor: extensions.cursor, pipeline: str, known: Identity, identity: Identity) -> None:
+    cursor.execute(_HELD, [pipeline])
+    row = cursor.fetchone()
+    assert row is not None
+    held, places = row
+    if held:
+        raise PipelineDefinitionError(
+            f"The event id of pipeline {pipeline} was {_listed(known)} and is now {_listed(identity)}, but {held:,} "
+            f"tuples ({places}) are held under ids as they were: the same events, sent again, would be stored once "
+            f"more. Take the change back until nothing is held (`freshet reprocess {pipeline} --all-unmatched`; "
+            f"rejected tuples go when `retention.rejected` is over), or load the new events under a new pipeline name "
+            f"into a new fact table."
+        )
+
+
+def _form(part: str) -> str:
+    """A column of an event id with what its type makes of the text."""
+    name, _, kind = part.partition(" ")
+    return f"{name} {_PRECISION.sub('decimal(,', 'integer' if _INTEGERS.fullmatch(kind) else kind)}"
+
+
+def _listed(identity: Identity) -> str:
+    return f"({', '.join(identity.event_id)})"
