@@ -34,7 +34,7 @@ class BacklogTrigger(WarehouseTrigger):
         """Tuples that wait, when a run is wanted."""
         status, last = sight.status, sight.status.reprocessing
         # A driver that gets ready needs the machine; so does a stream that is overloaded.
-        if not sight.due or sight.reprocessing or status.state in ("starting", "overloaded"):
+        if not sight.due or sight.reprocessing or status.state in ("starting", "restarting", "overloaded"):
             return None
         if last is not None and last.closed_at is not None:
             pause = _PAUSE_AFTER_TROUBLE if last.state in _IN_TROUBLE else _PAUSE

@@ -67,10 +67,11 @@ def current_miss(sight: Sight) -> Miss | None:
     target = timedelta(milliseconds=status.target_ms)
     if status.state == "down" and status.start_wanted_at is not None:
         return Miss(status.start_wanted_at, "a start was asked for, and no driver has taken the stream over")
-    if status.state == "down":
+    if status.state in ("down", "restarting"):
         silence = timedelta(milliseconds=status.heartbeat_age_ms or 0.0)
         cause = f"has failed: {status.error}" if status.error else "has fallen silent"
-        return Miss(now - silence, f"the stream's driver {cause}")
+        tries = f"; it is {status.state_in_words}" if status.restart else ""
+        return Miss(now - silence, f"the stream's driver {cause}{tries}")
     if status.state == "stopped":
         return None
     if sight.open_since is not None and now - sight.open_since > target:

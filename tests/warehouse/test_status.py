@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -58,6 +60,61 @@ def test_a_driver_that_failed_or_fell_silent_is_down(connection: extensions.conn
     drivers.finish(connection, "orders", epoch + 1, "failed", "out of luck")
     status = only(read_status(connection))
     assert (status.state, status.error) == ("down", "out of luck")
+
+
+def test_a_driver_that_was_killed_is_down_at_once_where_its_process_can_be_seen(
+    connection: extensions.connection,
+) -> None:
+    """Whoever else is dead: Airflow need not have noticed, nor have 30 s of silence gone by."""
+    register(connection)
+    drive(connection)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    execute(connection, "UPDATE freshet.driver SET process_id = %s", gone.pid)
+    status = only(read_status(connection))
+    assert (status.state, status.error) == ("down", drivers.GONE)
+    execute(connection, "UPDATE freshet.driver SET host = 'elsewhere'")
+    status = only(read_status(connection))
+    assert (status.state, status.error) == ("running", None), "nothing is known of processes elsewhere"
+
+
+def test_a_driver_that_is_being_brought_back_is_restarting(connection: extensions.connection) -> None:
+    register(connection)
+    epoch = drive(connection)
+    assert drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    status = only(read_status(connection))
+    assert (status.state, status.restart, status.error) == ("restarting", drivers.Restart(1, 5), drivers.GONE)
+    assert status.state_in_words == "restarting (try 1 of 5)"
+    assert status.to_dict()["restart"] == {"number": 1, "most": 5}
+    drivers.note_end(connection, "orders", epoch, "the next one did not come", drivers.Restart(2, 5))
+    status = only(read_status(connection))
+    assert (status.state_in_words, status.error) == ("restarting (try 2 of 5)", drivers.GONE)
+    drivers.note_end(connection, "orders", epoch, "the next one did not come", None)
+    status = only(read_status(connection))
+    assert (status.state, status.restart) == ("down", None), "no further try is allowed"
+
+
+def test_a_restart_that_does_not_come_is_down(connection: extensions.connection) -> None:
+    """As when Airflow is killed between noticing the end and launching the next driver."""
+    register(connection)
+    epoch = drive(connection)
+    drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    execute(connection, "UPDATE freshet.driver SET restart_noted_at = restart_noted_at - %s", START_TIMEOUT)
+    assert only(read_status(connection)).state == "down"
+    drive(connection)
+    assert only(read_status(connection)).state == "running"
+
+
+def test_what_a_driver_said_of_its_own_end_stands(connection: extensions.connection) -> None:
+    register(connection)
+    epoch = drive(connection)
+    drivers.finish(connection, "orders", epoch, "failed", "out of luck")
+    drivers.note_end(connection, "orders", epoch, drivers.GONE, None)
+    assert only(read_status(connection)).error == "out of luck"
+    epoch = drive(connection)
+    drivers.finish(connection, "orders", epoch, "stopped")
+    assert not drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    assert only(read_status(connection)).state == "stopped"
 
 
 def make_wish_older(connection: extensions.connection, age: timedelta) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.warehouse.drivers import Restart
 from spark_jobs.warehouse.latency import Int64Array, percentile
 from spark_jobs.warehouse.ledger.sums import LedgerSums
 from spark_jobs.warehouse.loading.outcome import PLACES
@@ -56,10 +57,11 @@ class PipelineStatus:
     Attributes:
         name: of the pipeline.
         state: starting (the driver gets ready), running, overloaded (it sheds, or does not keep its target), draining
-            (it ends with what has landed), stopped (it was drained, or never started), down (it failed, has fallen
-            silent, or has not come within five minutes of the start).
+            (it ends with what has landed), stopped (it was drained, or never started), restarting (it has ended, and
+            the next one is on its way), down (it has ended, has fallen silent, or has not come within five minutes of
+            the start).
         epoch: the newest driver's; 0 if there never was one.
-        error: why it failed.
+        error: why it ended, if not as it was to.
         heartbeat_age_ms: time since the driver's last sign of life.
         log_file: of the driver.
         spark_ui_url: of the driver.
@@ -91,6 +93,7 @@ class PipelineStatus:
         validation: the newest one.
         episode: the missed freshness target that is not over yet.
         start_wanted_at: when a start was asked for that no driver has followed; None where none is waited for.
+        restart: the try to bring the driver back that is under way.
     """
 
     name: str
@@ -129,6 +132,13 @@ class PipelineStatus:
     validation: ValidationStatus | None = None
     episode: EpisodeStatus | None = None
     start_wanted_at: datetime | None = None
+    restart: Restart | None = None
+
+    @property
+    def state_in_words(self) -> str:
+        """The state, and which try it is."""
+        tries = f" (try {self.restart.number} of {self.restart.most})" if self.restart else ""
+        return self.state + tries
 
     def to_dict(self) -> dict[str, Any]:
         """The status as plain values, for JSON; times as ISO text."""
@@ -233,6 +243,7 @@ class StatusReader:
             validation=operations.validation,
             episode=operations.episode,
             start_wanted_at=None if pipeline.start_wanted_at is None else pipeline.start_wanted_at.astimezone(UTC),
+            restart=pipeline.restart,
         )
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:

@@ -4,7 +4,7 @@ import { dagLink, runButton, whyNot } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
 import { morphChildren } from "../dom/morph.js";
 import { dagOfTab, pipelineOfTab } from "../host/chosen_pipeline.js";
-import { STATE_WORDS } from "../health.js";
+import { STATE_WORDS, tries } from "../health.js";
 import { since, age } from "../numbers.js";
 import { backlogs } from "./backlogs.js";
 import { balance } from "./balance.js";
@@ -56,10 +56,11 @@ function heading(status, dags) {
   const stream = dags?.stream_load;
   const ended = ["stopped", "down"].includes(status.state);
   // Whether the driver that was started last will come is not known yet.
-  const lives = !ended && status.state !== "starting";
+  const lives = !ended && !["starting", "restarting"].includes(status.state);
   return element("header.detail-header", {},
     element("h2", { id: "detail-heading", tabindex: "-1" }, status.name),
     badge(status.state),
+    status.restart && element("span.quiet", {}, tries(status.restart)),
     element("p.state-words", {}, STATE_WORDS[status.state] ?? ""),
     element("div.buttons", { role: "group", "aria-label": "Actions on the stream" },
       runButton("Start", stream, {
