@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
 
 # In these states nothing is loaded: an episode that is over has ended without a recovery.
-_NOT_LOADING = ("stopped", "starting", "restarting", "down")
+_NOT_LOADING = ("stopped", "starting", "restarting", "blocked", "down")
 
 
 @dataclass(frozen=True)
@@ -99,16 +99,8 @@ class Alert:
 
 def _advice(what: News, status: PipelineStatus) -> str:
     """The first step of the runbook."""
-    dag = f"stream_load__{status.name}"
-    if status.state == "down":
-        log = f" The end of the driver's log tells why: {status.log_file}." if status.log_file else ""
-        return f"Look at the last run of {dag}; when the cause is mended, clear its task run, or trigger it.{log}"
-    if status.state == "restarting":
-        return f"The run of {dag} restarts the driver. Should it end again, its log tells why: {status.log_file}."
-    if status.state == "stopped":
-        return f"What arrives waits in the source. When it is to be loaded, trigger {dag} with the action start."
-    if status.state == "starting":
-        return f"Its driver gets ready. If it does not come within five minutes, look at the last run of {dag}."
+    if status.state in _NOT_LOADING:
+        return _advice_to_load(status)
     if what == "recovered":
         return "Nothing is to be done about freshness. Tuples that were shed meanwhile are loaded by reprocess_shed."
     if status.state == "overloaded":
@@ -120,6 +112,20 @@ def _advice(what: News, status: PipelineStatus) -> str:
         "Look at the page Warehouse freshness for the stage that takes the time: waiting and commit point to the "
         f"warehouse's disk, back_stage to reading master data. The log of the driver: {status.log_file}."
     )
+
+
+def _advice_to_load(status: PipelineStatus) -> str:
+    dag = f"stream_load__{status.name}"
+    if status.state == "down":
+        log = f" The end of the driver's log tells why: {status.log_file}." if status.log_file else ""
+        return f"Look at the last run of {dag}; when the cause is mended, clear its task run, or trigger it.{log}"
+    if status.state == "restarting":
+        return f"The run of {dag} restarts the driver. Should it end again, its log tells why: {status.log_file}."
+    if status.state == "blocked":
+        return f"Mend what blocks it: the driver keeps trying, and goes on by itself. Its log: {status.log_file}."
+    if status.state == "stopped":
+        return f"What arrives waits in the source. When it is to be loaded, trigger {dag} with the action start."
+    return f"Its driver gets ready. If it does not come within five minutes, look at the last run of {dag}."
 
 
 def _readable(moment: str) -> str:

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
     from spark_jobs.warehouse.status.waiting_work import Sight
 
 # The target has to be kept, or the stream to be stopped, for so long before an episode is over.
@@ -62,16 +63,13 @@ class FreshnessJudge:
 
 
 def current_miss(sight: Sight) -> Miss | None:
-    """How the target is missed now: nobody drives the stream, its batch takes too long, or its facts are late."""
+    """How the target is missed now: nothing can be loaded, the batch takes too long, or facts are late."""
     status, now = sight.status, sight.read_at
     target = timedelta(milliseconds=status.target_ms)
-    if status.state == "down" and status.start_wanted_at is not None:
-        return Miss(status.start_wanted_at, "a start was asked for, and no driver has taken the stream over")
     if status.state in ("down", "restarting"):
-        silence = timedelta(milliseconds=status.heartbeat_age_ms or 0.0)
-        cause = f"has failed: {status.error}" if status.error else "has fallen silent"
-        tries = f"; it is {status.state_in_words}" if status.restart else ""
-        return Miss(now - silence, f"the stream's driver {cause}{tries}")
+        return _down(status, now)
+    if status.blocked_since is not None:
+        return Miss(status.blocked_since, f"the stream is blocked: {status.blocked_by}")
     if status.state == "stopped":
         return None
     if sight.open_since is not None and now - sight.open_since > target:
@@ -81,3 +79,12 @@ def current_miss(sight: Sight) -> Miss | None:
     if p99 is not None and p99 > status.target_ms:
         return Miss(now, f"99 of 100 facts are up to {p99 / 1000:.1f} s old when they can be read")
     return None
+
+
+def _down(status: PipelineStatus, now: datetime) -> Miss:
+    if status.start_wanted_at is not None:
+        return Miss(status.start_wanted_at, "a start was asked for, and no driver has taken the stream over")
+    silence = timedelta(milliseconds=status.heartbeat_age_ms or 0.0)
+    cause = f"has failed: {status.error}" if status.error else "has fallen silent"
+    tries = f"; it is {status.state_in_words}" if status.restart else ""
+    return Miss(now - silence, f"the stream's driver {cause}{tries}")

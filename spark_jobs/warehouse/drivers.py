@@ -202,6 +202,36 @@ def heartbeat(connection: extensions.connection, pipeline: str, epoch: int) -> L
     return "fenced" if row is None else row[0]
 
 
+def block(connection: extensions.connection, pipeline: str, epoch: int, reason: str) -> None:
+    """Tell the warehouse that the driver of this epoch can't go on, though it lives and goes on trying.
+
+    The status shows the pipeline as blocked, with the newest reason and the time of the first one. Blocking again
+    changes the reason alone; a driver that has ended, or was fenced, blocks nothing.
+
+    Args:
+        connection: the driver's.
+        pipeline: its name.
+        epoch: the driver's epoch.
+        reason: what is in the way, and what to do about it, in words for an operator.
+    """
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.driver SET blocked_by = %s, blocked_since = coalesce(blocked_since, clock_timestamp()) "
+            "WHERE pipeline = %s AND epoch = %s AND state = 'running'",
+            [reason, pipeline, epoch],
+        )
+
+
+def unblock(connection: extensions.connection, pipeline: str, epoch: int) -> None:
+    """Tell the warehouse that the driver of this epoch goes on again."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.driver SET blocked_by = NULL, blocked_since = NULL "
+            "WHERE pipeline = %s AND epoch = %s AND blocked_by IS NOT NULL",
+            [pipeline, epoch],
+        )
+
+
 def finish(
     connection: extensions.connection, pipeline: str, epoch: int, state: EndState, error: str | None = None
 ) -> None:

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from spark_jobs.cli import app
 from spark_jobs.platform.airflow_process import EmbeddedAirflow
 from spark_jobs.settings import Home
+from spark_jobs.warehouse import drivers
 from tests.browser.conftest import LogIn
 from tests.browser.page_warehouse import PageWarehouse
 from tests.waiting import wait_for
@@ -86,6 +87,18 @@ def test_a_start_that_no_driver_follows_is_told_and_may_be_repeated(log_in: LogI
     expect(line_of(freshness, "orders")).to_contain_text("it was started, and no driver has come")
     expect(freshness.locator("tbody tr").first).to_contain_text("orders")
     expect(freshness.get_by_role("button", name="Drain")).to_be_disabled()
+
+
+def test_a_blocked_stream_is_told_with_its_reason_until_it_goes_on(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    warehouse.register("idle")
+    with warehouse.running_orders() as stream:
+        drivers.block(stream.connection, "orders", stream.epoch, "no partition of fact_order for May")
+        freshness = opened(log_in(), f"{ROUTE}#orders")
+        expect(freshness.locator("tbody tr").first).to_contain_text("blocked: no partition of fact_order for May")
+        expect(freshness.locator("article .banner")).to_contain_text("Blocked for")
+        expect(freshness.get_by_role("button", name="Drain")).to_be_enabled()
+        drivers.unblock(stream.connection, "orders", stream.epoch)
+        expect(line_of(freshness, "orders")).to_contain_text("running")
 
 
 def test_a_running_stream_is_shown_live_without_losing_focus(log_in: LogIn, warehouse: PageWarehouse) -> None:

@@ -117,6 +117,41 @@ def test_what_a_driver_said_of_its_own_end_stands(connection: extensions.connect
     assert only(read_status(connection)).state == "stopped"
 
 
+def test_a_driver_that_can_not_go_on_is_blocked_with_the_reason_until_it_goes_on(
+    connection: extensions.connection,
+) -> None:
+    register(connection)
+    epoch = drive(connection)
+    drivers.unblock(connection, "orders", epoch)
+    assert only(read_status(connection)).state == "running"
+    drivers.block(connection, "orders", epoch, "no partition for May")
+    first = only(read_status(connection))
+    assert (first.state, first.blocked_by) == ("blocked", "no partition for May")
+    assert first.blocked_since is not None
+    drivers.block(connection, "orders", epoch, "no partition for June")
+    drivers.request_state(connection, "orders", "draining")
+    again = only(read_status(connection))
+    assert (again.state, again.blocked_by) == ("blocked", "no partition for June"), "it has drained nothing yet"
+    assert again.blocked_since == first.blocked_since
+    assert again.to_dict()["blocked_since"] == first.blocked_since.isoformat()
+    drivers.unblock(connection, "orders", epoch)
+    status = only(read_status(connection))
+    assert (status.state, status.blocked_by, status.blocked_since) == ("draining", None, None)
+
+
+def test_a_blocked_driver_that_failed_or_was_replaced_blocks_no_more(connection: extensions.connection) -> None:
+    register(connection)
+    former = drive(connection)
+    drivers.block(connection, "orders", former, "no partition for May")
+    epoch = drive(connection)
+    drivers.block(connection, "orders", former, "no partition for June")
+    assert only(read_status(connection)).state == "running"
+    drivers.block(connection, "orders", epoch, "disk full")
+    drivers.finish(connection, "orders", epoch, "failed", "out of luck")
+    status = only(read_status(connection))
+    assert (status.state, status.blocked_by, status.blocked_since) == ("down", None, None)
+
+
 def make_wish_older(connection: extensions.connection, age: timedelta) -> None:
     execute(connection, "UPDATE freshet.pipeline SET desired_at = desired_at - %s", age)
     execute(connection, "UPDATE freshet.driver SET stopped_at = stopped_at - %s", age)

@@ -45,6 +45,13 @@ def test_long_and_missing_durations_stay_readable() -> None:
     assert "- / -" in idle
 
 
+def test_a_blocked_pipeline_tells_by_what_and_since_when() -> None:
+    since = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
+    text = shown(STATUS, replace(STATUS, name="lines", state="blocked", blocked_by="disk full", blocked_since=since))
+    assert "lines is blocked since 2024-05-01 12:30:00 UTC: disk full" in text
+    assert "orders is blocked" not in text
+
+
 def test_without_pipelines_the_table_says_so() -> None:
     assert "No pipeline has been registered" in shown()
 

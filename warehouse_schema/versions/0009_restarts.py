@@ -6,7 +6,7 @@ Revision ID: 0009
 from alembic import op
 
 revision = "0009"
-down_revision = "0005"
+down_revision = "0006"
 branch_labels = None
 depends_on = None
 
@@ -20,7 +20,7 @@ def upgrade() -> None:
             'Of a driver that has ended: the try to bring the next one, from 1; null: none is made.';
         COMMENT ON COLUMN freshet.driver.restart_most IS 'Tries that are made.';
         COMMENT ON COLUMN freshet.driver.restart_noted_at IS
-            'When whoever watches the driver noted that: a try that has brought none within minutes has come to nothing.';
+            'When its watcher noted that: a try that has brought none within minutes has come to nothing.';
     """)
 
 

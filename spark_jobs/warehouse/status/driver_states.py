@@ -10,7 +10,7 @@ from psycopg2 import extensions
 from spark_jobs.warehouse.drivers import GONE, MAX_SILENCE, Restart, is_gone
 from spark_jobs.warehouse.status.overload import StreamLoad
 
-State = Literal["starting", "running", "overloaded", "draining", "stopped", "restarting", "down"]
+State = Literal["starting", "running", "overloaded", "blocked", "draining", "stopped", "restarting", "down"]
 
 # A driver that has not renewed its first heartbeat is still getting ready.
 _FIRST_HEARTBEAT = timedelta(seconds=1)
@@ -39,6 +39,8 @@ class DrivenPipeline(NamedTuple):
     restart_noted_at: datetime | None
     log_file: str | None
     spark_ui_url: str | None
+    blocked_by: str | None
+    blocked_since: datetime | None
     now: datetime
 
     @property
@@ -94,12 +96,13 @@ class DrivenPipeline(NamedTuple):
             return "stopped"
         assert self.started_at is not None
         assert self.heartbeat_at is not None
-        if self.restart is not None:
-            return "restarting"
         if self.driver_state != "running" or self.now - self.heartbeat_at > MAX_SILENCE or self.is_gone:
-            return "down"
-        if self.heartbeat_at - self.started_at < _FIRST_HEARTBEAT:
-            return "starting"
+            return "restarting" if self.restart else "down"
+        if self.blocked_by is not None:
+            return "blocked"
+        return "starting" if self.heartbeat_at - self.started_at < _FIRST_HEARTBEAT else self._doing(load)
+
+    def _doing(self, load: StreamLoad) -> State:
         if self.desired_state == "draining":
             return "draining"
         return "overloaded" if load.overloaded else "running"
@@ -111,7 +114,7 @@ def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
         """
         SELECT name, pipeline.epoch, desired_state, desired_at, freshness_target, driver.state, host, process_id,
             process_started_at, started_at, heartbeat_at, stopped_at, error, restart_number, restart_most,
-            restart_noted_at, log_file, spark_ui_url, clock_timestamp()
+            restart_noted_at, log_file, spark_ui_url, blocked_by, blocked_since, clock_timestamp()
         FROM freshet.pipeline LEFT JOIN freshet.driver ON driver.pipeline = name AND driver.epoch = pipeline.epoch
         ORDER BY name
         """

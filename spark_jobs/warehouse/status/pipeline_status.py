@@ -56,10 +56,10 @@ class PipelineStatus:
 
     Attributes:
         name: of the pipeline.
-        state: starting (the driver gets ready), running, overloaded (it sheds, or does not keep its target), draining
-            (it ends with what has landed), stopped (it was drained, or never started), restarting (it has ended, and
-            the next one is on its way), down (it has ended, has fallen silent, or has not come within five minutes of
-            the start).
+        state: starting (the driver gets ready), running, overloaded (it sheds, or does not keep its target), blocked
+            (the driver lives, and something outside the events keeps it from loading them), draining (it ends with
+            what has landed), stopped (it was drained, or never started), restarting (it has ended, and the next one is
+            on its way), down (it has ended, has fallen silent, or has not come within five minutes of the start).
         epoch: the newest driver's; 0 if there never was one.
         error: why it ended, if not as it was to.
         heartbeat_age_ms: time since the driver's last sign of life.
@@ -94,6 +94,7 @@ class PipelineStatus:
         episode: the missed freshness target that is not over yet.
         start_wanted_at: when a start was asked for that no driver has followed; None where none is waited for.
         restart: the try to bring the driver back that is under way.
+        blocked_by, blocked_since: what keeps a blocked driver from loading, and since when; None in all other states.
     """
 
     name: str
@@ -132,6 +133,8 @@ class PipelineStatus:
     validation: ValidationStatus | None = None
     episode: EpisodeStatus | None = None
     start_wanted_at: datetime | None = None
+    blocked_by: str | None = None
+    blocked_since: datetime | None = None
     restart: Restart | None = None
 
     @property
@@ -218,7 +221,7 @@ class StatusReader:
             window_seconds=self._window.total_seconds(),
             freshness_window=_freshness(ledger.event_latency),
             freshness_whole=_freshness(whole.freshness),
-            last_commit=None if whole.last_commit is None else whole.last_commit.astimezone(UTC),
+            last_commit=_in_utc(whole.last_commit),
             batches=whole.batches,
             arrived=whole.arrived,
             loaded=whole.facts,
@@ -242,8 +245,10 @@ class StatusReader:
             caches=operations.caches,
             validation=operations.validation,
             episode=operations.episode,
-            start_wanted_at=None if pipeline.start_wanted_at is None else pipeline.start_wanted_at.astimezone(UTC),
-            restart=pipeline.restart,
+            start_wanted_at=_in_utc(pipeline.start_wanted_at),
+            blocked_by=pipeline.blocked_by if state == "blocked" else None,
+            blocked_since=_in_utc(pipeline.blocked_since) if state == "blocked" else None,
+            restart=pipeline.restart if state == "restarting" else None,
         )
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:
@@ -280,6 +285,10 @@ def _freshness(histogram: Int64Array) -> Freshness:
     shares = (percentile(histogram, fraction) for fraction in (0.5, 0.99))
     p50, p99 = (None if seconds is None else round(seconds * 1000, 1) for seconds in shares)
     return Freshness(p50, p99)
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC)
 
 
 def _held(sums: LedgerSums) -> int:

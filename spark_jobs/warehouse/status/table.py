@@ -18,6 +18,7 @@ _STATE_STYLES = {
     "running": "green",
     "starting": "cyan",
     "overloaded": "bold yellow",
+    "blocked": "bold red",
     "draining": "yellow",
     "stopped": "dim",
     "restarting": "bold yellow",
@@ -46,6 +47,12 @@ class StatusTable:
         table = _by_row(names, rows)
         width = Measurement.get(console, options.update(max_width=_ANY_WIDTH), table).maximum
         yield table if width <= options.max_width or len(rows) > _MOST_COLUMNS else _by_column(names, rows)
+        for status in self._statuses:
+            if status.blocked_since is not None:
+                yield Text(
+                    f"{status.name} is blocked since {status.blocked_since:%Y-%m-%d %H:%M:%S} UTC: {status.blocked_by}",
+                    style="red",
+                )
 
 
 def render(statuses: Sequence[PipelineStatus]) -> StatusTable:

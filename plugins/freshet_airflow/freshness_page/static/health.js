@@ -5,13 +5,16 @@ export const STATE_WORDS = {
   starting: "The driver is getting ready; nothing is loaded yet.",
   running: "The driver loads what arrives.",
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
+  blocked: "The driver lives and tries, but something outside the events keeps it from loading them. It goes on by itself when that is mended.",
   draining: "The driver loads what has landed, then stops.",
   stopped: "Nobody loads: the stream was drained, or was never started.",
   restarting: "The driver has ended, and another one is on its way. What arrives meanwhile waits in the source.",
   down: "The driver failed, has fallen silent, or did not come when it was started. Nothing is loaded until one is started again.",
 };
 
-const SEVERITY_OF_STATE = { down: 0, restarting: 1, overloaded: 2, starting: 4, draining: 4, running: 6, stopped: 7 };
+const SEVERITY_OF_STATE = {
+  down: 0, blocked: 0, restarting: 1, overloaded: 2, starting: 4, draining: 4, running: 6, stopped: 7,
+};
 
 /** Which restart it is, in words. */
 export const tries = ({ number, most }) => `try ${number} of ${most}`;
@@ -32,6 +35,7 @@ export function problems(status) {
   const note = (severity, text) => found.push({ severity, text });
   if (status.state === "down") note(0, status.error ?? silence(status));
   if (status.restart) note(1, `${tries(status.restart)}: ${status.error}`);
+  if (status.state === "blocked") note(0, `blocked: ${status.blocked_by}`);
   if (isLedgerDamaged(status)) note(1, "the ledger is damaged: a place holds less than nothing");
   if (status.state === "overloaded") note(2, status.overload_reason ?? "overloaded");
   if (status.episode) note(2, `alert: ${status.episode.reason}`);

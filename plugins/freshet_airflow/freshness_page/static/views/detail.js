@@ -87,6 +87,7 @@ function alerts(status) {
   const sent = episode?.alerted_at ? "The alert was sent." : "No alert was sent yet: it is within its grace.";
   return [
     status.error && alert("bad", "The driver failed", status.error),
+    status.blocked_by && alert("bad", `Blocked for ${age(since(status.blocked_since))}`, status.blocked_by),
     status.overload_reason && alert("warning", "Overloaded", status.overload_reason),
     episode && alert("warning", `Target missed for ${age(since(episode.began_at))}`, `${episode.reason}. ${sent}`),
   ];
