@@ -152,6 +152,45 @@ def test_a_blocked_driver_that_failed_or_was_replaced_blocks_no_more(connection:
     assert (status.state, status.blocked_by, status.blocked_since) == ("down", None, None)
 
 
+def ready(connection: extensions.connection, seconds: float) -> None:
+    """A driver that has been ready for so many seconds."""
+    drive(connection)
+    execute(connection, "UPDATE freshet.driver SET started_at = clock_timestamp() - %s", timedelta(seconds=seconds))
+
+
+def test_what_had_to_wait_until_a_driver_was_ready_is_caught_up_with_and_no_overload(
+    connection: extensions.connection,
+) -> None:
+    register(connection)
+    ready(connection, seconds=12)
+    add_batch(connection, age=timedelta(seconds=4), facts=9, latencies_ms=(30_000,) * 9)
+    status = only(read_status(connection))
+    assert status.state == "catching up"
+    assert "until a driver was ready" in str(status.overload_reason)
+    assert stream_load(connection.cursor(), "orders").overloaded, "it has no time to spare"
+    add_batch(connection, facts=9, latencies_ms=(6_000,) * 9)
+    assert only(read_status(connection)).state == "catching up", "they had to wait behind the backlog"
+    add_batch(connection, facts=9, shed=1, latencies_ms=(6_000,) * 9)
+    assert only(read_status(connection)).state == "overloaded"
+
+
+def test_a_driver_that_gets_later_and_later_is_overloaded_though_it_began_with_a_backlog(
+    connection: extensions.connection,
+) -> None:
+    register(connection)
+    ready(connection, seconds=30)
+    for age, late in ((25, 10_000), (18, 10_000), (8, 12_000)):
+        add_batch(connection, age=timedelta(seconds=age), facts=9, latencies_ms=(late,) * 9)
+    assert only(read_status(connection)).state == "overloaded"
+
+
+def test_late_facts_of_a_driver_that_has_long_been_ready_are_overload(connection: extensions.connection) -> None:
+    register(connection)
+    ready(connection, seconds=300)
+    add_batch(connection, facts=9, latencies_ms=(9_000,) * 9)
+    assert only(read_status(connection)).state == "overloaded"
+
+
 def make_wish_older(connection: extensions.connection, age: timedelta) -> None:
     execute(connection, "UPDATE freshet.pipeline SET desired_at = desired_at - %s", age)
     execute(connection, "UPDATE freshet.driver SET stopped_at = stopped_at - %s", age)

@@ -10,7 +10,9 @@ from psycopg2 import extensions
 from spark_jobs.warehouse.drivers import GONE, MAX_SILENCE, Restart, is_gone
 from spark_jobs.warehouse.status.overload import StreamLoad
 
-State = Literal["starting", "running", "overloaded", "blocked", "draining", "stopped", "restarting", "down"]
+State = Literal[
+    "starting", "running", "overloaded", "catching up", "blocked", "draining", "stopped", "restarting", "down"
+]
 
 # A driver that has not renewed its first heartbeat is still getting ready.
 _FIRST_HEARTBEAT = timedelta(seconds=1)
@@ -105,6 +107,8 @@ class DrivenPipeline(NamedTuple):
     def _doing(self, load: StreamLoad) -> State:
         if self.desired_state == "draining":
             return "draining"
+        if load.catching_up:
+            return "catching up"
         return "overloaded" if load.overloaded else "running"
 
 

@@ -18,6 +18,7 @@ _STATE_STYLES = {
     "running": "green",
     "starting": "cyan",
     "overloaded": "bold yellow",
+    "catching up": "cyan",
     "blocked": "bold red",
     "draining": "yellow",
     "stopped": "dim",

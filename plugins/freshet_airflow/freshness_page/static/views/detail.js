@@ -88,10 +88,12 @@ function alerts(status) {
   return [
     status.error && alert("bad", "The driver failed", status.error),
     status.blocked_by && alert("bad", `Blocked for ${age(since(status.blocked_since))}`, status.blocked_by),
-    status.overload_reason && alert("warning", "Overloaded", status.overload_reason),
+    status.overload_reason && alert("warning", capitalized(status.state), status.overload_reason),
     episode && alert("warning", `Target missed for ${age(since(episode.began_at))}`, `${episode.reason}. ${sent}`),
   ];
 }
+
+const capitalized = (words) => words[0].toUpperCase() + words.slice(1);
 
 function alert(kind, title, words) {
   return element(`p.banner.${kind}`, {}, element("strong", {}, `${title}: `), words);
