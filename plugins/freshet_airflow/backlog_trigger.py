@@ -17,6 +17,7 @@ _PAUSE = timedelta(seconds=15)
 # A run that found the stream overloaded has done nothing, and left no trace in the warehouse.
 _LONGEST_PAUSE = timedelta(minutes=5)
 _PAUSE_AFTER_TROUBLE = timedelta(minutes=1)
+_BUSY = ("starting", "restarting", "catching up", "overloaded", "blocked")
 _IN_TROUBLE = ("failed", "abandoned")
 
 
@@ -35,7 +36,7 @@ class BacklogTrigger(WarehouseTrigger):
         status, last = sight.status, sight.status.reprocessing
         # A driver that gets ready needs the machine; so does a stream that is overloaded. What blocks a stream is
         # likely to be in the way here as well.
-        if not sight.due or sight.reprocessing or status.state in ("starting", "overloaded", "blocked"):
+        if not sight.due or sight.reprocessing or status.state in _BUSY:
             return None
         if last is not None and last.closed_at is not None:
             pause = _PAUSE_AFTER_TROUBLE if last.state in _IN_TROUBLE else _PAUSE

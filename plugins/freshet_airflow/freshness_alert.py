@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
 
 # In these states nothing is loaded: an episode that is over has ended without a recovery.
-_NOT_LOADING = ("stopped", "starting", "blocked", "down")
+_NOT_LOADING = ("stopped", "starting", "restarting", "blocked", "down")
 
 
 @dataclass(frozen=True)
@@ -119,6 +119,8 @@ def _advice_to_load(status: PipelineStatus) -> str:
     if status.state == "down":
         log = f" The end of the driver's log tells why: {status.log_file}." if status.log_file else ""
         return f"Look at the last run of {dag}; when the cause is mended, clear its task run, or trigger it.{log}"
+    if status.state == "restarting":
+        return f"The run of {dag} restarts the driver. Should it end again, its log tells why: {status.log_file}."
     if status.state == "blocked":
         return f"Mend what blocks it: the driver keeps trying, and goes on by itself. Its log: {status.log_file}."
     if status.state == "stopped":

@@ -66,7 +66,7 @@ def current_miss(sight: Sight) -> Miss | None:
     """How the target is missed now: nothing can be loaded, the batch takes too long, or facts are late."""
     status, now = sight.status, sight.read_at
     target = timedelta(milliseconds=status.target_ms)
-    if status.state == "down":
+    if status.state in ("down", "restarting"):
         return _down(status, now)
     if status.blocked_since is not None:
         return Miss(status.blocked_since, f"the stream is blocked: {status.blocked_by}")
@@ -86,4 +86,5 @@ def _down(status: PipelineStatus, now: datetime) -> Miss:
         return Miss(status.start_wanted_at, "a start was asked for, and no driver has taken the stream over")
     silence = timedelta(milliseconds=status.heartbeat_age_ms or 0.0)
     cause = f"has failed: {status.error}" if status.error else "has fallen silent"
-    return Miss(now - silence, f"the stream's driver {cause}")
+    tries = f"; it is {status.state_in_words}" if status.restart else ""
+    return Miss(now - silence, f"the stream's driver {cause}{tries}")

@@ -13,7 +13,17 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
 
 SECONDS = 10.0
-_STATES = {"stopped": 0, "starting": 1, "running": 2, "draining": 3, "overloaded": 4, "down": 5, "blocked": 6}
+_STATES = {
+    "stopped": 0,
+    "starting": 1,
+    "running": 2,
+    "draining": 3,
+    "overloaded": 4,
+    "down": 5,
+    "blocked": 6,
+    "restarting": 7,
+    "catching up": 8,
+}
 
 
 class FreshnessMetrics:
@@ -21,7 +31,8 @@ class FreshnessMetrics:
 
     Gauges: freshness_p50_ms, freshness_p99_ms, freshness_target_ms, arrival_rate, service_rate, hit_ratio,
     backlog_shed, backlog_unmatched, backlog_rejected, staleness_ms (of the stalest cache) and state (stopped 0,
-    starting 1, running 2, draining 3, overloaded 4, down 5, blocked 6). What is not known at the moment is not sent.
+    starting 1, running 2, draining 3, overloaded 4, down 5, blocked 6, restarting 7, catching up 8). What is not
+    known at the moment is not sent.
     """
 
     def __init__(self) -> None:

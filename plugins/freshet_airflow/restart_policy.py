@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spark_jobs.warehouse.drivers import Restart
+
 LONGEST_PAUSE_SECONDS = 60.0
 
 
@@ -27,6 +29,10 @@ class RestartPolicy:
     def allows(self, restarts: Sequence[float], now: float) -> bool:
         """Whether one more restart is allowed."""
         return len(self.recent(restarts, now)) < self.most
+
+    def next_try(self, restarts: Sequence[float], now: float) -> Restart | None:
+        """The restart that comes next; None if no more is allowed."""
+        return Restart(len(self.recent(restarts, now)) + 1, self.most) if self.allows(restarts, now) else None
 
     def pause_seconds(self, restarts: Sequence[float], now: float) -> float:
         """How long to wait before the next restart: 0, 1, 2, 4, ... seconds."""

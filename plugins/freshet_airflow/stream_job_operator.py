@@ -179,7 +179,7 @@ class StreamJobOperator(BaseOperator):
 
     def _restart(self, ending: Ending, event: dict[str, Any], restarts: list[float]) -> NoReturn:
         now = time.time()
-        error = event["error"] or "it left no error behind"
+        error = event["error"]
         self.log.warning("The driver of epoch %s has ended (%s): %s", event["epoch"], ending.value, error)
         if not self.restart_policy.allows(restarts, now):
             minutes = self.restart_policy.window_seconds / 60

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg2
 from airflow.triggers.base import BaseTrigger, TriggerEvent
@@ -22,12 +22,22 @@ from spark_jobs.warehouse import drivers
 
 _UNREACHABLE = (psycopg2.OperationalError, psycopg2.InterfaceError, WarehouseUnavailableError)
 
+# What is told of a driver that has said nothing of its end itself.
+_WORDS = {
+    Ending.FAILED: drivers.GONE,
+    Ending.SILENT: "it has fallen silent: its process hangs, or its host can't be reached",
+    Ending.NOT_STARTED: "it ended, or took too long, before it took its pipeline over",
+}
+
+Answer = TypeVar("Answer")
+
 
 class StreamJobTrigger(BaseTrigger):
     """Watches a driver in the driver table, and fires once, when it has ended.
 
     The look at the table runs in a thread: the triggerer's event loop goes on. A warehouse that is away is waited for.
-    A driver that died is reported after the pause that the restart policy asks for, if nobody has started one by then.
+    That a driver died is noted in the table at once, for the status to show, and with it that it is restarted. It is
+    reported after the pause that the restart policy asks for, if nobody has started one by then.
     The event is a dictionary: `ending` (a value of `Ending`), `epoch` and `error` of the driver, and as they were
     given `launch`, `restarts` and `carried`.
 
@@ -91,23 +101,41 @@ class StreamJobTrigger(BaseTrigger):
         )
         watched, paused = watch.epoch, False
         while True:
-            sighting = await self._sighting(watch, launch)
+            sighting = await self._ask(lambda connection: _look(connection, self.pipeline, watch.epoch, launch), watch)
             ending = watch.look(sighting, time.monotonic())
             if watch.epoch != watched:
                 watched = watch.epoch
                 self.log.info("The driver of epoch %s has taken over.", watched)
-            if ending in (Ending.STOPPED, Ending.NOT_STARTED) or (ending and paused):
+            if ending is None:
+                paused = False
+                await asyncio.sleep(self.poll_seconds)
+                continue
+            if ending is not Ending.STOPPED and not paused and not await self._note(ending, sighting, policy, watch):
+                continue  # it has stopped as it was to, just after the look
+            if ending in (Ending.STOPPED, Ending.NOT_STARTED) or paused:
                 yield self._event(ending, watch.epoch, sighting)
                 return
             # Whoever watches the same pipeline may restart a driver during the pause: then this goes on watching.
-            await asyncio.sleep(policy.pause_seconds(self.restarts, time.time()) if ending else self.poll_seconds)
-            paused = ending is not None
+            await asyncio.sleep(policy.pause_seconds(self.restarts, time.time()))
+            paused = True
 
     async def cleanup(self) -> None:
         """Leave the warehouse. The driver is left alone, whatever ends this trigger."""
         self._disconnect()
 
-    async def _sighting(self, watch: DriverWatch, launch: DriverLaunch | None) -> Sighting:
+    async def _note(self, ending: Ending, sighting: Sighting, policy: RestartPolicy, watch: DriverWatch) -> bool:
+        """Have everybody see that the driver has ended and is restarted; whether it has not stopped as it was to."""
+        newest = sighting.newest
+        if newest is None or (ending is Ending.NOT_STARTED and not self.restarts):
+            return True  # there is no driver that could be said to have ended
+        restart = policy.next_try(self.restarts, time.time())
+        noted = await self._ask(
+            lambda connection: drivers.note_end(connection, self.pipeline, newest.epoch, _WORDS[ending], restart), watch
+        )
+        return noted or ending is Ending.NOT_STARTED
+
+    async def _ask(self, question: Callable[[extensions.connection], Answer], watch: DriverWatch) -> Answer:
+        """Ask the warehouse, in a thread, until it answers."""
         reported = False
         while True:
             try:
@@ -116,7 +144,7 @@ class StreamJobTrigger(BaseTrigger):
                     self._connection = await asyncio.to_thread(
                         session, url, f"freshet watch {self.pipeline}", timedelta(0)
                     )
-                return await asyncio.to_thread(_look, self._connection, self.pipeline, watch.epoch, launch)
+                return await asyncio.to_thread(question, self._connection)
             except _UNREACHABLE as error:
                 if not reported:
                     self.log.warning("The warehouse does not answer; waiting for it. %s", str(error).strip())
@@ -126,7 +154,7 @@ class StreamJobTrigger(BaseTrigger):
                 await asyncio.sleep(self.poll_seconds)
 
     def _event(self, ending: Ending, epoch: int | None, sighting: Sighting) -> TriggerEvent:
-        error = sighting.newest.error if sighting.newest else None
+        error = (sighting.newest.error if sighting.newest else None) or _WORDS.get(ending)
         return TriggerEvent(
             {
                 "ending": ending.value,

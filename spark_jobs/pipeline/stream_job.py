@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +17,7 @@ from spark_jobs.errors import FreshetError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.driven_lookups import DrivenLookups
+from spark_jobs.pipeline.front_stage.hot_tuples import rehearse_learning
 from spark_jobs.pipeline.heartbeat import Heartbeat
 from spark_jobs.pipeline.shed_budget import ShedBudget
 from spark_jobs.pipeline.source.arrivals import ArrivalsReader, read_by_spark
@@ -23,6 +26,7 @@ from spark_jobs.pipeline.source.parquet_files import balanced_groups, parquet_re
 from spark_jobs.pipeline.source.streaming import stream_tuples
 from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery, is_outage
 from spark_jobs.pipeline.tasks.batch_context import BatchContext
+from spark_jobs.pipeline.tasks.rehearsal import rehearse
 from spark_jobs.pipeline.tasks.reports import BatchReport, ReportChannel
 from spark_jobs.pipeline.tasks.tuples_way import settle
 from spark_jobs.pipeline_definition import PipelineDefinition
@@ -31,6 +35,7 @@ from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.ledger import batch_ledger
 from spark_jobs.warehouse.loading.loading_transaction import StreamBatch
+from spark_jobs.warehouse.loading.rehearsal import Rehearsal
 from spark_jobs.warehouse.registration import check_registration
 
 if TYPE_CHECKING:
@@ -122,11 +127,15 @@ class StreamJob:
         if resume:
             drivers.request_state(connection, definition.name, "running")
         self._session = session
-        session.range(1).collect()  # a cluster's cores are known only when its executors have come
-        self._parts = spark.defaultParallelism
-        relations = self._tables.relations
-        self._lookups = DrivenLookups(definition, relations, self._home, self._url, spark, self._parts)
-        self._lookups.begin(connection)
+        with ThreadPoolExecutor(1, "workers") as beside:
+            # Python's workers load their code while Java loads its own, each on a core.
+            workers = beside.submit(spark.parallelize([None], 1).count)
+            session.range(1).collect()  # a cluster's cores are known only when its executors have come
+            self._parts = spark.defaultParallelism
+            relations = self._tables.relations
+            self._lookups = DrivenLookups(definition, relations, self._home, self._url, spark, self._parts)
+            self._lookups.begin(connection)
+            workers.result()
         self._reports = ReportChannel(spark)
         self._admission = Admission(definition.freshness.target)
         self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
@@ -210,9 +219,18 @@ class StreamJob:
             _log.exception("%s: could not learn from the last batch", self._definition.name)
 
     def _warm_up(self) -> None:
-        """Send nothing all the way: starts the Python workers, and has Java load its classes, before tuples wait."""
-        tasks = self._session.range(0, self._parts, 1, self._parts)
-        settle(tasks, lambda batches: iter(()), self._context(0, careful=False), self._reports.send)
+        """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
+        assert self._tables is not None
+        context = self._context(0, careful=False)
+        rehearsed = replace(context, destination=Rehearsal(self._tables.event, self._tables.fact))
+        columns = {name: kind.arrow() for name, kind in self._definition.source.columns.items()}
+        workers = self._session.sparkContext.parallelize(range(self._parts), self._parts)
+        with ThreadPoolExecutor(1, "rehearsal") as beside:
+            rehearsal = beside.submit(workers.foreach, lambda _: rehearse(rehearsed, columns))
+            rehearse_learning()
+            tasks = self._session.range(0, self._parts, 1, self._parts)
+            settle(tasks, lambda batches: iter(()), context, self._reports.send)
+            rehearsal.result()
         self._reports.receive()
 
     def _arrivals(self, tuples: DataFrame, files: list[Path]) -> tuple[ArrivalsReader, DataFrame]:
@@ -226,7 +244,7 @@ class StreamJob:
 
     def _context(self, batch_no: int, *, careful: bool) -> BatchContext:
         assert self._tables is not None
-        # The first batches are slow for reasons of their own (code is loaded, nothing is hot): that is no overload.
+        # The first batches are slow for a reason of their own (nothing is hot): that is no overload.
         settled = self._batches >= SETTLING_BATCHES
         shedding = self._definition.shedding.policy != "off" and not self._draining and settled
         plans, fronts = self._lookups.plan_for_batch()

@@ -98,7 +98,7 @@ def _plain_line(status: PipelineStatus) -> str:
     percentiles = " / ".join("-" if ms is None else f"{ms:.0f} ms" for ms in (freshness.p50_ms, freshness.p99_ms))
     hits = "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}"
     reason = status.overload_reason or status.blocked_by
-    state = f"{status.state} ({reason})" if reason else status.state
+    state = f"{status.state} ({reason})" if reason else status.state_in_words
     return (
         f"{status.name}: {state}, arrived {status.arrived}, loaded {status.loaded}, shed {status.shed}, "
         f"unmatched {status.unmatched}, rejected {status.rejected}, {status.service_rate:.0f} facts/s, "

@@ -25,6 +25,7 @@ DesiredState = Literal["running", "draining"]
 EndState = Literal["stopped", "failed", "fenced"]
 
 MAX_SILENCE = timedelta(seconds=30)
+GONE = "its process is gone: it was killed (kill -9, or no memory was left), or its machine was started anew"
 _START_TIME_TOLERANCE = timedelta(seconds=2)  # the kernel's boot time, which start times count from, is rounded
 _FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of Linux: not in a container
 
@@ -56,16 +57,24 @@ class DriverRecord:
         """Whether the driver still runs, as far as can be told from here.
 
         Its state must be running and its last heartbeat younger than `max_silence` at `now` (default: when the
-        record was read, by the warehouse's clock). On its own host the process must exist too, with the same
-        start time: another process may have got its id since.
+        record was read, by the warehouse's clock). On its own host the process must exist too.
         """
         if self.state != "running" or (now or self.read_at) - self.heartbeat_at > max_silence:
             return False
-        return self.host != this_host() or self._process_exists()
+        return not is_gone(self.host, self.process_id, self.process_started_at)
 
-    def _process_exists(self) -> bool:
-        started_at = process_started_at(self.process_id)
-        return started_at is not None and abs(started_at - self.process_started_at) <= _START_TIME_TOLERANCE
+
+@dataclass(frozen=True)
+class Restart:
+    """The try to bring a driver back that is under way.
+
+    Attributes:
+        number: of the try, from 1.
+        most: tries that are made.
+    """
+
+    number: int
+    most: int
 
 
 def this_host() -> str:
@@ -87,6 +96,17 @@ def process_started_at(process_id: int) -> datetime | None:
         return datetime.fromtimestamp(process.create_time(), UTC)
     except psutil.NoSuchProcess:
         return None
+
+
+def is_gone(host: str, process_id: int, started_at: datetime) -> bool:
+    """Whether a process on this host has ended; of one on another host nothing is known, and it counts as living.
+
+    Another process may have got its id since, and is told from it by the start time.
+    """
+    if host != this_host():
+        return False
+    found = process_started_at(process_id)
+    return found is None or abs(found - started_at) > _START_TIME_TOLERANCE
 
 
 def register_pipeline(
@@ -267,6 +287,38 @@ def finish(
             "WHERE pipeline = %s AND epoch = %s AND state = 'running'",
             [state, error, pipeline, epoch],
         )
+
+
+def note_end(connection: extensions.connection, pipeline: str, epoch: int, error: str, restart: Restart | None) -> bool:
+    """Record that the driver of this epoch does not drive any more, as whoever watches it has found.
+
+    Should it live after all, its next heartbeat tells it to end.
+
+    Args:
+        connection: to the warehouse.
+        pipeline: its name.
+        epoch: the driver's.
+        error: why it counts as ended; what it has said itself stands.
+        restart: the try to bring it back; None if none is made.
+
+    Returns:
+        False if the driver has stopped as it was to: then nothing was recorded.
+    """
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            UPDATE freshet.driver SET
+                state = CASE state WHEN 'running' THEN 'failed' ELSE state END,
+                stopped_at = coalesce(stopped_at, clock_timestamp()),
+                error = coalesce(error, %s),
+                restart_number = %s,
+                restart_most = %s,
+                restart_noted_at = clock_timestamp()
+            WHERE pipeline = %s AND epoch = %s AND state <> 'stopped'
+            """,
+            [error, restart and restart.number, restart and restart.most, pipeline, epoch],
+        )
+        return cursor.rowcount > 0
 
 
 def newest_driver(connection: extensions.connection, pipeline: str) -> DriverRecord | None:

@@ -76,6 +76,16 @@ def percentile(histogram: ArrayLike | None, fraction: float) -> float | None:
     return float(lower * (upper / lower) ** share) / 1e6
 
 
+def longest(histogram: ArrayLike | None) -> float | None:
+    """What the longest latency is at least, in seconds; None if there is none. Right to within a bucket, 10 %.
+
+    Args:
+        histogram: counts, shape (BUCKETS,), as PostgreSQL or `histogram` gives them.
+    """
+    filled = np.flatnonzero(total([histogram]))
+    return None if not filled.size else float(UPPER_BOUNDS[min(int(filled[-1]), _STEPS)] / RATIO) / 1e6
+
+
 def mean(histogram: ArrayLike | None) -> float | None:
     """The mean latency, in seconds; None if there is none. Right to within 5 %; beyond a day it is a day.
 

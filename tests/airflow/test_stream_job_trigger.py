@@ -17,10 +17,12 @@ from airflow._shared.module_loading import import_string
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from psycopg2 import extensions
 
+from spark_jobs.platform.detached_driver import DriverLaunch
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.migration import migrate
+from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.airflow.conftest import STAND_IN
 from tests.waiting import wait_for
 
@@ -75,7 +77,9 @@ def test_it_fires_when_the_driver_was_drained(
     }  # fmt: skip
 
 
-def test_it_fires_when_the_drivers_process_is_gone(stand_in: subprocess.Popen[bytes]) -> None:
+def test_it_fires_when_the_drivers_process_is_gone_and_all_can_see_that_it_is_restarting(
+    stand_in: subprocess.Popen[bytes], connection: extensions.connection
+) -> None:
     async def kill_while_watched() -> dict[str, Any]:
         watching = trigger()
         task = asyncio.create_task(first_event(watching))
@@ -83,7 +87,24 @@ def test_it_fires_when_the_drivers_process_is_gone(stand_in: subprocess.Popen[by
         os.kill(stand_in.pid, signal.SIGKILL)
         return await task
 
-    assert asyncio.run(kill_while_watched())["ending"] == "failed"
+    event = asyncio.run(kill_while_watched())
+    assert (event["ending"], event["error"]) == ("failed", drivers.GONE)
+    (status,) = read_status(connection)
+    assert (status.state_in_words, status.error) == ("restarting (try 1 of 5)", drivers.GONE)
+
+
+@pytest.mark.parametrize(("restarts", "state"), [(1, "restarting (try 2 of 5)"), (5, "down")])
+def test_a_driver_that_does_not_come_back_is_another_try_or_the_last(
+    home: Home, connection: extensions.connection, restarts: int, state: str
+) -> None:
+    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    epoch = drivers.take_over(connection, "orders", log_file=None)
+    drivers.finish(connection, "orders", epoch, "failed", "a disk is full")
+    launch = DriverLaunch(drivers.this_host(), 2**22 - 1, 0.0, after_epoch=epoch).to_json()
+    event = asyncio.run(first_event(trigger(epoch=None, launch=launch, restarts=[time.time()] * restarts)))
+    assert event["ending"] == "not started"
+    (status,) = read_status(connection)
+    assert (status.state_in_words, status.error) == (state, "a disk is full")
 
 
 def test_it_tells_the_error_that_the_driver_left(home: Home, connection: extensions.connection) -> None:

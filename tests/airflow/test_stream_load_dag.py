@@ -137,7 +137,7 @@ def test_a_dead_driver_is_restarted_and_the_run_succeeds_when_the_stream_was_dra
     operator = Operator(warehouse_url, kill_then_drain)
     assert run(dag, "start") == {"dag": "success", "drain": "skipped", "run": "success"}
     operator.finish()
-    assert states(connection) == ["fenced", "stopped"]
+    assert states(connection) == ["failed", "stopped"]
     assert find_driver(connection, "orders", home) is None
     # spark-submit started it: its command line is in the log, and nothing secret is.
     log = home.driver_log("orders").read_text()
@@ -262,7 +262,7 @@ def test_a_driver_that_falls_silent_is_ended_and_replaced(
     operator = Operator(warehouse_url, speak_then_drain)
     assert run(dag, "start")["dag"] == "success"
     operator.finish()
-    assert states(connection) == ["fenced", "stopped"]
+    assert states(connection) == ["failed", "stopped"]
 
 
 def test_a_driver_that_is_refused_fails_the_run_at_once_with_the_end_of_its_log(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -60,6 +62,61 @@ def test_a_driver_that_failed_or_fell_silent_is_down(connection: extensions.conn
     assert (status.state, status.error) == ("down", "out of luck")
 
 
+def test_a_driver_that_was_killed_is_down_at_once_where_its_process_can_be_seen(
+    connection: extensions.connection,
+) -> None:
+    """Whoever else is dead: Airflow need not have noticed, nor have 30 s of silence gone by."""
+    register(connection)
+    drive(connection)
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    execute(connection, "UPDATE freshet.driver SET process_id = %s", gone.pid)
+    status = only(read_status(connection))
+    assert (status.state, status.error) == ("down", drivers.GONE)
+    execute(connection, "UPDATE freshet.driver SET host = 'elsewhere'")
+    status = only(read_status(connection))
+    assert (status.state, status.error) == ("running", None), "nothing is known of processes elsewhere"
+
+
+def test_a_driver_that_is_being_brought_back_is_restarting(connection: extensions.connection) -> None:
+    register(connection)
+    epoch = drive(connection)
+    assert drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    status = only(read_status(connection))
+    assert (status.state, status.restart, status.error) == ("restarting", drivers.Restart(1, 5), drivers.GONE)
+    assert status.state_in_words == "restarting (try 1 of 5)"
+    assert status.to_dict()["restart"] == {"number": 1, "most": 5}
+    drivers.note_end(connection, "orders", epoch, "the next one did not come", drivers.Restart(2, 5))
+    status = only(read_status(connection))
+    assert (status.state_in_words, status.error) == ("restarting (try 2 of 5)", drivers.GONE)
+    drivers.note_end(connection, "orders", epoch, "the next one did not come", None)
+    status = only(read_status(connection))
+    assert (status.state, status.restart) == ("down", None), "no further try is allowed"
+
+
+def test_a_restart_that_does_not_come_is_down(connection: extensions.connection) -> None:
+    """As when Airflow is killed between noticing the end and launching the next driver."""
+    register(connection)
+    epoch = drive(connection)
+    drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    execute(connection, "UPDATE freshet.driver SET restart_noted_at = restart_noted_at - %s", START_TIMEOUT)
+    assert only(read_status(connection)).state == "down"
+    drive(connection)
+    assert only(read_status(connection)).state == "running"
+
+
+def test_what_a_driver_said_of_its_own_end_stands(connection: extensions.connection) -> None:
+    register(connection)
+    epoch = drive(connection)
+    drivers.finish(connection, "orders", epoch, "failed", "out of luck")
+    drivers.note_end(connection, "orders", epoch, drivers.GONE, None)
+    assert only(read_status(connection)).error == "out of luck"
+    epoch = drive(connection)
+    drivers.finish(connection, "orders", epoch, "stopped")
+    assert not drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    assert only(read_status(connection)).state == "stopped"
+
+
 def test_a_driver_that_can_not_go_on_is_blocked_with_the_reason_until_it_goes_on(
     connection: extensions.connection,
 ) -> None:
@@ -93,6 +150,45 @@ def test_a_blocked_driver_that_failed_or_was_replaced_blocks_no_more(connection:
     drivers.finish(connection, "orders", epoch, "failed", "out of luck")
     status = only(read_status(connection))
     assert (status.state, status.blocked_by, status.blocked_since) == ("down", None, None)
+
+
+def ready(connection: extensions.connection, seconds: float) -> None:
+    """A driver that has been ready for so many seconds."""
+    drive(connection)
+    execute(connection, "UPDATE freshet.driver SET started_at = clock_timestamp() - %s", timedelta(seconds=seconds))
+
+
+def test_what_had_to_wait_until_a_driver_was_ready_is_caught_up_with_and_no_overload(
+    connection: extensions.connection,
+) -> None:
+    register(connection)
+    ready(connection, seconds=12)
+    add_batch(connection, age=timedelta(seconds=4), facts=9, latencies_ms=(30_000,) * 9)
+    status = only(read_status(connection))
+    assert status.state == "catching up"
+    assert "until a driver was ready" in str(status.overload_reason)
+    assert stream_load(connection.cursor(), "orders").overloaded, "it has no time to spare"
+    add_batch(connection, facts=9, latencies_ms=(6_000,) * 9)
+    assert only(read_status(connection)).state == "catching up", "they had to wait behind the backlog"
+    add_batch(connection, facts=9, shed=1, latencies_ms=(6_000,) * 9)
+    assert only(read_status(connection)).state == "overloaded"
+
+
+def test_a_driver_that_gets_later_and_later_is_overloaded_though_it_began_with_a_backlog(
+    connection: extensions.connection,
+) -> None:
+    register(connection)
+    ready(connection, seconds=30)
+    for age, late in ((25, 10_000), (18, 10_000), (8, 12_000)):
+        add_batch(connection, age=timedelta(seconds=age), facts=9, latencies_ms=(late,) * 9)
+    assert only(read_status(connection)).state == "overloaded"
+
+
+def test_late_facts_of_a_driver_that_has_long_been_ready_are_overload(connection: extensions.connection) -> None:
+    register(connection)
+    ready(connection, seconds=300)
+    add_batch(connection, facts=9, latencies_ms=(9_000,) * 9)
+    assert only(read_status(connection)).state == "overloaded"
 
 
 def make_wish_older(connection: extensions.connection, age: timedelta) -> None:

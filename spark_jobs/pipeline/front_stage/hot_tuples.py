@@ -32,6 +32,19 @@ Reread = Callable[[KeyColumns], RelationRows]
 """Reads the tuples of R that have these keys, as they are now."""
 
 
+def rehearse_learning() -> None:
+    """Have the code compiled or loaded that a driver learns by; otherwise the first batches would wait for it."""
+    stage = FrontStage(1 << 16, 64)
+    keys, counts = np.arange(8), np.ones(8, np.int64)
+    for _ in range(2):
+        stage.offer(keys, 100 * counts)
+        stage.publish()
+    stage.observe_hits(np.ones(stage.hot_set.slot_count, np.int64))
+    stage.remove(np.array([0]))
+    stage.replace_all(keys, counts.astype(np.float32))
+    stage.hot_set.probe(keys)
+
+
 class HotTuplesKeeper:
     """Keeps the front stage of one lookup up to date.
 

@@ -10,7 +10,7 @@ from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.pipeline.lookups.defaults import typed_defaults
-from spark_jobs.pipeline.tasks.back_stage import make_back_stage
+from spark_jobs.pipeline.tasks.back_stage import back_stages, make_back_stage
 from spark_jobs.pipeline.tasks.batch_context import LookupPlan, OwnedPages
 from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
 from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast, unique_name
@@ -36,8 +36,6 @@ LARGEST_PAGE_SHARE = 0.5
 SMALLEST_PAGE_ROWS = 50
 
 _CACHED = "cached_"
-# What `auto` chooses from, batch by batch.
-_AUTO = ("hybrid_join", "batched_index_nested_loop", "mesh_join", "index_nested_loop")
 
 
 def front_stage_bytes(lookup: Lookup) -> int:
@@ -139,10 +137,9 @@ def measured(relation: PagedRelation, memory: int) -> AccessCosts:
 def check_memory(algorithm: str, relation: PagedRelation, memory: int) -> None:
     """Find out now, rather than with the first tuple, whether the back stage can work with its memory."""
     paged = relation.spec.page_refusal is None
-    candidates = [name for name in _AUTO if paged or not ALGORITHMS[name].reads_pages]
     pages = range(relation.page_count) if paged else range(0)
     nobody = KeyedRelation(relation, RelationRows.empty(relation.spec).keys, pages)
-    for name in candidates if algorithm == "auto" else [algorithm]:
+    for name in back_stages(algorithm, paged):
         make_back_stage(name, nobody, memory)
 
 

@@ -17,6 +17,9 @@ from spark_jobs.pipeline.tasks.shed_deadline import ShedDeadline
 from spark_jobs.relation.page_runs import PageRuns
 from spark_jobs.relation.relation_rows import RelationRows
 
+# What `auto` chooses from, batch by batch.
+_AUTO = ("hybrid_join", "batched_index_nested_loop", "mesh_join", "index_nested_loop")
+
 
 @dataclass(frozen=True)
 class Settlement:
@@ -37,6 +40,18 @@ class Settlement:
     frequencies: NDArray[np.int64]
     unmatched: NDArray[np.int64]
     shed: NDArray[np.int64]
+
+
+def back_stages(algorithm: str, paged: bool) -> list[str]:
+    """The back stages that a lookup's algorithm may come to.
+
+    Args:
+        algorithm: its name in the catalogue, or `auto`.
+        paged: whether R can be read by pages.
+    """
+    if algorithm != "auto":
+        return [algorithm]
+    return [name for name in _AUTO if paged or not ALGORITHMS[name].reads_pages]
 
 
 def make_back_stage(

@@ -80,6 +80,13 @@ class HeldRows:
         """These rows and more."""
         return HeldRows(pa.concat_tables([rows._table for rows in (self, more) if rows._table is not None]))
 
+    def encoded(self) -> EncodedRows:
+        """As freshet.held_tuple takes them; at least one."""
+        assert self._table is not None
+        rows, _, unfit, complaints = encode(self._table, _TARGETS)
+        assert not unfit.size, complaints[0]  # everything was made storable
+        return rows
+
     def store(self, cursor: extensions.cursor) -> Counter[Place]:
         """Store those whose event ids are not held yet.
 
@@ -91,8 +98,7 @@ class HeldRows:
         """
         if self._table is None or not len(self):
             return Counter()
-        rows, _, unfit, complaints = encode(self._table, _TARGETS)
-        assert not unfit.size, complaints[0]  # everything was made storable
+        rows = self.encoded()
         cursor.execute("SAVEPOINT before_held")
         try:
             _copy(cursor, "freshet.held_tuple", rows)

@@ -7,10 +7,12 @@ from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.drivers import MAX_SILENCE
+from spark_jobs.warehouse.drivers import GONE, MAX_SILENCE, Restart, is_gone
 from spark_jobs.warehouse.status.overload import StreamLoad
 
-State = Literal["starting", "running", "overloaded", "blocked", "draining", "stopped", "down"]
+State = Literal[
+    "starting", "running", "overloaded", "catching up", "blocked", "draining", "stopped", "restarting", "down"
+]
 
 # A driver that has not renewed its first heartbeat is still getting ready.
 _FIRST_HEARTBEAT = timedelta(seconds=1)
@@ -27,10 +29,16 @@ class DrivenPipeline(NamedTuple):
     desired_at: datetime | None
     freshness_target: timedelta
     driver_state: str | None
+    host: str | None
+    process_id: int | None
+    process_started_at: datetime | None
     started_at: datetime | None
     heartbeat_at: datetime | None
     stopped_at: datetime | None
-    error: str | None
+    driver_error: str | None
+    restart_number: int | None
+    restart_most: int | None
+    restart_noted_at: datetime | None
     log_file: str | None
     spark_ui_url: str | None
     blocked_by: str | None
@@ -53,6 +61,31 @@ class DrivenPipeline(NamedTuple):
             return None
         return self.desired_at if self.stopped_at is None or self.desired_at > self.stopped_at else None
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether the driver is said to run, but its process can be seen to have ended."""
+        if self.driver_state != "running":
+            return False
+        assert self.host is not None
+        assert self.process_id is not None
+        assert self.process_started_at is not None
+        return is_gone(self.host, self.process_id, self.process_started_at)
+
+    @property
+    def error(self) -> str | None:
+        """Why the driver does not run any more, where that is known."""
+        return GONE if self.is_gone else self.driver_error
+
+    @property
+    def restart(self) -> Restart | None:
+        """The try to bring the driver back that is under way, which may take as long as a start."""
+        if self.restart_number is None:
+            return None
+        assert self.restart_most is not None
+        assert self.restart_noted_at is not None
+        under_way = self.now - self.restart_noted_at <= START_TIMEOUT
+        return Restart(self.restart_number, self.restart_most) if under_way else None
+
     def state(self, load: StreamLoad) -> State:
         """What the pipeline does; overloaded is a way of running.
 
@@ -65,8 +98,8 @@ class DrivenPipeline(NamedTuple):
             return "stopped"
         assert self.started_at is not None
         assert self.heartbeat_at is not None
-        if self.driver_state != "running" or self.now - self.heartbeat_at > MAX_SILENCE:
-            return "down"
+        if self.driver_state != "running" or self.now - self.heartbeat_at > MAX_SILENCE or self.is_gone:
+            return "restarting" if self.restart else "down"
         if self.blocked_by is not None:
             return "blocked"
         return "starting" if self.heartbeat_at - self.started_at < _FIRST_HEARTBEAT else self._doing(load)
@@ -74,6 +107,8 @@ class DrivenPipeline(NamedTuple):
     def _doing(self, load: StreamLoad) -> State:
         if self.desired_state == "draining":
             return "draining"
+        if load.catching_up:
+            return "catching up"
         return "overloaded" if load.overloaded else "running"
 
 
@@ -81,8 +116,9 @@ def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
     """All registered pipelines, by name."""
     cursor.execute(
         """
-        SELECT name, pipeline.epoch, desired_state, desired_at, freshness_target, driver.state, started_at,
-            heartbeat_at, stopped_at, error, log_file, spark_ui_url, blocked_by, blocked_since, clock_timestamp()
+        SELECT name, pipeline.epoch, desired_state, desired_at, freshness_target, driver.state, host, process_id,
+            process_started_at, started_at, heartbeat_at, stopped_at, error, restart_number, restart_most,
+            restart_noted_at, log_file, spark_ui_url, blocked_by, blocked_since, clock_timestamp()
         FROM freshet.pipeline LEFT JOIN freshet.driver ON driver.pipeline = name AND driver.epoch = pipeline.epoch
         ORDER BY name
         """

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from numpy.typing import ArrayLike
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.latency import percentile, total
+from spark_jobs.warehouse.latency import longest, percentile, total
 
 # A burst is over when nothing has been shed for so long: batches come every second or two.
 LOOKED_BACK = timedelta(seconds=15)
@@ -22,10 +23,26 @@ class StreamLoad:
     Attributes:
         overloaded: it sheds, or does not keep its freshness target.
         reason: by what that is told; None where it has time to spare.
+        catching_up: it is late with what had to wait because nothing ran, and sheds nothing.
     """
 
     overloaded: bool
     reason: str | None = None
+    catching_up: bool = False
+
+
+class LoadedBatch(NamedTuple):
+    """What overload is told by, of a batch that was committed; histograms have shape (BUCKETS,)."""
+
+    closed_at: datetime
+    shed: int
+    event_latency: ArrayLike | None
+    arrival_latency: ArrayLike | None
+
+    def has_landed_before(self, moment: datetime) -> bool:
+        """Whether one of its tuples had landed before that."""
+        oldest = longest(self.arrival_latency)
+        return oldest is not None and self.closed_at - timedelta(seconds=oldest) < moment
 
 
 def stream_load(cursor: extensions.cursor, pipeline: str, looked_back: timedelta = LOOKED_BACK) -> StreamLoad:
@@ -38,7 +55,8 @@ def stream_load(cursor: extensions.cursor, pipeline: str, looked_back: timedelta
     """
     cursor.execute(
         """
-        SELECT shed, event_latency, freshness_target FROM freshet.batch JOIN freshet.pipeline ON name = pipeline
+        SELECT closed_at, shed, event_latency, arrival_latency, freshness_target
+        FROM freshet.batch JOIN freshet.pipeline ON name = pipeline
         WHERE pipeline = %s AND state = 'committed' AND closed_at > clock_timestamp() - %s
         ORDER BY batch_no DESC
         """,
@@ -47,26 +65,60 @@ def stream_load(cursor: extensions.cursor, pipeline: str, looked_back: timedelta
     batches = cursor.fetchall()
     if not batches:
         return StreamLoad(False)
-    return judge([(shed, latency) for shed, latency, _ in batches], batches[0][2], looked_back)
+    return judge([LoadedBatch(*batch) for *batch, _ in batches], batches[0][-1], looked_back)
 
 
 def judge(
-    batches: Sequence[tuple[int, ArrayLike | None]], target: timedelta, looked_back: timedelta = LOOKED_BACK
+    batches: Sequence[LoadedBatch],
+    target: timedelta,
+    looked_back: timedelta = LOOKED_BACK,
+    waited_until: datetime | None = None,
 ) -> StreamLoad:
     """Judge by batches that were read already.
 
     Args:
-        batches: tuples shed, and histogram of event time to commit, of each batch that was committed lately.
+        batches: those that were committed lately.
         target: how fresh the facts are to be.
         looked_back: how long ago "lately" began.
+        waited_until: what landed before had to wait because nothing ran, see `caught_up_at`; None: nothing had to.
     """
-    shed = sum(shed for shed, _ in batches)
+    shed = sum(batch.shed for batch in batches)
     seconds = f"the last {looked_back.total_seconds():.0f} s"
     if shed:
         return StreamLoad(True, f"{shed:,} tuples were shed within {seconds}")
-    p99 = percentile(total(latency for _, latency in batches), 0.99)
-    if p99 is not None and p99 > target.total_seconds():
-        return StreamLoad(
-            True, f"freshness p99 of {seconds} is {p99:.1f} s, and its target {target.total_seconds():g} s"
-        )
-    return StreamLoad(False)
+    p99 = _p99(batches)
+    if p99 is None or p99 <= target.total_seconds():
+        return StreamLoad(False)
+    reason = f"freshness p99 of {seconds} is {p99:.1f} s, and its target {target.total_seconds():g} s"
+    if waited_until is None:
+        return StreamLoad(True, reason)
+    others = _p99([batch for batch in batches if not batch.has_landed_before(waited_until)])
+    if others is not None and others > target.total_seconds():
+        return StreamLoad(True, reason)
+    return StreamLoad(True, f"{reason}: events have waited until a driver was ready", catching_up=True)
+
+
+def caught_up_at(batches: Sequence[LoadedBatch], ready_at: datetime) -> datetime:
+    """When a driver had loaded what had landed before it was ready, and what landed while it did so, and so on.
+
+    Each of these waves has waited for the one before, and is shorter than that where the stream catches up. Where it
+    is not, more arrives than can be loaded, and no further wave is excused.
+
+    Args:
+        batches: those that the driver has committed lately.
+        ready_at: when it began to load.
+
+    Returns:
+        so far; the driver's beginning, if nothing had landed before.
+    """
+    caught_up, wave = ready_at, timedelta.max
+    while True:
+        waiting = [batch.closed_at for batch in batches if batch.has_landed_before(caught_up)]
+        end = max(waiting, default=caught_up)
+        if not timedelta() < end - caught_up < wave:
+            return caught_up
+        caught_up, wave = end, end - caught_up
+
+
+def _p99(batches: Sequence[LoadedBatch]) -> float | None:
+    return percentile(total(batch.event_latency for batch in batches), 0.99)

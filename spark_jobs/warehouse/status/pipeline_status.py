@@ -10,6 +10,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.warehouse.drivers import Restart
 from spark_jobs.warehouse.latency import Int64Array, percentile
 from spark_jobs.warehouse.ledger.sums import LedgerSums
 from spark_jobs.warehouse.loading.outcome import PLACES
@@ -25,7 +26,7 @@ from spark_jobs.warehouse.status.operations import (
     ValidationStatus,
     read_operations,
 )
-from spark_jobs.warehouse.status.overload import LOOKED_BACK, StreamLoad, judge
+from spark_jobs.warehouse.status.overload import LOOKED_BACK, LoadedBatch, StreamLoad, caught_up_at, judge
 from spark_jobs.warehouse.status.stages import Stages, mean_stages
 
 WINDOW = timedelta(seconds=60)
@@ -55,12 +56,13 @@ class PipelineStatus:
 
     Attributes:
         name: of the pipeline.
-        state: starting (the driver gets ready), running, overloaded (it sheds, or does not keep its target), blocked
-            (the driver lives, and something outside the events keeps it from loading them), draining (it ends with
-            what has landed), stopped (it was drained, or never started), down (it failed, has fallen silent, or has
-            not come within five minutes of the start).
+        state: starting (the driver gets ready), running, overloaded (it sheds, or does not keep its target), catching
+            up (it is late with what had waited until a driver was ready), blocked (the driver lives, and something
+            outside the events keeps it from loading them), draining (it ends with what has landed), stopped (it was
+            drained, or never started), restarting (it has ended, and the next one is on its way), down (it has ended,
+            has fallen silent, or has not come within five minutes of the start).
         epoch: the newest driver's; 0 if there never was one.
-        error: why it failed.
+        error: why it ended, if not as it was to.
         heartbeat_age_ms: time since the driver's last sign of life.
         log_file: of the driver.
         spark_ui_url: of the driver.
@@ -81,7 +83,7 @@ class PipelineStatus:
         hit_ratio: share of the front stage's probes that were hits, in the window; None without probes.
         oldest_shed, oldest_unmatched: arrival of the oldest events held so.
         lookups: how the newest batch made its lookups.
-        overload_reason: by what it is told that it is overloaded.
+        overload_reason: by what it is told that it is overloaded, or is catching up.
         freshness_hour, freshness_day: as freshness_window, over the last hour and day.
         arrival_rate: events per second in the window that were stored anywhere, duplicates not counted.
         stages_ms: where the time went in the window.
@@ -92,6 +94,7 @@ class PipelineStatus:
         validation: the newest one.
         episode: the missed freshness target that is not over yet.
         start_wanted_at: when a start was asked for that no driver has followed; None where none is waited for.
+        restart: the try to bring the driver back that is under way.
         blocked_by, blocked_since: what keeps a blocked driver from loading, and since when; None in all other states.
     """
 
@@ -133,6 +136,13 @@ class PipelineStatus:
     start_wanted_at: datetime | None = None
     blocked_by: str | None = None
     blocked_since: datetime | None = None
+    restart: Restart | None = None
+
+    @property
+    def state_in_words(self) -> str:
+        """The state, and which try it is."""
+        tries = f" (try {self.restart.number} of {self.restart.most})" if self.restart else ""
+        return self.state + tries
 
     def to_dict(self) -> dict[str, Any]:
         """The status as plain values, for JSON; times as ISO text."""
@@ -225,7 +235,7 @@ class StatusReader:
             oldest_shed=backlog.shed.oldest,
             oldest_unmatched=backlog.unmatched.oldest,
             lookups=_lookups(ledger.newest),
-            overload_reason=load.reason if state == "overloaded" else None,
+            overload_reason=load.reason if state in ("overloaded", "catching up") else None,
             freshness_hour=_freshness(minutes.hour),
             freshness_day=_freshness(minutes.day),
             arrival_rate=sum(batch.arrived for batch in recent) / seconds,
@@ -239,6 +249,7 @@ class StatusReader:
             start_wanted_at=_in_utc(pipeline.start_wanted_at),
             blocked_by=pipeline.blocked_by if state == "blocked" else None,
             blocked_since=_in_utc(pipeline.blocked_since) if state == "blocked" else None,
+            restart=pipeline.restart if state == "restarting" else None,
         )
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:
@@ -262,13 +273,18 @@ def to_json(statuses: Sequence[PipelineStatus]) -> str:
 
 
 def _load(pipeline: DrivenPipeline, recent: Sequence[ClosedBatch]) -> StreamLoad:
-    """How busy the stream is, as `stream_load` tells it."""
-    lately = [
-        (batch.shed, batch.event_latency)
+    """How busy the stream is, as `stream_load` tells it, and whether that is because nothing ran before."""
+    committed = [
+        LoadedBatch(batch.closed_at, batch.shed, batch.event_latency, batch.arrival_latency)
         for batch in recent
-        if batch.state == "committed" and batch.closed_at > pipeline.now - LOOKED_BACK
+        if batch.state == "committed"
     ]
-    return judge(lately, pipeline.freshness_target)
+    lately = [batch for batch in committed if batch.closed_at > pipeline.now - LOOKED_BACK]
+    if pipeline.started_at is None:
+        return judge(lately, pipeline.freshness_target)
+    own = [batch for batch in committed if batch.closed_at > pipeline.started_at]
+    waited_until = caught_up_at(own, pipeline.started_at)
+    return judge(lately, pipeline.freshness_target, waited_until=waited_until)
 
 
 def _freshness(histogram: Int64Array) -> Freshness:

@@ -18,9 +18,11 @@ _STATE_STYLES = {
     "running": "green",
     "starting": "cyan",
     "overloaded": "bold yellow",
+    "catching up": "cyan",
     "blocked": "bold red",
     "draining": "yellow",
     "stopped": "dim",
+    "restarting": "bold yellow",
     "down": "bold red",
 }
 _VALIDATION_STYLES = {"failed": "red", "error": "red"}
@@ -83,7 +85,7 @@ def _cells(status: PipelineStatus) -> Cells:
     waiting = [age for age in (status.backlog.shed.oldest_age_ms, status.backlog.unmatched.oldest_age_ms) if age]
     staleness = [cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None]
     return {
-        "state": Text(status.state, style=_STATE_STYLES[status.state]),
+        "state": Text(status.state_in_words, style=_STATE_STYLES[status.state]),
         "freshness p50 / p99": _freshness(status.freshness_window, status.target_ms),
         "target": _duration(status.target_ms),
         **{count: f"{getattr(status, count):,}" for count in _COUNTS},

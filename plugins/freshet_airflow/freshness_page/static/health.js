@@ -5,13 +5,20 @@ export const STATE_WORDS = {
   starting: "The driver is getting ready; nothing is loaded yet.",
   running: "The driver loads what arrives.",
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
+  "catching up": "The driver loads what had to wait until it was ready; facts are late until that is done.",
   blocked: "The driver lives and tries, but something outside the events keeps it from loading them. It goes on by itself when that is mended.",
   draining: "The driver loads what has landed, then stops.",
   stopped: "Nobody loads: the stream was drained, or was never started.",
+  restarting: "The driver has ended, and another one is on its way. What arrives meanwhile waits in the source.",
   down: "The driver failed, has fallen silent, or did not come when it was started. Nothing is loaded until one is started again.",
 };
 
-const SEVERITY_OF_STATE = { down: 0, blocked: 0, overloaded: 2, starting: 4, draining: 4, running: 6, stopped: 7 };
+const SEVERITY_OF_STATE = {
+  down: 0, blocked: 0, restarting: 1, overloaded: 2, "catching up": 3, starting: 4, draining: 4, running: 6, stopped: 7,
+};
+
+/** Which restart it is, in words. */
+export const tries = ({ number, most }) => `try ${number} of ${most}`;
 
 /** Whether facts of the window are later than they are to be. */
 export const isLate = (status) => status.freshness_window.p99_ms > status.target_ms;
@@ -28,11 +35,13 @@ export function problems(status) {
   const found = [];
   const note = (severity, text) => found.push({ severity, text });
   if (status.state === "down") note(0, status.error ?? silence(status));
+  if (status.restart) note(1, `${tries(status.restart)}: ${status.error}`);
   if (status.state === "blocked") note(0, `blocked: ${status.blocked_by}`);
   if (isLedgerDamaged(status)) note(1, "the ledger is damaged: a place holds less than nothing");
   if (status.state === "overloaded") note(2, status.overload_reason ?? "overloaded");
+  if (status.state === "catching up") note(3, status.overload_reason);
   if (status.episode) note(2, `alert: ${status.episode.reason}`);
-  if (isLate(status) && status.state !== "overloaded" && !status.episode) note(3, "later than its target");
+  if (isLate(status) && !status.overload_reason && !status.episode) note(3, "later than its target");
   if (["failed", "error"].includes(status.validation?.result)) note(3, "validation failed");
   if (status.reprocessing?.state === "failed") note(4, "reprocessing failed");
   for (const cache of status.caches ?? []) {

@@ -4,7 +4,7 @@ import { dagLink, runButton, whyNot } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
 import { morphChildren } from "../dom/morph.js";
 import { dagOfTab, pipelineOfTab } from "../host/chosen_pipeline.js";
-import { STATE_WORDS } from "../health.js";
+import { STATE_WORDS, tries } from "../health.js";
 import { since, age } from "../numbers.js";
 import { backlogs } from "./backlogs.js";
 import { balance } from "./balance.js";
@@ -56,10 +56,11 @@ function heading(status, dags) {
   const stream = dags?.stream_load;
   const ended = ["stopped", "down"].includes(status.state);
   // Whether the driver that was started last will come is not known yet.
-  const lives = !ended && status.state !== "starting";
+  const lives = !ended && !["starting", "restarting"].includes(status.state);
   return element("header.detail-header", {},
     element("h2", { id: "detail-heading", tabindex: "-1" }, status.name),
     badge(status.state),
+    status.restart && element("span.quiet", {}, tries(status.restart)),
     element("p.state-words", {}, STATE_WORDS[status.state] ?? ""),
     element("div.buttons", { role: "group", "aria-label": "Actions on the stream" },
       runButton("Start", stream, {
@@ -87,10 +88,12 @@ function alerts(status) {
   return [
     status.error && alert("bad", "The driver failed", status.error),
     status.blocked_by && alert("bad", `Blocked for ${age(since(status.blocked_since))}`, status.blocked_by),
-    status.overload_reason && alert("warning", "Overloaded", status.overload_reason),
+    status.overload_reason && alert("warning", capitalized(status.state), status.overload_reason),
     episode && alert("warning", `Target missed for ${age(since(episode.began_at))}`, `${episode.reason}. ${sent}`),
   ];
 }
+
+const capitalized = (words) => words[0].toUpperCase() + words.slice(1);
 
 function alert(kind, title, words) {
   return element(`p.banner.${kind}`, {}, element("strong", {}, `${title}: `), words);

@@ -1,0 +1,89 @@
+"""A worker's process without Spark: rehearses a pipeline, then loads a batch, and prints what that had to compile.
+
+Arguments: the warehouse's URL, the pipeline's YAML file. Names of kernels, as a JSON list.
+"""
+
+import json
+import sys
+from contextlib import closing
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import psycopg2
+import pyarrow as pa
+from numba.core.registry import CPUDispatcher
+
+from spark_jobs.joins.semi_stream.hot_set import HotSet
+from spark_jobs.pipeline.checks import check_tables
+from spark_jobs.pipeline.lookups.planning import plan_lookups
+from spark_jobs.pipeline.source.arrivals import read_by_spark
+from spark_jobs.pipeline.tasks.back_task import back_task
+from spark_jobs.pipeline.tasks.batch_context import BatchContext, FrontStagePlan, HotTuples
+from spark_jobs.pipeline.tasks.front_task import front_task
+from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast, unique_name
+from spark_jobs.pipeline.tasks.rehearsal import rehearse
+from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW
+from spark_jobs.warehouse.ledger import batch_ledger
+from spark_jobs.warehouse.loading.loading_transaction import StreamBatch
+from spark_jobs.warehouse.loading.rehearsal import Rehearsal
+from tests.spark.shop import sale
+
+
+def compiled() -> set[str]:
+    """Every kernel with every kind of arguments that it has been compiled for, or loaded for, in this process."""
+    return {
+        f"{name}.{attribute} {signature}"
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("spark_jobs")
+        for attribute, value in vars(module).items()
+        if isinstance(value, CPUDispatcher)
+        for signature in value.signatures
+    }
+
+
+class NoSpark:
+    """As much of a Spark context as publishing takes."""
+
+    def broadcast(self, value: bytes) -> Any:
+        return SimpleNamespace(value=value)
+
+
+def sales(columns: dict[str, pa.DataType]) -> pa.Table:
+    """Hits and misses, unknown customers, no customer, bad records."""
+    records = [sale(n) for n in range(3000)] + [sale(3000, customer=9999), sale(3001, customer=None), sale(3002)]
+    values = {name: [record[name] for record in records] for name in columns}
+    texts = {name: pa.array([None if v is None else str(v) for v in column]) for name, column in values.items()}
+    raw = pa.array([None] * (len(records) - 1) + [b"not JSON"], pa.binary())
+    arrived = texts["sold_at"].cast(pa.timestamp("us", "UTC"))
+    parts = [texts[name].cast(kind) for name, kind in columns.items()]
+    return pa.table([*parts, arrived, raw], names=[*columns, ARRIVED_AT, RAW])
+
+
+url, path = sys.argv[1:]
+definition = load_definition(path)
+with closing(psycopg2.connect(url)) as connection:
+    tables = check_tables(connection, definition)
+    plans = plan_lookups(definition, tables.relations, url, NoSpark(), 2)  # type: ignore[arg-type]
+    rows = PostgresRelation(url, plans[0].spec, plans[0].pages.value().index).read_page(0).rows
+    hot = MappedBroadcast.publish(NoSpark(), unique_name("hot"), 0, HotTuples(HotSet(0, rows.keys.codes), rows))  # type: ignore[arg-type]
+    front = FrontStagePlan(hot if plans[0].front else None, 1000, True)
+    columns = {name: kind.arrow() for name, kind in definition.source.columns.items()}
+    rehearsed = BatchContext(url, Rehearsal(tables.event, tables.fact), 2, plans, (front,), None)
+    before_all = compiled()
+    rehearse(rehearsed, columns)
+    before = compiled()
+    assert before > before_all
+
+    drivers.register_pipeline(connection, "sales", definition.freshness.target, "{}")
+    epoch = drivers.take_over(connection, "sales", log_file=None)
+    batch_no = batch_ledger.open_batch(connection, "sales", epoch, 0, tables.fact).batch_no
+    context = replace(rehearsed, destination=StreamBatch(tables.event, tables.fact, epoch, batch_no))
+    parcels = list(front_task(context, read_by_spark, lambda report: None)(iter(sales(columns).to_batches())))
+    assert parcels, "some tuples miss the front stage"
+    list(back_task(context, 0, lambda report: None)(iter(parcels)))
+    batch_ledger.close_batch(connection, batch_no, {}, tables.fact)
+print(json.dumps(sorted(compiled() - before)))
