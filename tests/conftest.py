@@ -26,11 +26,7 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[EmbeddedPostgres]:
-    """One PostgreSQL server for the whole session; tests make databases of their own in it.
-
-    Not in pytest's own temporary folder: each session that starts closes that to other users, and where the tests
-    run as root the server is another user.
-    """
+    """One PostgreSQL server for the whole session; tests make databases of their own in it."""
     with (
         tempfile.TemporaryDirectory(prefix="freshet-tests-") as folder,
         EmbeddedPostgres(Path(folder) / "postgres").use() as server,

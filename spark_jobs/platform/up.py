@@ -29,6 +29,7 @@ from spark_jobs.platform.detached_driver import end_driver
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.platform.live_status import show_once
 from spark_jobs.platform.overload_pipelines import write_overload_pipelines
+from spark_jobs.platform.private_home import make_private
 from spark_jobs.platform.startup_steps import StartupSteps
 from spark_jobs.platform.streaming import Streaming
 from spark_jobs.platform.warehouse_server import warehouse
@@ -241,6 +242,7 @@ def _show(day: BadDay, console: Console, figures_file: Path | None) -> bool:
 
 @contextlib.contextmanager
 def _only_one(installation: Home) -> Iterator[None]:
+    make_private(installation)
     with contextlib.ExitStack() as stack:
         try:
             stack.enter_context(exclusive_lock(installation.root / "up.lock", wait=False))

@@ -21,11 +21,13 @@ from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.platform.private_file import write_private
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse.migration import migrate
+from tests.browser.dag_rights import DagRightsAuthManager
 from tests.browser.page_warehouse import PageWarehouse
 from tests.waiting import wait_for
 
 DATABASE = "shown"
-USERS = {"admin": "admin", "viewer": "viewer"}  # name -> role; the name is the password, too
+# name -> role; the name is the password, too. The rights of the last two are narrower, see dag_rights.py.
+USERS = {"admin": "admin", "viewer": "viewer", "orders_viewer": "viewer", "stream_viewer": "viewer"}
 LAPTOP = {"width": 1366, "height": 768}
 # Nothing but the page's own requests may leave the browser.
 CHROMIUM_ARGUMENTS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update"]
@@ -62,6 +64,8 @@ def airflow(home: Home, postgres: EmbeddedPostgres, shown_database: str) -> Iter
         HOME_VARIABLE: str(home.root),
         WAREHOUSE_URL_VARIABLE: shown_database,
         PIPELINES_VARIABLE: str(PROJECT_ROOT / "dags" / "pipelines"),
+        "AIRFLOW__CORE__AUTH_MANAGER": f"{DagRightsAuthManager.__module__}.{DagRightsAuthManager.__name__}",
+        "PYTHONPATH": str(PROJECT_ROOT),
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in USERS.items()),
     }
     running = EmbeddedAirflow(home, postgres, _free_port(), environment, components=("dag_processor",))

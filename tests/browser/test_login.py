@@ -1,9 +1,13 @@
 """Nothing of the page is shown without Airflow's login, and a viewer can't act."""
 
+import json
+
 import httpx
 import pytest
 
 from spark_jobs.settings import Home
+from tests.browser.page_warehouse import PageWarehouse
+from tests.waiting import wait_for
 
 PATHS = [
     "",
@@ -80,3 +84,51 @@ def test_data_docs_are_served_and_run_no_scripts(client: httpx.Client, tokens: d
         assert "script-src" not in answer.headers["Content-Security-Policy"]
     for path in ("docs/orders/..%2f..%2fairflow%2fairflow.cfg", "docs/..%2fairflow/airflow.cfg", "docs/nobody/"):
         assert client.get(f"/freshet/{path}", headers=session(tokens, "admin")).status_code == 404
+
+
+def test_who_may_read_the_dags_of_one_pipeline_sees_nothing_of_another(
+    client: httpx.Client, tokens: dict[str, str], home: Home, warehouse: PageWarehouse
+) -> None:
+    """What they may not see is answered as what is not there."""
+    warehouse.register("orders", "order_lines")
+    for pipeline in ("orders", "order_lines"):
+        folder = home.data_docs(pipeline)
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "index.html").write_text("<h1>Validations</h1>")
+
+    def answer(user: str, path: str) -> httpx.Response:
+        return client.get(f"/freshet/{path}", headers=session(tokens, user))
+
+    def names(user: str) -> list[str]:
+        return sorted(status["name"] for status in answer(user, "api/status").json()["pipelines"])
+
+    wait_for(lambda: names("viewer") == ["order_lines", "orders"], "figures of the newly filled warehouse")
+    assert names("orders_viewer") == ["orders"]
+    for path in ("docs/{}/", "docs/{}/index.html", "api/history?pipeline={}&span=15m"):
+        for pipeline in ("orders", "order_lines"):
+            assert answer("viewer", path.format(pipeline)).status_code == 200
+        assert answer("orders_viewer", path.format("orders")).status_code == 200
+        other, unknown = (answer("orders_viewer", path.format(name)) for name in ("order_lines", "nobody"))
+        assert (other.status_code, other.text) == (unknown.status_code, unknown.text)
+        assert other.status_code == 404
+    its, others = (
+        answer("orders_viewer", f"api/dags?pipeline={name}").json()["dags"] for name in ("orders", "order_lines")
+    )
+    assert all(dag["exists"] for dag in its.values())
+    assert not any(dag["exists"] or dag["may_run"] for dag in others.values())
+
+
+def test_validations_are_shown_to_who_may_read_their_dag(
+    client: httpx.Client, tokens: dict[str, str], warehouse: PageWarehouse
+) -> None:
+    """A failed one shows facts as examples."""
+    warehouse.register("orders")
+    warehouse.validate("orders", "quantity -4 of order 7", "index.html")
+
+    def status(user: str) -> str:
+        return client.get("/freshet/api/status", headers=session(tokens, user)).text
+
+    wait_for(lambda: "quantity -4" in status("viewer"), "figures with the validation")
+    assert "quantity -4" not in status("stream_viewer")
+    assert [shown["name"] for shown in json.loads(status("stream_viewer"))["pipelines"]] == ["orders"]
+    assert client.get("/freshet/docs/orders/", headers=session(tokens, "stream_viewer")).status_code == 404

@@ -52,3 +52,21 @@ def test_a_scale_that_cannot_be_is_told_before_anything_is_started(installation:
     with pytest.raises(WorkloadError, match="scale"):
         up(port=0, scale=-1.0)
     assert not installation.exists()
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, 0o700), (0o755, 0o755)], ids=["new", "opened"])
+def test_what_holds_passwords_logs_or_data_is_closed_to_other_users(
+    installation: Path, before: int | None, after: int
+) -> None:
+    """A home that was opened, to land events say, stays so."""
+    if before is not None:
+        (installation / "airflow").mkdir(parents=True)
+        installation.chmod(before)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        with pytest.raises(PlatformError, match="can't be had"):
+            up(port=other.getsockname()[1])
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (installation, *installation.iterdir())}
+    assert modes["home"] == after
+    assert [modes[name] for name in ("airflow", "logs", "caches", "data_docs")] == [0o700] * 4

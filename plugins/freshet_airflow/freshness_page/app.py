@@ -12,9 +12,11 @@ from typing import Annotated, Any
 
 from airflow.api_fastapi.auth.managers.models.resource_details import AccessView
 from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_view
-from fastapi import Depends, FastAPI, Query, Request, Response
+from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
+from freshet_airflow.freshness_page.dag_rights import may_see_figures, seen_by
 from freshet_airflow.freshness_page.data_docs import data_docs_file
 from freshet_airflow.freshness_page.figures import Figures
 from freshet_airflow.freshness_page.page_files import page_file
@@ -47,13 +49,16 @@ def freshness_page() -> FastAPI:
     app.add_exception_handler(WarehouseUnavailableError, _warehouse_is_away)
 
     @app.get("/api/status")
-    async def status() -> JSONResponse:
-        """The state of all pipelines."""
-        return _figures(await figures.status())
+    async def status(user: GetUserDep) -> JSONResponse:
+        """The state of all pipelines that the user may see."""
+        read = await figures.status()
+        return _figures({**read, "pipelines": await run_in_threadpool(seen_by, user, read["pipelines"])})
 
     @app.get("/api/history")
-    async def history(pipeline: PipelineName, span: Span) -> JSONResponse:
+    async def history(pipeline: PipelineName, span: Span, user: GetUserDep) -> JSONResponse:
         """Rates and freshness of a pipeline over time."""
+        if not await run_in_threadpool(may_see_figures, pipeline, user):
+            raise HTTPException(404)
         return _figures(await figures.history(pipeline, span))
 
     @app.get("/api/dags")
@@ -62,9 +67,9 @@ def freshness_page() -> FastAPI:
         return _figures({"dags": pipeline_dags(pipeline, user)})
 
     @app.get("/docs/{pipeline}/{path:path}")
-    async def data_docs(pipeline: str, path: str, request: Request) -> Response:
+    async def data_docs(pipeline: str, path: str, request: Request, user: GetUserDep) -> Response:
         """A page of Great Expectations on the pipeline's facts."""
-        return protected(await data_docs_file(pipeline, path, request), DATA_DOCS_POLICY)
+        return protected(await data_docs_file(pipeline, path, request, user), DATA_DOCS_POLICY)
 
     # Last: what is none of the above is one of the page's files, or nothing.
     @app.get("/{path:path}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
+import secrets
 import shutil
 import socket
 import statistics
@@ -11,12 +13,14 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg2
 from rich.table import Table
 
-from spark_jobs.benchmarks.load.contender import CONTENDERS
+from spark_jobs.benchmarks.load.contender import CONTENDERS, JDBC_URL_VARIABLE
 from spark_jobs.benchmarks.load.data import LoadCase, make_relation, write_events
 from spark_jobs.errors import PlatformError
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
@@ -59,7 +63,8 @@ def run_load_benchmark(
         folder, port = Path(scratch), _free_port()
         with EmbeddedPostgres(folder / "postgres", port=port).use() as server:
             migrate(server.url())
-            jdbc_url = f"jdbc:postgresql://127.0.0.1:{port}/postgres?user=postgres"
+            password = _new_password(server.url())
+            jdbc_url = f"jdbc:postgresql://127.0.0.1:{port}/postgres?user=postgres&password={password}"
             run = _Runner(folder, server.url(), jdbc_url, say)
             return {
                 "events": events,
@@ -84,9 +89,11 @@ class _Runner:
         scratch = self.folder / f"run-{self._runs}"
         command = [
             *(sys.executable, "-m", "spark_jobs.benchmarks.load.contender", name),
-            *(json.dumps(dataclasses.asdict(case)), str(scratch), self.warehouse_url, self._jdbc_url, *options),
+            *(json.dumps(dataclasses.asdict(case)), str(scratch), self.warehouse_url, *options),
         ]
-        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        # Everybody may read command lines, and this URL has a password in it.
+        environment = {**os.environ, JDBC_URL_VARIABLE: self._jdbc_url}
+        finished = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
         shutil.rmtree(scratch, ignore_errors=True)
         if finished.returncode:
             self.say(f"{name} could not be run, and is left out: {finished.stderr.strip()[-1500:]}")
@@ -156,6 +163,14 @@ def render(result: dict[str, Any]) -> Table:
             table.add_row("", f"freshness of a at {fresh['events_per_second']:,.0f}/s: {text}")
         table.add_section()
     return table
+
+
+def _new_password(url: str) -> str:
+    """A password for the superuser, which JDBC needs."""
+    password = secrets.token_urlsafe()
+    with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute("ALTER ROLE postgres PASSWORD %s", [password])
+    return password
 
 
 def _free_port() -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from spark_jobs.settings import Home
 
 CONTENDERS = ("freshet", "spark_cached", "spark_rereading", "copy")
 FRESHNESS = "freshness"
+JDBC_URL_VARIABLE = "FRESHET_BENCH_JDBC_URL"
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,11 @@ def main() -> None:
     parser.add_argument("case", type=lambda text: LoadCase(**json.loads(text)))
     parser.add_argument("folder", type=Path)
     parser.add_argument("warehouse_url")
-    parser.add_argument("jdbc_url")
     parser.add_argument("rate", type=float, nargs="?")
     parser.add_argument("seconds", type=float, nargs="?")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True)
-    bench = Bench(chosen.case, chosen.folder, chosen.warehouse_url, chosen.jdbc_url)
+    bench = Bench(chosen.case, chosen.folder, chosen.warehouse_url, os.environ[JDBC_URL_VARIABLE])
     if chosen.name == FRESHNESS:
         result = run_freshness(bench, chosen.rate, chosen.seconds)
     else:

@@ -34,7 +34,7 @@ export function runButton(label, dag, { parameters = {}, question = null, forbid
 /** Why a run of the DAG can't be started from here; null if it can. */
 export function whyNot(dag) {
   if (!dag) return "Asking Airflow whether you may do this …";
-  if (!dag.exists) return `Airflow has no DAG ${dag.dag_id}.`;
+  if (!dag.exists) return `Airflow has no DAG ${dag.dag_id}, or you may not read it.`;
   if (!dag.may_run) return "You may look, but not act: ask for the right to run DAGs.";
   return null;
 }

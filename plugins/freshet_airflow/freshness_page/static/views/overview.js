@@ -97,6 +97,7 @@ function backlog(status, held) {
 }
 
 function validation(newest) {
+  if (newest === undefined) return element("span.quiet", {}, "hidden"); // from who may not read its DAG
   if (!newest) return element("span.quiet", {}, "none yet");
   return badge(newest.result);
 }

