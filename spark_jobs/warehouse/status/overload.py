@@ -9,6 +9,7 @@ from datetime import timedelta
 from numpy.typing import ArrayLike
 from psycopg2 import extensions
 
+from spark_jobs.warehouse.drivers import newest_driver
 from spark_jobs.warehouse.latency import percentile, total
 
 # A burst is over when nothing has been shed for so long: batches come every second or two.
@@ -28,23 +29,27 @@ class StreamLoad:
     reason: str | None = None
 
 
-def stream_load(cursor: extensions.cursor, pipeline: str, looked_back: timedelta = LOOKED_BACK) -> StreamLoad:
-    """Judge by the batches that were closed lately; a stream without any, or without a driver, has time to spare.
+def stream_load(connection: extensions.connection, pipeline: str, looked_back: timedelta = LOOKED_BACK) -> StreamLoad:
+    """Judge by the batches that were closed lately; a stream without any, or that does not run, has time to spare.
 
     Args:
-        cursor: to the warehouse.
+        connection: to the warehouse, in no transaction.
         pipeline: its name; one that is not registered has time to spare, too.
         looked_back: how long a batch counts as new.
     """
-    cursor.execute(
-        """
-        SELECT shed, event_latency, freshness_target FROM freshet.batch JOIN freshet.pipeline ON name = pipeline
-        WHERE pipeline = %s AND state = 'committed' AND closed_at > clock_timestamp() - %s
-        ORDER BY batch_no DESC
-        """,
-        [pipeline, looked_back],
-    )
-    batches = cursor.fetchall()
+    driver = newest_driver(connection, pipeline)
+    if driver is None or not driver.is_alive():
+        return StreamLoad(False)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT shed, event_latency, freshness_target FROM freshet.batch JOIN freshet.pipeline ON name = pipeline
+            WHERE pipeline = %s AND state = 'committed' AND closed_at > clock_timestamp() - %s
+            ORDER BY batch_no DESC
+            """,
+            [pipeline, looked_back],
+        )
+        batches = cursor.fetchall()
     if not batches:
         return StreamLoad(False)
     return judge([(shed, latency) for shed, latency, _ in batches], batches[0][2], looked_back)
