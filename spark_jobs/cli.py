@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 ERROR_STATUS = 2
 LAW_BROKEN_STATUS = 1
 EXPECTATION_FAILED_STATUS = 1
+YIELDED_STATUS = 3
 DEFAULT_SCALE = 0.1
 DEFAULT_RATE = 200.0
 
@@ -174,7 +175,10 @@ def reprocess(
     ] = False,
     no_yield: Annotated[bool, typer.Option("--no-yield", help="Go on even while the stream is overloaded.")] = False,
 ) -> None:
-    """Load shed tuples of a pipeline and retry unmatched ones, here in the foreground; safe beside its stream."""
+    """Load shed tuples of a pipeline and retry unmatched ones, here in the foreground; safe beside its stream.
+
+    Exit status 3 if it has yielded to the stream, which runs and is overloaded: tuples are left.
+    """
     from spark_jobs.pipeline_definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
@@ -196,7 +200,14 @@ def reprocess(
 
     with warehouse(home(), create=False) as url:
         end = run_reprocess(definition, url, request)
-    console.print(f"The run has {end}; `freshet status` shows what became of the tuples.")
+    if end.state == "yielded":
+        console.print(
+            f"The run has yielded to the stream, which has no time to spare: {end.reason}. {end.left:,} due tuples are "
+            "left. Run it again later, or now with --no-yield.",
+            soft_wrap=True,
+        )
+        raise typer.Exit(YIELDED_STATUS)
+    console.print(f"The run is {end.state}; `freshet status` shows what became of the tuples.")
 
 
 @app.command("rebuild-cache")

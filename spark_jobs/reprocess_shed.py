@@ -14,9 +14,8 @@ from spark_jobs.moments import parse_moment
 from spark_jobs.pipeline.session import join_session
 from spark_jobs.pipeline_definition import PipelineDefinition, load_definition
 from spark_jobs.platform.low_priority import yield_processor
-from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
+from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob, RunEnd
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
-from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.settings import home
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def reprocess(
     definition: PipelineDefinition, warehouse_url: str, request: ReprocessingRequest, master: str | None = None
-) -> EndState:
+) -> RunEnd:
     """Run a reprocessing job in this process, which gives way to all others from then on.
 
     Args:

@@ -53,17 +53,17 @@ class BacklogCheckOperator(BaseOperator):
 
     def _check(self, connection: extensions.connection) -> None:
         # Not at the top: the DAG files, which are read again and again, lead here, and these import numpy and pyarrow.
-        from spark_jobs.reprocessing.run_ledger import abandon_silent
+        from spark_jobs.reprocessing.run_ledger import abandon_dead
         from spark_jobs.warehouse.status.overload import stream_load
 
         definition = load_definition(self.pipeline)
         with connection.cursor() as cursor:
-            if abandoned := abandon_silent(cursor, self.pipeline):
-                self.log.warning("%d runs had fallen silent: they are marked as abandoned.", abandoned)
-            load = stream_load(cursor, self.pipeline)
+            if abandoned := abandon_dead(cursor, self.pipeline):
+                self.log.warning("The drivers of %d runs have died: they are marked as abandoned.", abandoned)
             due = due_now(cursor, self.pipeline, definition.lookups, definition.reprocessing.first_pause)
         if not due:
             raise AirflowSkipException("No held tuple is due.")
+        load = stream_load(connection, self.pipeline)
         if load.overloaded:
             raise AirflowSkipException(f"Tuples are due, but the stream has no time to spare: {load.reason}.")
         self.log.info("Tuples are due, and the stream has time to spare.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from freshet_airflow.firing import TROUBLE, Firing
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from spark_jobs.warehouse.status.waiting_work import Sight
 
 _ENDED = ("stopped", "down")
-_LONGEST_VALIDATION = timedelta(hours=1)
+_IN_TROUBLE = ("error", "cut off")
 
 
 class FactsLoadedTrigger(WarehouseTrigger):
@@ -31,18 +30,12 @@ class FactsLoadedTrigger(WarehouseTrigger):
         """The last validation's number, when the next one is wanted."""
         last = sight.status.validation
         since = sight.unvalidated_since
-        if since is None or (last is not None and last.result == "running" and not _is_old(sight)):
+        if since is None or (last is not None and last.running_since is not None):
             return None
         ended = sight.status.epoch if sight.status.state in _ENDED else None
         if ended is None and sight.read_at - since < sight.validated_every:
             return None
         number = None if last is None else last.validation_id
-        # One that ended in an error has looked at nothing, and so may the next.
-        done = TROUBLE if last is not None and last.result == "error" else number
+        # One that came to nothing has looked at nothing, and so may the next.
+        done = TROUBLE if last is not None and last.result in _IN_TROUBLE else number
         return {"last_validation": number} if self._firing.fires((done, ended), sight.read_at) else None
-
-
-def _is_old(sight: Sight) -> bool:
-    """Whether the running validation may have been cut off: the next one finds out."""
-    assert sight.status.validation is not None
-    return sight.read_at - sight.status.validation.started_at > _LONGEST_VALIDATION

@@ -12,7 +12,7 @@ from spark_jobs.validation.records import end_cut_off
 
 
 class MaintainWarehouseOperator(BaseOperator):
-    """Prunes the control schema by the `retention` of every registered pipeline; ends validations that were cut off.
+    """Prunes the control schema by the `retention` of every registered pipeline; closes what was cut off.
 
     Args:
         warehouse_conn_id: Airflow connection of the warehouse; where it is not defined, FRESHET_WAREHOUSE_URL counts.
@@ -24,13 +24,17 @@ class MaintainWarehouseOperator(BaseOperator):
 
     def execute(self, context: Context) -> dict[str, dict[str, int]]:
         """Prune; what was deleted is the result."""
-        # Not at the top: the DAG files, which are read again and again, lead here, and this imports numpy and pyarrow.
+        # Not at the top: the DAG files, which are read again and again, lead here, and these import numpy and pyarrow.
+        from spark_jobs.reprocessing.run_ledger import abandon_dead
         from spark_jobs.warehouse.retention.pruning import prune_all
 
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
         with closing(warehouse_connection.session(url, f"freshet {self.task_id}")) as connection:
             if ended := end_cut_off(connection):
-                self.log.warning("%d validations had been cut off: they are marked as errors.", ended)
+                self.log.warning("%d validations had been cut off: they are marked so.", ended)
+            with connection.cursor() as cursor:
+                if abandoned := abandon_dead(cursor):
+                    self.log.warning("The drivers of %d reprocessing runs have died: they are abandoned.", abandoned)
             pruned = prune_all(connection)
         for pipeline, counts in pruned.items():
             told = ", ".join(f"{table} {count:,}" for table, count in counts.items()) or "nothing"

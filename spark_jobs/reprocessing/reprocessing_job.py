@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg2 import extensions
 
@@ -45,6 +45,20 @@ _MOST_GIVEN_UP = 5
 _ASKED_TO_END = "it was asked to end"
 
 
+class RunEnd(NamedTuple):
+    """How a run ended.
+
+    Attributes:
+        state: "finished", "yielded" if the stream is overloaded, or "abandoned" if it was asked to end.
+        reason: why it ended early; None if it did not.
+        left: tuples that were due and that it has not taken.
+    """
+
+    state: EndState
+    reason: str | None = None
+    left: int = 0
+
+
 class ReprocessingJob:
     """Makes facts of held tuples, once.
 
@@ -75,11 +89,8 @@ class ReprocessingJob:
         self._batch_no: int | None = None
         self._abandoned = False
 
-    def run(self) -> EndState:
+    def run(self) -> RunEnd:
         """Take what is due, up to the request's limit.
-
-        Returns:
-            "finished", "yielded" if the stream became overloaded, or "abandoned" if it was asked to end.
 
         Raises:
             PipelineDefinitionError: the stream was not started with this fact table and event id.
@@ -90,7 +101,7 @@ class ReprocessingJob:
         """
         if not self._is_registered():
             _log.info("%s was never loaded into this warehouse: there is nothing to reprocess", self._name)
-            return "finished"
+            return RunEnd("finished")
         tables = check_tables(self._connect(), self._definition)
         opened = run_ledger.open_run(self._connect(), self._name, self._request)
         self._batch_no = opened.batch_no
@@ -111,7 +122,7 @@ class ReprocessingJob:
             raise
         finally:
             heartbeat.stop()
-        self._close(opened.batch_no, end, _ASKED_TO_END if end == "abandoned" else None)
+        self._close(opened.batch_no, end.state, end.reason)
         return end
 
     def abandon(self) -> None:
@@ -126,37 +137,42 @@ class ReprocessingJob:
             ) as connection:
                 run_ledger.close_run(connection, self._batch_no, "abandoned", {}, _ASKED_TO_END)
 
-    def _take_all(self, opened: run_ledger.OpenedRun, tables: PipelineTables, heartbeat: Heartbeat) -> EndState:
+    def _take_all(self, opened: run_ledger.OpenedRun, tables: PipelineTables, heartbeat: Heartbeat) -> RunEnd:
         reprocessing = self._definition.reprocessing
         policy = RetryPolicy(reprocessing.most_attempts, reprocessing.first_pause)
         run = ReprocessingRun(tables.event, tables.fact, opened.batch_no, policy)
         if self._abandoned:
-            return "abandoned"
+            return RunEnd("abandoned", _ASKED_TO_END)
         with self._connect() as connection, connection.cursor() as cursor:
             lookups, first_pause = self._definition.lookups, policy.first_pause
             due = DueTuples(cursor, self._name, lookups, first_pause, self._request, opened.started_at)
             count = due.count(cursor, self._request.limit)
             run_ledger.note_due(cursor, run.batch_no, count)
         _log.info("%s: %d tuples are due", run, count)
-        left, former = min(count, self._request.limit), [Slice("", 0)]
-        while left > 0:
+        so_far, former = run_ledger.Progress(count, 0, 0), [Slice("", 0)]
+        while count > 0 and so_far.taken < self._request.limit:
             if self._abandoned:
-                return "abandoned"
+                return RunEnd("abandoned", _ASKED_TO_END, so_far.due - so_far.taken)
             if heartbeat.wanted == "fenced":
                 raise WriterFencedError(f"{run} was taken for dead. Whatever is left is taken by the next run.")
-            if self._has_to_yield():
-                return "yielded"
+            if busy := self._why_to_yield():
+                return RunEnd("yielded", busy, so_far.due - so_far.taken)
             plan = self._planned(tables, run)
+            most = self._request.limit - so_far.taken
             with self._connect() as connection, connection.cursor() as cursor:
-                slices = due.slices(cursor, min(self._chunk_tuples, left), plan.parts)
+                slices = due.slices(cursor, min(self._chunk_tuples, most), plan.parts)
                 conditions = [due.condition(cursor, part) for part in slices]
+                tuples = sum(part.tuples for part in slices)
+                # More have become due since they were counted, or others have taken the last of them.
+                if so_far.taken + tuples > so_far.due or not slices:
+                    run_ledger.note_due(cursor, run.batch_no, so_far.taken + max(tuples, due.count(cursor, most)))
             if not slices:
                 break
             if slices == former:
                 raise AssertionError(f"{run} takes the same tuples again and again: {slices[0].addresses[:100]}")
-            self._settle(plan, run, conditions, sum(part.tuples for part in slices))
-            left, former = self._request.limit - run_ledger.progress(self._connect(), run.batch_no).taken, slices
-        return "finished"
+            self._settle(plan, run, conditions, tuples)
+            so_far, former = run_ledger.progress(self._connect(), run.batch_no), slices
+        return RunEnd("finished")
 
     def _settle(self, plan: BatchPlan, run: ReprocessingRun, conditions: list[str], tuples: int) -> None:
         """Settle a chunk; one that fails is left for smaller ones to try, or given up if it is small."""
@@ -199,14 +215,9 @@ class ReprocessingJob:
             self._plan = BatchPlan(session, self._definition, tables, self._url, self._request.algorithm, run)
         return self._plan
 
-    def _has_to_yield(self) -> bool:
-        if not self._request.yields:
-            return False
-        with self._connect() as connection, connection.cursor() as cursor:
-            load = stream_load(cursor, self._name)
-        if load.overloaded:
-            _log.info("%s: yielding to the stream: %s", self._name, load.reason)
-        return load.overloaded
+    def _why_to_yield(self) -> str | None:
+        """How the stream needs the machine for itself; None where it does not, or the run is not to yield."""
+        return stream_load(self._connect(), self._name).reason if self._request.yields else None
 
     def _is_registered(self) -> bool:
         with self._connect() as connection, connection.cursor() as cursor:
@@ -219,10 +230,10 @@ class ReprocessingJob:
             *(run, so_far.taken, so_far.due, so_far.facts, tuples, tuples / seconds),
         )
 
-    def _close(self, batch_no: int, state: EndState, error: str | None) -> None:
+    def _close(self, batch_no: int, state: EndState, reason: str | None) -> None:
         statistics = self._plan.statistics() if self._plan is not None else {}
-        run_ledger.close_run(self._connect(), batch_no, state, statistics, error)
-        _log.info("%s: reprocessing run %d is %s", self._name, batch_no, state)
+        run_ledger.close_run(self._connect(), batch_no, state, statistics, reason)
+        _log.info("%s: reprocessing run %d is %s%s", self._name, batch_no, state, f": {reason}" if reason else "")
 
     def _connect(self) -> extensions.connection:
         """The driver's connection to the warehouse; a new one where the former was lost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, NamedTuple
 
 import psycopg2.extras
@@ -13,9 +13,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.warehouse.loading.outcome import PLACES
-
-MAX_SILENCE = timedelta(seconds=60)
-"""A run whose heartbeat is older counts as dead: it is marked as abandoned, and then it can't write any more."""
+from spark_jobs.warehouse.work_under_way import DRIVER_DIED, RUN, RUN_LIVES, try_lock
 
 EndState = Literal["finished", "yielded", "failed", "abandoned"]
 
@@ -47,25 +45,30 @@ class Changes(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a run is: tuples that were due when it began, that it is done with, and that it made facts of."""
+    """How far a run is: tuples that it found due so far, that it is done with, and that it made facts of."""
 
     due: int
     taken: int
     facts: int
 
 
-def abandon_silent(cursor: extensions.cursor, pipeline: str) -> int:
-    """Mark the runs of a pipeline as abandoned that have fallen silent; how many there were."""
+def abandon_dead(cursor: extensions.cursor, pipeline: str | None = None) -> int:
+    """Mark the runs as abandoned whose drivers have died, after which they can't write any more; how many there were.
+
+    Args:
+        cursor: to the warehouse.
+        pipeline: the runs of this one; None: of all.
+    """
     cursor.execute(
         "UPDATE freshet.reprocessing_run SET state = 'abandoned', closed_at = clock_timestamp(), error = %s "
-        "WHERE pipeline = %s AND state = 'running' AND heartbeat_at < clock_timestamp() - %s",
-        [f"no heartbeat for {MAX_SILENCE.total_seconds():.0f} s: its driver has died", pipeline, MAX_SILENCE],
+        f"WHERE pipeline = coalesce(%s, pipeline) AND state = 'running' AND NOT {RUN_LIVES}",
+        [DRIVER_DIED, pipeline],
     )
     return cursor.rowcount
 
 
 def open_run(connection: extensions.connection, pipeline: str, request: ReprocessingRequest) -> OpenedRun:
-    """Open a run, and mark those as abandoned that have fallen silent.
+    """Open a run, and mark those as abandoned whose drivers have died.
 
     Args:
         connection: the driver's; this is one transaction on it.
@@ -73,7 +76,7 @@ def open_run(connection: extensions.connection, pipeline: str, request: Reproces
         request: what the run is asked to do.
     """
     with connection, connection.cursor() as cursor:
-        abandon_silent(cursor, pipeline)
+        abandon_dead(cursor, pipeline)
         cursor.execute(
             "INSERT INTO freshet.reprocessing_run "
             "(pipeline, airflow_run, algorithm, places, arrived_from, arrived_until, tuple_limit) "
@@ -94,8 +97,12 @@ def open_run(connection: extensions.connection, pipeline: str, request: Reproces
 
 
 def heartbeat(connection: extensions.connection, batch_no: int) -> Literal["running", "fenced"]:
-    """Tell the warehouse that the run goes on; "fenced" if it was marked as abandoned."""
+    """Tell the warehouse that the run goes on; "fenced" if it was marked as abandoned.
+
+    As long as the connection's session lasts, others see that the run lives.
+    """
     with connection, connection.cursor() as cursor:
+        try_lock(cursor, RUN, batch_no)
         cursor.execute(
             "UPDATE freshet.reprocessing_run SET heartbeat_at = clock_timestamp() "
             "WHERE batch_no = %s AND state = 'running'",
@@ -105,7 +112,7 @@ def heartbeat(connection: extensions.connection, batch_no: int) -> Literal["runn
 
 
 def note_due(cursor: extensions.cursor, batch_no: int, due: int) -> None:
-    """Write down how many tuples the run found to be done."""
+    """Write down how many tuples there are to be done, those included that are done."""
     cursor.execute("UPDATE freshet.reprocessing_run SET due = %s WHERE batch_no = %s", [due, batch_no])
 
 

@@ -62,7 +62,7 @@ class ValidationProcess:
         Raises:
             WarehouseUnavailableError: the warehouse can't be reached, or went away.
             FreshetError: the request can't be met: no such pipeline, a faulty definition.
-            PlatformError: the process ended without an answer.
+            PlatformError: the process was ended, or ended without an answer.
         """
         command = [sys.executable, "-m", "spark_jobs.validation"]
         with subprocess.Popen(
@@ -84,6 +84,11 @@ class ValidationProcess:
             process.stdin.close()
             output = process.stdout.read()
             teller.join()
+        if process.returncode < 0:
+            raise PlatformError(
+                f"The validation of {request.pipeline} was cut off: signal {-process.returncode} ended its process. "
+                "That says nothing about the facts; what it was to look at is validated again."
+            )
         if process.returncode != 0:
             raise PlatformError(
                 f"The validation of {request.pipeline} ended with status {process.returncode} and without a result; "

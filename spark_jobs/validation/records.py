@@ -11,6 +11,7 @@ import psycopg2.extras
 from psycopg2 import extensions
 
 from spark_jobs.validation.report import Report
+from spark_jobs.warehouse.work_under_way import VALIDATION, try_lock, unlock, wait_for_lock
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +37,9 @@ def end_cut_off(connection: extensions.connection) -> int:
     with connection.cursor() as cursor:
         cursor.execute("SELECT DISTINCT pipeline FROM freshet.validation WHERE result = 'running'")
         for (pipeline,) in cursor.fetchall():
-            lock = _lock(pipeline)
-            cursor.execute("SELECT pg_try_advisory_lock(hashtext(%s), hashtext(%s))", lock)
-            if cursor.fetchone() == (True,):
+            if try_lock(cursor, VALIDATION, pipeline):
                 ended += _close_cut_off(cursor, pipeline)
-                cursor.execute("SELECT pg_advisory_unlock(hashtext(%s), hashtext(%s))", lock)
+                unlock(cursor, VALIDATION, pipeline)
     return ended
 
 
@@ -50,15 +49,13 @@ def one_at_a_time(connection: extensions.connection, pipeline: str) -> Iterator[
 
     The end of the session ends it too, so a process that is killed keeps nobody waiting.
     """
-    lock = _lock(pipeline)
     with connection, connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtext(%s), hashtext(%s))", lock)
-        if cursor.fetchone() != (True,):
+        if not try_lock(cursor, VALIDATION, pipeline):
             _log.info("Another validation of %s is at work; waiting for its end.", pipeline)
-            cursor.execute("SELECT pg_advisory_lock(hashtext(%s), hashtext(%s))", lock)
+            wait_for_lock(cursor, VALIDATION, pipeline)
     yield
     with connection, connection.cursor() as cursor:
-        cursor.execute("SELECT pg_advisory_unlock(hashtext(%s), hashtext(%s))", lock)
+        unlock(cursor, VALIDATION, pipeline)
 
 
 def begin(connection: extensions.connection, pipeline: str, scope: str, airflow_run: str | None) -> int:
@@ -134,15 +131,10 @@ def close(connection: extensions.connection, report: Report, loads: Sequence[int
             )
 
 
-def _lock(pipeline: str) -> list[str]:
-    """The two keys of the advisory lock that the session holds which validates a pipeline."""
-    return ["freshet.validation", pipeline]
-
-
 def _close_cut_off(cursor: extensions.cursor, pipeline: str) -> int:
     """Close the running validations of a pipeline whose lock the session holds; how many there were."""
     cursor.execute(
-        "UPDATE freshet.validation SET result = 'error', error = %s, closed_at = clock_timestamp() "
+        "UPDATE freshet.validation SET result = 'cut off', error = %s, closed_at = clock_timestamp() "
         "WHERE pipeline = %s AND result = 'running'",
         [_CUT_OFF, pipeline],
     )

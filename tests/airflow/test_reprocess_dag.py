@@ -178,6 +178,7 @@ def test_a_run_that_has_died_is_marked_even_if_nothing_is_due(dag: DAG, connecti
 
 def test_it_is_skipped_while_the_stream_is_overloaded(dag: DAG, connection: extensions.connection) -> None:
     hold(connection)
+    drivers.take_over(connection, "orders", log_file=None)
     with connection.cursor() as cursor:
         cursor.execute("UPDATE freshet.batch SET closed_at = now()")
     with pytest.raises(AirflowSkipException, match="no time to spare: 1 tuples were shed"):

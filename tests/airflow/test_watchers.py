@@ -25,6 +25,7 @@ from freshet_airflow.warehouse_watch import WINDOW
 from psycopg2 import extensions
 
 from spark_jobs.settings import Home
+from spark_jobs.validation.records import begin, one_at_a_time
 from spark_jobs.warehouse import drivers, freshness_episodes
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.status.driver_states import START_TIMEOUT
@@ -121,13 +122,14 @@ def test_the_next_validation_is_wanted_when_new_facts_have_waited_long_enough(
     assert facts.fires(later=6 * MINUTE) == {"last_validation": last}
 
 
-def test_a_validation_that_runs_is_waited_for(facts: Looks, connection: extensions.connection) -> None:
+def test_a_validation_that_runs_is_waited_for_and_one_that_was_cut_off_is_not(
+    facts: Looks, connection: extensions.connection, warehouse_url: str
+) -> None:
     add_batch(connection, facts=5)
-    validate(connection, ago=10 * MINUTE, result="running")
-    add_batch(connection, facts=5)
-    assert facts.fires() is None
-    # It may have been cut off, and nobody knows.
-    assert facts.fires(later=2 * 60 * MINUTE) is not None
+    with closing(psycopg2.connect(warehouse_url)) as validator, one_at_a_time(validator, "orders"):
+        cut_off = begin(validator, "orders", "new", None)
+        assert facts.fires(later=2 * 60 * MINUTE) is None
+    assert facts.fires(later=6 * MINUTE) == {"last_validation": cut_off}
 
 
 def test_the_last_facts_are_validated_when_the_stream_has_ended(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import timedelta
 
 import psycopg2
@@ -81,6 +81,13 @@ class PageWarehouse:
         validation_id = records.begin(self._connection, pipeline, "facts of the last hour", None)
         report = Report(pipeline, validation_id, "failed", "facts of the last hour", 1000, (finding,), page=page)
         records.close(self._connection, report, [])
+
+    @contextmanager
+    def validating(self, pipeline: str) -> Iterator[None]:
+        """A validation at work, which is cut off at the end of the block."""
+        with closing(psycopg2.connect(self.url)) as validator, records.one_at_a_time(validator, pipeline):
+            records.begin(validator, pipeline, "all facts", None)
+            yield
 
     def retarget(self, name: str, target: timedelta) -> None:
         """Give a pipeline another freshness target, as a restart with a changed definition does."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from datetime import timedelta
 from urllib.parse import urlsplit
 
@@ -212,6 +213,12 @@ def test_a_failed_validation_is_told_and_leads_to_its_data_docs(
     document.parent.mkdir(parents=True, exist_ok=True)
     document.write_text("<h1>What Great Expectations found</h1>")
     warehouse.register("orders")
+    freshness = opened(log_in(), f"{ROUTE}#orders")
+    badge = freshness.locator("section.validation .badge")
+    with warehouse.validating("orders"):
+        expect(badge).to_have_text("running")
+        expect(badge).not_to_have_class(re.compile("passed|running"))  # it must not look like one that passed
+    expect(badge).to_have_text("cut off")
     warehouse.validate("orders", "3 of 1,000 facts: <b>-4</b>, 0, 120", "validations/first.html")
     page = log_in("viewer")
     freshness = opened(page, f"{ROUTE}#orders")

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import base64
+from contextlib import closing
 from datetime import timedelta
+from typing import Any
 
+import psycopg2
 import pytest
 
 from spark_jobs.errors import FreshetError
+from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.warehouse import drivers
 from tests.reprocessing.conftest import STRANGER, Backlog
 from tests.spark.shop import land, sale, sales_definition
 
@@ -188,11 +195,29 @@ def test_what_postgres_refuses_is_rejected_with_its_words(backlog: Backlog) -> N
     backlog.check_law()
 
 
-def test_a_run_yields_to_an_overloaded_stream_unless_told_not_to(backlog: Backlog) -> None:
+def test_a_run_yields_to_an_overloaded_stream_that_runs_unless_told_not_to(backlog: Backlog) -> None:
     backlog.shed(range(10))  # by a batch that has just been closed
-    assert backlog.reprocess(yields=True) == "yielded"
-    assert backlog.reprocess(yields=False) == "finished"
-    assert backlog.runs("state", "taken") == [("yielded", 0), ("finished", 10)]
+    with closing(psycopg2.connect(backlog.url)) as connection:
+        epoch = drivers.take_over(connection, "sales", log_file=None)
+        assert backlog.reprocess(yields=True) == "yielded"
+        assert backlog.reprocess(yields=False, limit=4) == "finished"
+        drivers.finish(connection, "sales", epoch, "stopped")
+    assert backlog.reprocess(yields=True) == "finished"
+    assert backlog.runs("state", "taken") == [("yielded", 0), ("finished", 4), ("finished", 6)]
+    assert "10 tuples were shed within" in backlog.runs("error")[0][0]
+
+
+def test_tuples_that_become_due_while_it_runs_are_counted_among_those_to_be_done(backlog: Backlog) -> None:
+    backlog.shed(range(20))
+    backlog.ask("UPDATE freshet.held_tuple SET retry_at = now() + interval '1 h' WHERE event_id <> '[7]'")
+
+    def session() -> Any:
+        make_due(backlog)  # the first of them was counted by then
+        return backlog.session
+
+    asked = ReprocessingRequest(limit=15, yields=False)
+    assert ReprocessingJob(load_definition(backlog.path), backlog.url, asked, session).run().state == "finished"
+    assert backlog.runs("due", "taken") == [(15, 15)]
 
 
 @pytest.mark.parametrize("algorithm", ["auto", "batched_index_nested_loop", "mesh_join", "hybrid_join"])

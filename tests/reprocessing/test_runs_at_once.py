@@ -64,7 +64,7 @@ def test_a_run_killed_half_way_is_finished_by_the_next(backlog: Backlog, tmp_pat
     assert 0 < done < TUPLES
     assert backlog.places() == {"fact": done, "shed": TUPLES - done}
     backlog.check_law()
-    backlog.ask("UPDATE freshet.reprocessing_run SET heartbeat_at = now() - interval '2 minutes'")
+    backlog.ask("UPDATE freshet.reprocessing_run SET heartbeat_at = heartbeat_at - interval '11 s'")
     backlog.reprocess()
     assert backlog.runs("state", "facts") == [("abandoned", done), ("finished", TUPLES - done)]
     assert backlog.places() == {"fact": TUPLES}
@@ -100,9 +100,10 @@ def test_two_runs_at_once_share_the_work(backlog: Backlog) -> None:
         wait_for_waiters(backlog.url, 2)
     for thread in threads:
         thread.join()
-    runs = backlog.runs("state", "facts")
-    assert [state for state, _ in runs] == ["finished", "finished"]
-    assert sum(facts for _, facts in runs) == TUPLES
+    runs = backlog.runs("state", "facts", "due", "taken")
+    assert [state for state, *_ in runs] == ["finished", "finished"]
+    assert sum(facts for _, facts, *_ in runs) == TUPLES
+    assert all(due == taken for *_, due, taken in runs)
     backlog.check_law()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -11,11 +12,12 @@ import yaml
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
-from spark_jobs.errors import FreshetError
+from spark_jobs.errors import FreshetError, PlatformError
 from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.validation.process import Request, ValidationProcess
 from spark_jobs.validation.selection import Selection
 from tests.validation.sales import Sales
+from tests.waiting import wait_for
 
 FILLED = {"not_null": ["colour"]}
 
@@ -82,3 +84,13 @@ def test_a_process_of_its_own_comes_to_the_same_report(
     assert sales.url not in caplog.text
     with pytest.raises(FreshetError, match="There is no pipeline 'sale'"):
         process.run(Request(pipeline="sale", selection=Selection()))
+
+
+def test_a_process_that_is_ended_has_not_found_fault_with_the_facts(sales: Sales, pipeline: str) -> None:
+    process = ValidationProcess(sales.home, sales.url, logging.getLogger("validation"))
+    with ThreadPoolExecutor(1) as thread:
+        validating = thread.submit(process.run, Request(pipeline="sales", selection=Selection()))
+        wait_for(lambda: process._process, "the process to be started")
+        process.end()
+        with pytest.raises(PlatformError, match="was cut off: signal 9 ended its process"):
+            validating.result(60)

@@ -14,8 +14,10 @@ from pydantic import ValidationError
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.window import ranges_between
+from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.validation.sales import Sales
 from tests.waiting import wait_for
+from tests.warehouse.ledger_rows import only
 
 FILLED = {"not_null": ["colour"]}
 
@@ -157,9 +159,12 @@ def test_a_validation_that_is_killed_is_made_again(sales: Sales) -> None:
     )
     assert sales.validated_by() == {load: None}
     assert sales.query("SELECT result FROM freshet.validation") == [("running",)]
+    told = only(read_status(sales.connection)).validation
+    assert told is not None
+    assert (told.result, told.running_since) == ("cut off", None)
     again = sales.validate(sales.definition(FILLED))
     assert (again.result, again.facts) == ("passed", 4)
-    assert sales.query("SELECT result FROM freshet.validation ORDER BY validation_id") == [("error",), ("passed",)]
+    assert sales.query("SELECT result FROM freshet.validation ORDER BY validation_id") == [("cut off",), ("passed",)]
 
 
 def test_an_outage_amid_a_validation_is_no_verdict(sales: Sales) -> None:

@@ -167,7 +167,7 @@ def test_what_had_to_wait_until_a_driver_was_ready_is_caught_up_with_and_no_over
     status = only(read_status(connection))
     assert status.state == "catching up"
     assert "until a driver was ready" in str(status.overload_reason)
-    assert stream_load(connection.cursor(), "orders").overloaded, "it has no time to spare"
+    assert stream_load(connection, "orders").overloaded, "it has no time to spare"
     add_batch(connection, facts=9, latencies_ms=(6_000,) * 9)
     assert only(read_status(connection)).state == "catching up", "they had to wait behind the backlog"
     add_batch(connection, facts=9, shed=1, latencies_ms=(6_000,) * 9)
@@ -337,9 +337,7 @@ def test_a_stream_that_sheds_or_is_late_is_overloaded(connection: extensions.con
     add_batch(connection, facts=10, shed=1, latencies_ms=(100,) * 10)
     status = only(read_status(connection))
     assert status.state == "overloaded"
-    with connection.cursor() as cursor:
-        assert status.overload_reason == stream_load(cursor, "orders").reason
-    connection.rollback()
+    assert status.overload_reason == stream_load(connection, "orders").reason
 
 
 def test_overload_ends_when_nothing_was_shed_for_a_while(connection: extensions.connection) -> None:
@@ -354,6 +352,7 @@ def test_overload_ends_when_nothing_was_shed_for_a_while(connection: extensions.
 def test_a_stream_without_a_driver_is_not_overloaded(connection: extensions.connection) -> None:
     register(connection)
     add_batch(connection, facts=10, shed=1)
+    assert not stream_load(connection, "orders").overloaded
     assert (only(read_status(connection)).state, only(read_status(connection)).overload_reason) == ("stopped", None)
 
 

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
+import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.reprocessing import run_ledger
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.validation.records import begin, one_at_a_time
 from spark_jobs.warehouse import freshness_episodes
 from spark_jobs.warehouse.status.pipeline_status import read_status, to_json
+from tests.waiting import wait_for
 from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, execute, only, register
 
 
@@ -57,6 +63,31 @@ def test_the_newest_reprocessing_run_is_told(connection: extensions.connection) 
     assert datetime.fromisoformat(told["started_at"]) < datetime.now(UTC)
 
 
+def test_a_run_whose_driver_has_died_is_told_as_abandoned_before_anybody_has_noted_it(
+    clean_warehouse: str, connection: extensions.connection
+) -> None:
+    register(connection)
+    run = run_ledger.open_run(connection, "orders", ReprocessingRequest(limit=1)).batch_no
+
+    def state() -> str:
+        told = only(read_status(connection)).reprocessing
+        assert told is not None
+        assert (told.error, told.closed_at is None) in [(None, True), ("its driver has died or hangs", False)]
+        return told.state
+
+    assert state() == "running"
+    with closing(psycopg2.connect(clean_warehouse)) as driver:
+        run_ledger.heartbeat(driver, run)
+        # Late as heartbeats are on a machine with other work: the driver's session tells that it lives.
+        execute(connection, "UPDATE freshet.reprocessing_run SET heartbeat_at = heartbeat_at - interval '30 s'")
+        assert state() == "running"
+    wait_for(lambda: state() == "abandoned", "the end of the session to be seen")
+    with closing(psycopg2.connect(clean_warehouse)) as driver:
+        run_ledger.heartbeat(driver, run)
+        execute(connection, "UPDATE freshet.reprocessing_run SET heartbeat_at = heartbeat_at - interval '2 min'")
+        assert state() == "abandoned"  # a driver that hangs
+
+
 def test_a_cache_is_as_stale_as_the_oldest_change_that_has_not_reached_it(connection: extensions.connection) -> None:
     register(connection)
     change(connection, "master.customer", 9 * MINUTE)
@@ -102,6 +133,31 @@ def test_the_newest_validation_tells_which_expectations_failed(connection: exten
     assert (told["expectations"], told["failed"]) == (3, 2)
     assert told["failures"] == ["7 lack a customer", "e3"]
     assert told["page"] == "index.html"
+
+
+def test_a_validation_that_runs_or_was_cut_off_hides_no_result(
+    clean_warehouse: str, connection: extensions.connection
+) -> None:
+    register(connection)
+
+    def told() -> tuple[str, bool]:
+        validation = only(read_status(connection)).validation
+        assert validation is not None
+        return validation.result, validation.running_since is not None
+
+    def validate() -> None:
+        with closing(psycopg2.connect(clean_warehouse)) as validator, one_at_a_time(validator, "orders"):
+            begin(validator, "orders", "all", None)
+            assert told() == (last, True)
+        wait_for(lambda: told() != (last, True), "its end to be seen")
+
+    last = "running"
+    validate()
+    assert told() == ("cut off", False)
+    last = "failed"
+    execute(connection, "INSERT INTO freshet.validation (pipeline, scope, result) VALUES ('orders', 'all', 'failed')")
+    validate()
+    assert told() == ("failed", False)
 
 
 def test_an_open_episode_is_told_until_it_is_over(connection: extensions.connection) -> None:

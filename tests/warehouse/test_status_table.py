@@ -72,7 +72,7 @@ BUSY = replace(
         CacheStatus(0, "master.customer", 3, "learned", 9, None, None, None, None, "triggers", 2500.0, 10_000.0, None),
     ),
     validation=ValidationStatus(
-        7, "failed", "new", 9, 12, 2, ("late", "missing"), datetime(2024, 5, 1, tzinfo=UTC), None, None, None, None
+        7, "failed", "new", 9, 12, 2, ("late", "missing"), datetime(2024, 5, 1, tzinfo=UTC), *[None] * 5
     ),
 )
 

@@ -10,6 +10,7 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.relation.changes.staleness import STALENESS
+from spark_jobs.warehouse.work_under_way import DRIVER_DIED, RUN_STATE, VALIDATION_RESULT
 
 _MILLISECOND = timedelta(milliseconds=1)
 _OF_EACH = "FROM unnest(%s::text[]) AS known (name) CROSS JOIN LATERAL"
@@ -21,9 +22,11 @@ class ReprocessingStatus:
 
     Attributes:
         batch_no: its number.
-        state: running, finished, yielded (the stream needed the warehouse), failed, abandoned.
-        due: tuples that it found to be done when it began.
-        taken: tuples that it is done with.
+        state: running, finished, yielded (the stream needed the warehouse), failed, abandoned (it was asked to end, or
+            its driver has died).
+        closed_at: when it ended; where its driver has died, and nobody has noted that yet, when it was last heard of.
+        due: tuples to be done: those due when it began, more where more became due while it ran.
+        taken: tuples of them that it is done with.
         airflow_run: id of the DAG run that asked for it.
     """
 
@@ -69,15 +72,16 @@ class CacheStatus:
 
 @dataclass(frozen=True)
 class ValidationStatus:
-    """The newest validation that had facts to look at, so that one of nothing does not hide what another has found.
+    """The newest validation that came to a result, so that one that runs, was cut off or had no facts hides none.
 
     Attributes:
-        result: running, passed, failed, error; no data if there has never been one with facts.
+        result: passed, failed, error; if there has never been such a one: running, cut off, or no data.
         scope: which facts were looked at, in words.
         facts: how many those were.
         expectations, failed: how many were checked, and failed.
         failures: what the failed ones say.
         page: Data Docs page, relative to the pipeline's folder of them.
+        running_since: when the one began that is at work; None where none is.
     """
 
     validation_id: int
@@ -92,6 +96,7 @@ class ValidationStatus:
     error: str | None
     page: str | None
     airflow_run: str | None
+    running_since: datetime | None
 
 
 @dataclass(frozen=True)
@@ -135,11 +140,13 @@ def _read_reprocessing(cursor: extensions.cursor, pipelines: Sequence[str]) -> d
     cursor.execute(
         f"""
         SELECT run.* {_OF_EACH} (
-            SELECT pipeline, batch_no, state, started_at, closed_at, due, taken, facts, unmatched, rejected, algorithm,
-                error, airflow_run
+            SELECT pipeline, batch_no, {RUN_STATE} AS state, started_at,
+                coalesce(closed_at, CASE {RUN_STATE} WHEN 'abandoned' THEN heartbeat_at END), due, taken, facts,
+                unmatched, rejected, algorithm,
+                coalesce(error, CASE WHEN closed_at IS NULL AND {RUN_STATE} = 'abandoned' THEN %s END), airflow_run
             FROM freshet.reprocessing_run WHERE pipeline = known.name ORDER BY batch_no DESC LIMIT 1) AS run
         """,
-        [list(pipelines)],
+        [list(pipelines), DRIVER_DIED],
     )
     return {pipeline: ReprocessingStatus(*_in_utc(row)) for pipeline, *row in cursor.fetchall()}
 
@@ -164,16 +171,18 @@ def _read_caches(cursor: extensions.cursor, pipelines: Sequence[str]) -> dict[st
 
 
 def _read_validations(cursor: extensions.cursor, pipelines: Sequence[str]) -> dict[str, ValidationStatus]:
-    """The newest validation of each of these pipelines, one that had facts to look at before one that had none."""
+    """The newest validation of each of these pipelines that came to a result; another where none did."""
     cursor.execute(
         f"""
         SELECT newest.* {_OF_EACH} (
-            SELECT pipeline, validation_id, result, scope, facts, expectations, failed,
+            SELECT pipeline, validation_id, {VALIDATION_RESULT}, scope, facts, expectations, failed,
                 ARRAY (SELECT coalesce(message, expectation) FROM freshet.validation_result AS result
                        WHERE result.validation_id = validation.validation_id AND NOT passed ORDER BY number),
-                started_at, closed_at, error, page, airflow_run
+                started_at, closed_at, error, page, airflow_run,
+                (SELECT max(started_at) FROM freshet.validation
+                 WHERE pipeline = known.name AND {VALIDATION_RESULT} = 'running')
             FROM freshet.validation WHERE pipeline = known.name
-            ORDER BY result = 'no data', validation_id DESC LIMIT 1) AS newest
+            ORDER BY result = 'no data', result IN ('running', 'cut off'), validation_id DESC LIMIT 1) AS newest
         """,
         [list(pipelines)],
     )

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from psycopg2 import extensions
 
+from spark_jobs.warehouse.work_under_way import RUN_STATE, VALIDATION_RESULT
+
 
 @dataclass(frozen=True)
 class OperationsSince:
@@ -44,14 +46,14 @@ def operations_since(cursor: extensions.cursor, pipelines: Sequence[str], since:
     )
     ((backlog,),) = cursor.fetchall()
     cursor.execute(
-        "SELECT state, count(*), sum(facts) FROM freshet.reprocessing_run "
-        "WHERE pipeline = ANY (%(pipelines)s) AND started_at >= %(since)s GROUP BY state",
+        f"SELECT {RUN_STATE} AS state_now, count(*), sum(facts) FROM freshet.reprocessing_run "
+        "WHERE pipeline = ANY (%(pipelines)s) AND started_at >= %(since)s GROUP BY state_now",
         chosen,
     )
     runs = cursor.fetchall()
     cursor.execute(
-        "SELECT result, count(*) FROM freshet.validation "
-        "WHERE pipeline = ANY (%(pipelines)s) AND started_at >= %(since)s GROUP BY result",
+        f"SELECT {VALIDATION_RESULT} AS result_now, count(*) FROM freshet.validation "
+        "WHERE pipeline = ANY (%(pipelines)s) AND started_at >= %(since)s GROUP BY result_now",
         chosen,
     )
     validations = dict(cursor.fetchall())

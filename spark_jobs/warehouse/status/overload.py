@@ -10,6 +10,7 @@ from typing import NamedTuple
 from numpy.typing import ArrayLike
 from psycopg2 import extensions
 
+from spark_jobs.warehouse.drivers import newest_driver
 from spark_jobs.warehouse.latency import longest, percentile, total
 
 # A burst is over when nothing has been shed for so long: batches come every second or two.
@@ -45,24 +46,28 @@ class LoadedBatch(NamedTuple):
         return oldest is not None and self.closed_at - timedelta(seconds=oldest) < moment
 
 
-def stream_load(cursor: extensions.cursor, pipeline: str, looked_back: timedelta = LOOKED_BACK) -> StreamLoad:
-    """Judge by the batches that were closed lately; a stream without any, or without a driver, has time to spare.
+def stream_load(connection: extensions.connection, pipeline: str, looked_back: timedelta = LOOKED_BACK) -> StreamLoad:
+    """Judge by the batches that were closed lately; a stream without any, or that does not run, has time to spare.
 
     Args:
-        cursor: to the warehouse.
+        connection: to the warehouse, in no transaction.
         pipeline: its name; one that is not registered has time to spare, too.
         looked_back: how long a batch counts as new.
     """
-    cursor.execute(
-        """
-        SELECT closed_at, shed, event_latency, arrival_latency, freshness_target
-        FROM freshet.batch JOIN freshet.pipeline ON name = pipeline
-        WHERE pipeline = %s AND state = 'committed' AND closed_at > clock_timestamp() - %s
-        ORDER BY batch_no DESC
-        """,
-        [pipeline, looked_back],
-    )
-    batches = cursor.fetchall()
+    driver = newest_driver(connection, pipeline)
+    if driver is None or not driver.is_alive():
+        return StreamLoad(False)
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT closed_at, shed, event_latency, arrival_latency, freshness_target
+            FROM freshet.batch JOIN freshet.pipeline ON name = pipeline
+            WHERE pipeline = %s AND state = 'committed' AND closed_at > clock_timestamp() - %s
+            ORDER BY batch_no DESC
+            """,
+            [pipeline, looked_back],
+        )
+        batches = cursor.fetchall()
     if not batches:
         return StreamLoad(False)
     return judge([LoadedBatch(*batch) for *batch, _ in batches], batches[0][-1], looked_back)

@@ -13,14 +13,14 @@ from spark_jobs.pipeline_definition import Lookup, PipelineDefinition
 from spark_jobs.pipeline_definition.operations import Freshness, Reprocessing
 from spark_jobs.pipeline_definition.validation import Validation
 from spark_jobs.reprocessing.due_tuples import due_now
-from spark_jobs.reprocessing.run_ledger import MAX_SILENCE
 from spark_jobs.warehouse.freshness_episodes import Episode, read_untold
 from spark_jobs.warehouse.status.pipeline_status import PipelineStatus, StatusReader
+from spark_jobs.warehouse.work_under_way import RUN_STATE
 
 # Where many tuples wait and none is due, to learn that takes a look at each of them.
 _DUE_READ_EVERY = timedelta(seconds=10)
 
-_READ = """
+_READ = f"""
     SELECT name, definition, clock_timestamp(),
         (SELECT min(started_at) FROM freshet.batch WHERE pipeline = name AND state = 'started'),
         least(
@@ -29,8 +29,7 @@ _READ = """
              ORDER BY batch_no LIMIT 1),
             (SELECT min(closed_at) FROM freshet.reprocessing_run
              WHERE pipeline = name AND validation_id IS NULL AND state <> 'running' AND facts > 0)),
-        EXISTS (SELECT FROM freshet.reprocessing_run
-                WHERE pipeline = name AND state = 'running' AND heartbeat_at > clock_timestamp() - %s)
+        EXISTS (SELECT FROM freshet.reprocessing_run WHERE pipeline = name AND {RUN_STATE} = 'running')
     FROM freshet.pipeline
 """
 
@@ -78,7 +77,7 @@ class WaitingWorkReader:
         """A sight of every registered pipeline, by name."""
         statuses = {status.name: status for status in self._statuses.read(connection)}
         with connection, connection.cursor() as cursor:
-            cursor.execute(_READ, [MAX_SILENCE])
+            cursor.execute(_READ)
             rows = [row for row in cursor.fetchall() if row[0] in statuses]
             episodes = read_untold(cursor)
             sights = {}

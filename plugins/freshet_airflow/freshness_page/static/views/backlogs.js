@@ -3,7 +3,7 @@
 import { dagLink, runButton } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
 import { age, ago, count, since } from "../numbers.js";
-import { badge, panel } from "./parts.js";
+import { panel, workBadge } from "./parts.js";
 
 const HELD = [
   ["shed", "Put off under overload."],
@@ -34,7 +34,7 @@ function reprocessing(run) {
   if (!run) return element("p.quiet", {}, "Never reprocessed.");
   const done = run.due ? `${count(run.taken)} of ${count(run.due)} tuples` : "nothing was due";
   return element("div.last", {},
-    element("p", {}, "Last reprocessing ", badge(run.state), ` ${ago(since(run.closed_at ?? run.started_at))}: ${done}`),
+    element("p", {}, "Last reprocessing ", workBadge(run.state), ` ${ago(since(run.closed_at ?? run.started_at))}: ${done}`),
     run.due ? element("progress", { max: run.due, value: run.taken, "aria-label": "Progress of reprocessing" }) : null,
     run.taken ? element("p.quiet", {}, `${count(run.facts)} became facts, by ${run.algorithm ?? "an unknown algorithm"}.`) : null,
     run.error ? element("p.late", {}, run.error) : null);

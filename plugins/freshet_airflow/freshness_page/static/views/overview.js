@@ -5,7 +5,7 @@ import { morphChildren } from "../dom/morph.js";
 import { STATE_WORDS, problems, worstFirst } from "../health.js";
 import { age, count, duration, rate, share, shortCount } from "../numbers.js";
 import { freshnessBar, lateness } from "./freshness_bar.js";
-import { badge, explained } from "./parts.js";
+import { badge, explained, workBadge } from "./parts.js";
 
 const place = document.getElementById("overview");
 const summary = document.getElementById("summary");
@@ -99,6 +99,6 @@ function backlog(status, held) {
 function validation(newest) {
   if (newest === undefined) return element("span.quiet", {}, "hidden"); // from who may not read its DAG
   if (!newest) return element("span.quiet", {}, "none yet");
-  return badge(newest.result);
+  return workBadge(newest.result);
 }
 

@@ -21,4 +21,7 @@ export const facts = (pairs) =>
     .map(([term, value]) => element("div", {}, element("dt", {}, term), element("dd", {}, value))));
 
 /** A state as a coloured word. */
-export const badge = (word) => element(`span.badge.state-${word.replaceAll(" ", "-")}`, {}, word);
+export const badge = (word, look = word) => element(`span.badge.state-${look.replaceAll(" ", "-")}`, {}, word);
+
+/** The state of a piece of work. One that runs has come to nothing yet: it must not look like one that passed. */
+export const workBadge = (word) => badge(word, word === "running" ? "at work" : word);

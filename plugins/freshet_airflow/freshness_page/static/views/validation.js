@@ -4,7 +4,7 @@ import { dagLink, runButton } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
 import { pageAddress } from "../host/airflow.js";
 import { ago, count, since } from "../numbers.js";
-import { badge, panel } from "./parts.js";
+import { panel, workBadge } from "./parts.js";
 
 export function validation(status, dags) {
   return panel("validation", "Validation",
@@ -23,7 +23,9 @@ function newest(pipeline, run) {
   const looked = [run.facts === null ? null : `${count(run.facts)} facts`,
     run.expectations === null ? null : `${count(run.expectations)} expectations`].filter(Boolean).join(", ");
   return [
-    element("p", {}, badge(run.result), ` ${ago(since(run.closed_at ?? run.started_at))}`),
+    element("p", {}, workBadge(run.result), ` ${ago(since(run.closed_at ?? run.started_at))}`),
+    run.running_since && run.result !== "running"
+      ? element("p.quiet", {}, `Another one runs, begun ${ago(since(run.running_since))}.`) : null,
     element("p.quiet", {}, [run.scope, looked].filter(Boolean).join(": ")),
     run.failures?.length
       ? element("ul.failures", {}, run.failures.map((failure) => element("li", {}, failure)))
