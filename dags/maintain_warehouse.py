@@ -13,7 +13,8 @@ data, and held tuples of the kinds that a pipeline does not keep for ever. How l
 `retention` of a pipeline's file.
 
 Facts and landed files are never deleted. The sums of what goes are kept, so the balance of each pipeline still holds;
-of a held tuple stays that it arrived (`freshet.pruned_tuple`). It can run at any time, beside the streams.
+of a held tuple stays that it arrived (`freshet.pruned_tuple`): sent again, it is a duplicate. It can run at any time,
+beside the streams.
 """
 
 with DAG(

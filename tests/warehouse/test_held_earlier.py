@@ -87,7 +87,7 @@ def test_batch_numbers_that_go_backwards_mean_another_warehouse(orders: Stream) 
 def test_tuples_that_are_held_no_longer_cause_no_false_alarms(orders: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = HeldFilter.memory_for(1_000)
     small_filters(monkeypatch, memory, memory)
-    probes = counted(monkeypatch, held_earlier, "_held_ids", lambda cursor, pipeline, ids: len(ids))
+    probes = counted(monkeypatch, held_earlier, "_known_ids", lambda cursor, pipeline, ids: len(ids))
     held = HeldEarlier("orders")
     for batch_no, ids in load_held(orders, batches=40, tuples=200):  # eight times what the filter bears
         assert found(orders, held, batch_no, ids[:50]) == [*ids[:50]]
@@ -101,7 +101,7 @@ def test_the_filter_grows_with_what_is_held(orders: Stream, monkeypatch: pytest.
     held = HeldEarlier("orders")
     for batch_no, ids in load_held(orders, batches=20, tuples=500):
         assert found(orders, held, batch_no, ids[-5:]) == [*ids[-5:]]
-    probes = counted(monkeypatch, held_earlier, "_held_ids", lambda cursor, pipeline, ids: len(ids))
+    probes = counted(monkeypatch, held_earlier, "_known_ids", lambda cursor, pipeline, ids: len(ids))
     assert found(orders, held, batch_no, range(10**6, 10**6 + 10_000)) == []
     assert sum(probes) < 0.02 * 10_000
 

@@ -10,6 +10,9 @@ import pytest
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.warehouse.drivers import register_pipeline, take_over
+from spark_jobs.warehouse.event_columns import RAW
+from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
+from spark_jobs.warehouse.loading.outcome import Held, Outcome
 from spark_jobs.warehouse.retention import pruning
 from spark_jobs.warehouse.retention.pruning import prune, prune_all
 from tests.warehouse.stream import Stream
@@ -76,6 +79,30 @@ def test_old_rejected_tuples_go_and_are_remembered(stream: Stream) -> None:
     assert held == {"shed": 8, "rejected": 6}
     remembered = stream.query("SELECT event_id FROM freshet.pruned_tuple WHERE place = 'rejected' ORDER BY event_id")
     assert remembered == [(f"[{number}]",) for number in (17, 18, 19, 7, 8, 9)]
+
+
+def test_what_was_pruned_and_is_sent_again_is_a_duplicate(stream: Stream) -> None:
+    raw = Outcome(None, [Held("rejected", "malformed", None, stream.tuples([{RAW: b"no json"}]))])
+    stream.load(raw)
+    _age(stream, "40 days")
+    assert _prune(stream, rejected="30d", shed="30d") == {"rejected": 13, "shed": 8}
+    again = range(5, 10)  # shed and rejected ones
+    assert stream.load(stream.facts(again)) == LoadCounts(duplicates=5)
+    assert stream.load(stream.held(again), raw) == LoadCounts(duplicates=6)
+    assert stream.load(stream.held(range(5, 41)), careful=True) == LoadCounts(shed=1, duplicates=35)
+    # To a driver that has just begun, and to one that has looked before.
+    stream.epoch = take_over(stream.connection, "orders", log_file=None)
+    assert stream.load(stream.facts(again)) == LoadCounts(duplicates=5)
+    assert stream.query("SELECT count(*) FROM freshet.held_tuple JOIN freshet.pruned_tuple USING (event_id)") == [(0,)]
+
+
+def test_a_tuple_that_is_pruned_while_its_event_is_sent_again_is_known(stream: Stream) -> None:
+    """The loader has looked into its filter, which knows the tuple from when it was held."""
+    with stream.batch() as loader:
+        loader.load(stream.held([100]))
+        _prune(stream, rejected="0s", shed="0s")
+        assert loader.load(stream.facts(range(5, 10))) == LoadCounts(duplicates=5)
+        assert loader.load(stream.held(range(5, 10))) == LoadCounts(duplicates=5)
 
 
 def test_what_is_kept_for_ever_is_kept(stream: Stream) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from psycopg2 import extensions
 
 from spark_jobs.warehouse.retention.walk import prune_changes, prune_held
-from tests.warehouse.landed_sales import LandedSales, digest_id
 from tests.warehouse.ledger_rows import execute
 
 MONTH = timedelta(days=30)
@@ -84,21 +82,3 @@ def test_held_tuples_of_other_pipelines_places_and_of_late_are_passed_by(warehou
     execute(warehouse, "UPDATE freshet.held_tuple SET pipeline = 'returns' WHERE event_id LIKE '[2%'")
     assert prune_held(warehouse, "orders", "rejected", MONTH, most=4) == 6  # 3, 4, 6, 7, 8, 9
     assert execute(warehouse, "SELECT count(*) FROM freshet.held_tuple")[0] == 24
-
-
-def test_a_record_that_is_pruned_a_second_time_has_arrived_once(
-    tmp_path: Path, clean_warehouse: str, warehouse: extensions.connection
-) -> None:
-    execute(warehouse, "DROP SCHEMA IF EXISTS shop CASCADE")
-    sales = LandedSales(tmp_path, clean_warehouse)
-    sales.land(b"no json")
-    for _ in range(3):
-        sales.hold_raw(b"no json")
-        sales.execute("UPDATE freshet.held_tuple SET held_at = held_at - interval '40 days'")
-        prune_held(warehouse, "sales", "rejected", MONTH, most=100)
-        proof = sales.verify()
-        assert (proof.differences, proof.rejected, proof.pruned) == ((), 0, 1)
-    sales.hold_raw(b"no json")
-    assert list(sales.differences()) == []
-    assert execute(warehouse, "SELECT rejected, duplicates FROM freshet.ledger_pruned") == (-2, 2)
-    assert execute(warehouse, "SELECT event_id FROM freshet.pruned_tuple") == (digest_id(b"no json"),)

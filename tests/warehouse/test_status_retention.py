@@ -127,22 +127,6 @@ def test_batches_that_came_and_were_pruned_between_two_looks_are_counted(connect
     assert only(reader.read(connection)).loaded == 18
 
 
-def test_a_tuple_that_is_pruned_a_second_time_is_booked_as_a_duplicate_for_all_who_look(
-    connection: extensions.connection,
-) -> None:
-    register(connection)
-    reader = StatusReader()
-    for times in (1, 2):
-        add_batch(connection, facts=5, age=OLD, duplicates=3)  # is pruned at the same time
-        add_batch(connection, facts=5, rejected=1)
-        hold_for_long(connection)
-        assert only(reader.read(connection)).arrived == 11 * times
-        assert prune_month(connection) == {"batch": 1, "rejected": 1}
-        status = only(reader.read(connection))
-        assert figures(status) == figures(only(read_status(connection)))
-        assert (status.arrived, status.duplicates) == (11 * times - (times - 1), 3 * times + times - 1)
-
-
 def test_the_sums_by_minute_stand_for_the_batches_only_where_they_agree(connection: extensions.connection) -> None:
     register(connection)
     for hours, facts in ((3, 4), (2, 6), (1, 8)):

@@ -1,4 +1,4 @@
-"""What a pipeline is known by: the types of its event id, and whether it is still used.
+"""What a pipeline and an event are known by: types of event ids, whether a pipeline is used, ids of what was pruned.
 
 Revision ID: 0007
 """
@@ -19,8 +19,18 @@ def upgrade() -> None:
             'there was this.';
         COMMENT ON COLUMN freshet.pipeline.retired_at IS
             'Since when the pipeline is no longer used, so that another one may have its fact table; null: it is.';
+
+        ALTER TABLE freshet.pruned_tuple ADD COLUMN event_hash bigint, ADD COLUMN batch_no bigint;
+        CREATE INDEX pruned_tuple_batch ON freshet.pruned_tuple (pipeline, batch_no);
+        COMMENT ON TABLE freshet.pruned_tuple IS
+            'Held tuples that retention has deleted: that they arrived is kept, and sent again they are duplicates.';
+        COMMENT ON COLUMN freshet.pruned_tuple.event_hash IS
+            'As the held tuple had it, like batch_no; null: pruned before there was this.';
     """)
 
 
 def downgrade() -> None:
-    op.execute("ALTER TABLE freshet.pipeline DROP COLUMN event_id, DROP COLUMN retired_at")
+    op.execute("""
+        ALTER TABLE freshet.pruned_tuple DROP COLUMN event_hash, DROP COLUMN batch_no; -- its index too
+        ALTER TABLE freshet.pipeline DROP COLUMN event_id, DROP COLUMN retired_at;
+    """)

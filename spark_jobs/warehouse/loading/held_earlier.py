@@ -1,6 +1,8 @@
-"""Which tuples are held already: an event id that is held must not become a fact by a later duplicate."""
+"""Which events are held already, or were until retention deleted them: sent again, they are duplicates."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -10,20 +12,27 @@ from psycopg2 import extensions
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.loading.held_filter import HeldFilter
+from spark_jobs.warehouse.loading.held_rows import HeldRows
 
+Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 _IDS_PER_QUERY = 20_000
+_KNOWN = """
+    SELECT event_id, event_hash, batch_no FROM freshet.held_tuple WHERE pipeline = %(pipeline)s
+    UNION ALL
+    SELECT event_id, event_hash, batch_no FROM freshet.pruned_tuple WHERE pipeline = %(pipeline)s
+"""
 # Every thread that loads has a filter; one of the most memory bears some 50 million codes.
 _LEAST_MEMORY, _MOST_MEMORY = 8 << 20, 64 << 20
 
 
 class HeldEarlier:
-    """Remembers which event ids earlier batches of a pipeline hold, for one epoch of its driver.
+    """Remembers which event ids earlier batches of a pipeline hold or held once, for one epoch of its driver.
 
     When a batch is open, all earlier ones are closed: no tuple can be added to what they hold. So the filter over
     them is brought up to date once a batch, by those of the batches since the last time. It can't forget tuples that
-    are held no longer: when it is full it is made anew, of those that still are, with room for as many again.
+    have become facts: when it is full it is made anew, of the others, with room for as many again.
 
     Args:
         pipeline: its name.
@@ -39,7 +48,7 @@ class HeldEarlier:
         self._renewed_with = 0  # so many codes were in it when it was new
 
     def among(self, cursor: extensions.cursor, tuples: pa.Table, fact: FactTable, batch_no: int) -> Bools:
-        """Which of these tuples are held by a batch before `batch_no`.
+        """Which of these tuples a batch before `batch_no` holds, or held until retention deleted them.
 
         The transaction must have found `batch_no` to be open. What the same batch holds is not looked at: the
         ledger settles that when the batch is closed.
@@ -53,15 +62,29 @@ class HeldEarlier:
         Returns:
             bool, shape (n,). A query a batch; for each false alarm or hit of the filter an index probe.
         """
+        suspects = self._suspects(cursor, lambda: event_hashes(tuples, fact.key), batch_no)
+        return self._confirmed(
+            cursor, tuples.num_rows, suspects, event_id_texts(tuples.take(pa.array(suspects)), fact.key).to_pylist()
+        )
+
+    def among_rows(self, cursor: extensions.cursor, rows: HeldRows, batch_no: int) -> Bools:
+        """As `among`, for tuples that are to be held."""
+        suspects = self._suspects(cursor, lambda: rows.event_hashes, batch_no)
+        event_ids = rows.event_ids if suspects.size else []
+        return self._confirmed(cursor, len(rows), suspects, [event_ids[suspect] for suspect in suspects])
+
+    def _suspects(self, cursor: extensions.cursor, hashes: Callable[[], Int64Array], batch_no: int) -> Int64Array:
+        """Numbers of the tuples that the filter takes for known."""
         self._extend(cursor, batch_no)
-        held = np.zeros(tuples.num_rows, np.bool_)
-        if not self._filter.added:
-            return held
-        suspects = np.flatnonzero(self._filter.may_contain(event_hashes(tuples, fact.key)))
-        if suspects.size:
-            texts = event_id_texts(tuples.take(pa.array(suspects)), fact.key)
-            held[suspects] = _held_ids(cursor, self._pipeline, texts.to_pylist())
-        return held
+        return np.flatnonzero(self._filter.may_contain(hashes())) if self._filter.added else np.empty(0, np.int64)
+
+    def _confirmed(
+        self, cursor: extensions.cursor, count: int, suspects: Int64Array, event_ids: Sequence[str]
+    ) -> Bools:
+        """Which of so many tuples are known indeed: some of the suspects, who have these event ids."""
+        known = np.zeros(count, np.bool_)
+        known[suspects] = _known_ids(cursor, self._pipeline, event_ids)
+        return known
 
     def _extend(self, cursor: extensions.cursor, batch_no: int) -> None:
         if batch_no - 1 < self._through:  # another database
@@ -80,9 +103,10 @@ class HeldEarlier:
         return self._filter.added > max(self._filter.bears, 2 * self._renewed_with)
 
     def _renew(self, cursor: extensions.cursor, batch_no: int) -> None:
-        """Make the filter anew, of what is held now. O(held), for at least as many codes added since the last time."""
+        """Make the filter anew, without facts. O(held and pruned), for at least as many codes added since the last."""
         cursor.execute(
-            "SELECT count(*) FROM freshet.held_tuple WHERE pipeline = %s AND batch_no < %s", [self._pipeline, batch_no]
+            f"SELECT count(*) FROM ({_KNOWN}) AS known WHERE batch_no < %(batch_no)s",
+            {"pipeline": self._pipeline, "batch_no": batch_no},
         )
         [(held,)] = cursor.fetchall()
         self._forget()
@@ -96,24 +120,24 @@ class HeldEarlier:
             hashes.itersize = 1
             # One row a batch, with all its hash codes.
             hashes.execute(
-                """
-                SELECT string_agg(int8send(event_hash), ''::bytea) FROM freshet.held_tuple
-                WHERE pipeline = %s AND batch_no > %s AND batch_no < %s AND starts_with(event_id, '[')
-                GROUP BY batch_no ORDER BY batch_no
+                f"""
+                SELECT string_agg(int8send(event_hash), ''::bytea) FROM ({_KNOWN}) AS known
+                WHERE batch_no > %(through)s AND batch_no < %(batch_no)s GROUP BY batch_no ORDER BY batch_no
                 """,
-                [self._pipeline, self._through, batch_no],
+                {"pipeline": self._pipeline, "through": self._through, "batch_no": batch_no},
             )
             for (codes,) in hashes:
                 held.add(np.frombuffer(codes, ">i8").astype(np.int64))
 
 
-def _held_ids(cursor: extensions.cursor, pipeline: str, event_ids: list[str]) -> Bools:
-    """Which of these event ids are held now, bool, shape (n,)."""
-    held: set[str] = set()
+def _known_ids(cursor: extensions.cursor, pipeline: str, event_ids: Sequence[str]) -> Bools:
+    """Which of these event ids are held or pruned, bool, shape (n,)."""
+    known: set[str] = set()
     for start in range(0, len(event_ids), _IDS_PER_QUERY):
+        # One statement: a tuple that is pruned meanwhile is seen in one of the two tables.
         cursor.execute(
-            "SELECT event_id FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s)",
-            [pipeline, event_ids[start : start + _IDS_PER_QUERY]],
+            f"SELECT event_id FROM ({_KNOWN}) AS known WHERE event_id = ANY (%(event_ids)s)",
+            {"pipeline": pipeline, "event_ids": list(event_ids[start : start + _IDS_PER_QUERY])},
         )
-        held.update(event_id for (event_id,) in cursor.fetchall())
-    return np.array([event_id in held for event_id in event_ids], np.bool_)
+        known.update(event_id for (event_id,) in cursor.fetchall())
+    return np.array([event_id in known for event_id in event_ids], np.bool_)

@@ -72,6 +72,11 @@ class HeldRows:
         """Event ids as freshet.held_tuple has them."""
         return self._table["event_id"].to_pylist() if self._table is not None else []
 
+    @property
+    def event_hashes(self) -> np.ndarray:
+        """Hash codes of the event ids, int64, shape (n,)."""
+        return self._table["event_hash"].to_numpy() if self._table is not None else np.empty(0, np.int64)
+
     def without(self, dropped: np.ndarray) -> HeldRows:
         """The rows that are not dropped; bool, shape (n,)."""
         return HeldRows(self._table.filter(pa.array(~dropped)) if self._table is not None else None)

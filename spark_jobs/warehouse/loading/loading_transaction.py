@@ -111,6 +111,8 @@ class BatchTransaction:
                 held_before = session.held_earlier.among(cursor, chunk.facts.tuples, batch.fact, batch.batch_no)
                 chunk = chunk.where(~held_before, batch.fact)
             facts, held = _store_facts(cursor, batch, chunk, way)
+            if len(held):
+                held = held.without(session.held_earlier.among_rows(cursor, held, batch.batch_no))
             if way is not Way.OPTIMISTIC and len(held):
                 # The ledger does this again when it closes the batch, which is enough where duplicates are rare.
                 held = held.without(stored_event_ids(cursor, batch.fact, held.event_ids))

@@ -51,7 +51,6 @@ class Comparison:
         self.explained = Explained(0, 0)
         self.pending_records = 0
         self.resolvable = 0
-        self.resent = 0
 
     def differences(self) -> Iterator[Difference]:
         """Compare everything; those that do not hold."""
@@ -62,7 +61,6 @@ class Comparison:
         yield from self._lost_payloads()
         yield from self._ledger()
         self.resolvable = self._resolvable()
-        self.resent = self._resent()
 
     def _missing(self) -> Iterator[Difference]:
         """Records that are stored nowhere: those of pending files are counted, the others are missing."""
@@ -86,19 +84,28 @@ class Comparison:
         yield from _difference("missing", count, (f"{id} of {self._files[file].label}" for id, file in self._cursor))
 
     def _in_two_places(self) -> Iterator[Difference]:
+        """Events with two places; to have been pruned is one as well, since what is sent again is a duplicate."""
         # A batch that is still open may hold what it stored as a fact, too: that is settled when it is closed.
         self._execute(
             """
             CREATE TEMPORARY TABLE doubled ON COMMIT DROP AS
-            SELECT DISTINCT held.event_id, held.place FROM freshet.held_tuple AS held
-            JOIN {landed} AS landed ON landed.event_id = held.event_id JOIN {fact} AS fact ON {same_key}
-            WHERE held.pipeline = {pipeline} AND NOT EXISTS (
-                SELECT FROM freshet.batch WHERE batch.batch_no = held.batch_no AND batch.state = 'started')
+            WITH placed AS (
+                SELECT event_id, place FROM freshet.held_tuple AS held
+                WHERE held.pipeline = {pipeline} AND NOT EXISTS (
+                    SELECT FROM freshet.batch WHERE batch.batch_no = held.batch_no AND batch.state = 'started')
+                UNION ALL
+                SELECT event_id, 'pruned' FROM freshet.pruned_tuple WHERE pipeline = {pipeline}
+            )
+            SELECT DISTINCT placed.event_id, 'a fact' AS one, place AS other FROM placed
+            JOIN {landed} AS landed ON landed.event_id = placed.event_id JOIN {fact} AS fact ON {same_key}
+            UNION ALL
+            SELECT event_id, min(place), max(place) FROM placed GROUP BY event_id HAVING count(*) > 1
             """
         )
-        count = self._number("SELECT count(*) FROM pg_temp.doubled")
-        self._execute("SELECT event_id, place FROM pg_temp.doubled ORDER BY event_id LIMIT {most}")
-        yield from _difference("in_two_places", count, (f"{id} is a fact and {place}" for id, place in self._cursor))
+        count = self._number("SELECT count(DISTINCT event_id) FROM pg_temp.doubled")
+        self._execute("SELECT event_id, one, other FROM pg_temp.doubled ORDER BY 1, 2, 3 LIMIT {most}")
+        examples = (f"{id} is {one} and {other}" for id, one, other in self._cursor)
+        yield from _difference("in_two_places", count, examples)
 
     def _extra_held(self) -> Iterator[Difference]:
         self._execute(
@@ -213,22 +220,6 @@ class Comparison:
             SELECT count(DISTINCT held.event_id) FROM freshet.held_tuple AS held, {joined}
             WHERE held.pipeline = {pipeline} AND held.place = 'unmatched' AND landed.event_id = held.event_id
                 AND landed.loadable
-            """
-        )
-
-    def _resent(self) -> int:
-        """Pruned events that are stored again: once retention has forgotten them, nobody takes them for duplicates."""
-        if not self.pruned.total():
-            return 0
-        return self._number(
-            """
-            SELECT count(*) FROM (
-                SELECT event_id FROM freshet.pruned_tuple JOIN freshet.held_tuple USING (pipeline, event_id)
-                WHERE pipeline = {pipeline}
-                UNION
-                SELECT pruned.event_id FROM freshet.pruned_tuple AS pruned
-                JOIN {landed} AS landed ON landed.event_id = pruned.event_id JOIN {fact} AS fact ON {same_key}
-                WHERE pruned.pipeline = {pipeline}) AS stored_again
             """
         )
 

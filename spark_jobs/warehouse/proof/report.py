@@ -30,7 +30,7 @@ class Difference:
 
 KINDS = {
     "missing": "landed and committed, but stored nowhere",
-    "in_two_places": "stored as a fact and held as well",
+    "in_two_places": "in two places: a fact, held, or pruned",
     "extra_fact": "facts that never landed",
     "extra_held": "held tuples that never landed",
     "wrong_fact": "facts that are not what the join makes of the landed event",
@@ -51,7 +51,6 @@ class Proof:
         pending_records: records of pending files that are not stored yet; not a difference.
         facts, shed, unmatched, rejected: stored events by place.
         pruned: events that were held until retention deleted them; not a difference.
-        resent: pruned events that were sent again afterwards, and are stored again: not two events; not a difference.
         resolvable: unmatched events whose master data is there by now; not a difference.
         former: facts that equal the join with R as it was when they were loaded, not as it is now; not a difference.
         unprovable: facts that do not equal the join with R as it is now, while it is not known how R was when they were
@@ -70,7 +69,6 @@ class Proof:
     unmatched: int
     rejected: int
     pruned: int
-    resent: int
     resolvable: int
     former: int
     unprovable: int
@@ -95,7 +93,7 @@ class Proof:
         balance = Table.grid(padding=(0, 2))
         balance.add_column()
         balance.add_column(justify="right")
-        stored = self.facts + self.shed + self.unmatched + self.rejected + self.pruned - self.resent
+        stored = self.facts + self.shed + self.unmatched + self.rejected + self.pruned
         balance.add_row("stored", f"{stored:,}", f"of {self.records:,} records in {self.files:,} files")
         balance.add_row("= facts", f"{self.facts:,}")
         if self.former:
@@ -109,9 +107,6 @@ class Proof:
         balance.add_row("+ rejected", f"{self.rejected:,}")
         if self.pruned:
             balance.add_row("+ pruned", f"{self.pruned:,}", "held, until their time of retention was over")
-        if self.resent:
-            hint = "of the pruned ones were sent again, and are stored again above"
-            balance.add_row("- twice", f"{self.resent:,}", hint)
         if self.pending_files:
             balance.add_row("not yet loaded", f"{self.pending_records:,}", f"in {self.pending_files:,} files")
         parts: list[RenderableType] = [balance]

@@ -86,7 +86,6 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
         unmatched=comparison.held["unmatched"],
         rejected=comparison.held["rejected"],
         pruned=comparison.pruned.total(),
-        resent=comparison.resent,
         resolvable=comparison.resolvable,
         former=comparison.explained.former,
         unprovable=comparison.explained.unprovable,

@@ -12,7 +12,6 @@ _HELD_STRETCH = """
     SELECT event_id FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id > %(behind)s
     ORDER BY event_id OFFSET %(most)s - 1 LIMIT 1
 """
-# A record without an id that is sent again when it was pruned is held again, and pruned again: it has arrived once.
 _PRUNE_HELD = """
     WITH deleted AS (
         DELETE FROM freshet.held_tuple AS held USING (
@@ -21,19 +20,13 @@ _PRUNE_HELD = """
                 AND held_at < clock_timestamp() - %(age)s AND NOT EXISTS (
                     SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no AND state = 'started')
             FOR UPDATE SKIP LOCKED) AS old
-        WHERE held.pipeline = %(pipeline)s AND held.event_id = old.event_id RETURNING held.event_id
+        WHERE held.pipeline = %(pipeline)s AND held.event_id = old.event_id
+        RETURNING held.event_id, held.event_hash, held.batch_no
     ), remembered AS (
-        INSERT INTO freshet.pruned_tuple (pipeline, event_id, place)
-        SELECT %(pipeline)s, event_id, '{place}' FROM deleted ON CONFLICT DO NOTHING RETURNING event_id
-    ), pruned_before AS (
-        SELECT (SELECT count(*) FROM deleted) - (SELECT count(*) FROM remembered) AS count
-    ), booked AS (
-        INSERT INTO freshet.ledger_pruned AS kept (pipeline, {place}, duplicates)
-        SELECT %(pipeline)s, -count, count FROM pruned_before WHERE count > 0
-        ON CONFLICT (pipeline) DO UPDATE SET
-            {place} = kept.{place} + excluded.{place}, duplicates = kept.duplicates + excluded.duplicates
+        INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
+        SELECT %(pipeline)s, event_id, event_hash, batch_no, '{place}' FROM deleted RETURNING 1
     )
-    SELECT count(*) FROM deleted
+    SELECT count(*) FROM remembered
 """
 _CHANGES_STRETCH = """
     SELECT change_no FROM freshet.relation_change WHERE change_no > %(behind)s
@@ -48,7 +41,7 @@ _PRUNE_CHANGES = """
 def prune_held(connection: extensions.connection, pipeline: str, place: str, age: timedelta, most: int) -> int:
     """Delete the tuples of a place that have been held for longer; that they arrived is remembered.
 
-    One that was pruned before is booked as a duplicate, so that the ledger's sums stay those of different tuples.
+    Loaders know them by that: sent again, they are duplicates as they were while they were held.
 
     Args:
         connection: in autocommit mode; each stretch is a transaction.

@@ -203,8 +203,7 @@ def _outdated(
     if not shortened:
         return set()
     unseen = {name for name, each in shortened.items() if now - each.read_at > _SEEN_WITHIN}
-    more = [name for name, each in shortened.items() if each.pruned_last.duplicates != pruned[name].duplicates]
-    return unseen | _gone(cursor, shortened) | _perhaps_rebooked(cursor, more)
+    return unseen | _gone(cursor, shortened)
 
 
 def _gone(cursor: extensions.cursor, known: Mapping[str, _Known]) -> set[str]:
@@ -214,19 +213,6 @@ def _gone(cursor: extensions.cursor, known: Mapping[str, _Known]) -> set[str]:
     )
     there = {batch_no for (batch_no,) in cursor.fetchall()}
     return {name for name, each in known.items() if each.last_batch not in there}
-
-
-def _perhaps_rebooked(cursor: extensions.cursor, pipelines: list[str]) -> set[str]:
-    """Those of these pipelines, of which retention has summed up more duplicates, that it may have booked some for.
-
-    A tuple that is pruned a second time is booked as a duplicate from then on: nothing moves from the ledger for that.
-    """
-    cursor.execute(
-        "SELECT name FROM unnest(%s::text[]) AS name "
-        "WHERE EXISTS (SELECT FROM freshet.pruned_tuple WHERE pipeline = name)",
-        [pipelines],
-    )
-    return {name for (name,) in cursor.fetchall()}
 
 
 def _newest(cursor: extensions.cursor, last: Mapping[str, int]) -> dict[str, ClosedBatch]:
