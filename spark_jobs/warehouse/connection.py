@@ -13,6 +13,7 @@ from psycopg2 import extensions
 
 from spark_jobs.connection_liveness import LIVENESS
 from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.warehouse.postgres_versions import check_version
 
 _log = logging.getLogger(__name__)
 
@@ -39,13 +40,15 @@ def connect(
         sleep: pauses between two tries.
 
     Raises:
-        WarehouseUnavailableError: it did not answer in time, or refuses us; the message shows no password.
+        WarehouseUnavailableError: it did not answer in time, refuses us, or runs a version that is not supported; the
+            message shows no password.
     """
     deadline = time.monotonic() + patience.total_seconds()
     pause = _FIRST_PAUSE
     while True:
         try:
             connection = psycopg2.connect(url, application_name=application_name, **LIVENESS)
+            check_version(connection, address(url))
             connection.set_session(isolation_level=extensions.ISOLATION_LEVEL_READ_COMMITTED)
             connection.set_client_encoding("UTF8")
         except psycopg2.Error as error:

@@ -87,22 +87,37 @@ def become_migrator(cursor: extensions.cursor) -> None:
     """
     cursor.execute(
         """
-        SELECT (SELECT pg_has_role(rolname, 'SET') FROM pg_roles WHERE rolname = %(migrator)s),
-            (SELECT nspowner <> (SELECT oid FROM pg_roles WHERE rolname = %(migrator)s)
-             FROM pg_namespace WHERE nspname = 'freshet'),
+        SELECT (SELECT nspowner <> (SELECT oid FROM pg_roles WHERE rolname = %s) FROM pg_namespace
+                WHERE nspname = 'freshet'),
             has_database_privilege(current_database(), 'CREATE WITH GRANT OPTION'), current_database()
         """,
-        {"migrator": MIGRATOR},
+        [MIGRATOR],
     )
     row = cursor.fetchone()
     assert row is not None
-    member, owned_by_another, may_grant, database = row
-    if not member or owned_by_another:
+    owned_by_another, may_grant, database = row
+    if owned_by_another or not _may_become(cursor, MIGRATOR):
         return
     if may_grant:
         grant = sql.SQL("GRANT CREATE ON DATABASE {} TO {}")
         cursor.execute(grant.format(sql.Identifier(database), sql.Identifier(MIGRATOR)))
     cursor.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(MIGRATOR)))
+
+
+def _may_become(cursor: extensions.cursor, role: str) -> bool:
+    """Whether there is the role and we may SET it; tried out, for the right to ask about is not the same everywhere.
+
+    Any member may up to PostgreSQL 15, later on only one whose membership says so.
+    """
+    cursor.execute("SAVEPOINT before_role")
+    try:
+        cursor.execute(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(role)))
+    except (errors.InsufficientPrivilege, errors.InvalidParameterValue):
+        return False
+    finally:
+        cursor.execute("ROLLBACK TO before_role")
+        cursor.execute("RELEASE before_role")
+    return True
 
 
 def grant_roles(connection: extensions.connection, definitions: Iterable[PipelineDefinition]) -> list[NotGranted]:

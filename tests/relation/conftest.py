@@ -44,7 +44,7 @@ def other_collation(connection: extensions.connection) -> str:
     with connection.cursor() as cursor:
         cursor.execute("""
             SELECT quote_ident(collname) FROM pg_collation
-            WHERE collname = 'en-x-icu' OR (collprovider = 'c' AND collname NOT IN ('C', 'POSIX')) LIMIT 1
+            WHERE collname = 'en-x-icu' OR (collprovider = 'c' AND collcollate NOT IN ('C', 'POSIX')) LIMIT 1
         """)
         found = cursor.fetchone()
     if found is None:

@@ -1,14 +1,19 @@
 """Connecting: patience with a server that is away, none with one that refuses, and no password in any message."""
 
+import re
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from spark_jobs.cli import app
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.settings import WAREHOUSE_URL_VARIABLE
+from spark_jobs.warehouse import postgres_versions
 from spark_jobs.warehouse.connection import address, connect
 
 SOON = timedelta(milliseconds=200)
@@ -41,6 +46,21 @@ def test_what_waiting_can_not_mend_is_reported_at_once(postgres: EmbeddedPostgre
         connect(postgres.url("nowhere"), sleep=no_sleep)
     with pytest.raises(WarehouseUnavailableError, match='role "nobody" does not exist'):
         connect(postgres.url().replace("postgres@", "nobody:geheim@"), sleep=no_sleep)
+
+
+@pytest.mark.parametrize(("bound", "version"), [("OLDEST", 1000), ("NEWEST", 1)], ids=["too old", "too new"])
+def test_a_server_of_another_version_is_refused_in_one_sentence(
+    postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, bound: str, version: int
+) -> None:
+    monkeypatch.setattr(postgres_versions, bound, version)
+    monkeypatch.setenv(WAREHOUSE_URL_VARIABLE, postgres.url())
+    needed = f"version {postgres_versions.OLDEST} to {postgres_versions.NEWEST}"
+    refusal = rf"runs PostgreSQL \d+\.\d+, but Freshet needs {needed}: choose another server by FRESHET_WAREHOUSE_URL"
+    with pytest.raises(WarehouseUnavailableError, match=refusal):
+        connect(postgres.url())
+    told = CliRunner().invoke(app, ["migrate"])
+    assert told.exit_code == 2
+    assert re.search(refusal, told.stderr.replace("\n", " "))
 
 
 @pytest.mark.parametrize("url", ["postgresql://u:geheim@host:port:x/db?what=ever", "host='a password=geheim"])

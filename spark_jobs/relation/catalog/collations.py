@@ -7,11 +7,9 @@ from dataclasses import dataclass
 
 from psycopg2 import extensions
 
-# Versions before 15 have no provider for a database, hence the detour by jsonb.
 _COLLATIONS = """
     SELECT c.oid, n.nspname, c.collname, c.collisdeterministic,
-           CASE WHEN c.collprovider = 'd' THEN coalesce(to_jsonb(d) ->> 'datlocprovider', 'c')
-                ELSE c.collprovider::text END,
+           (CASE WHEN c.collprovider = 'd' THEN d.datlocprovider ELSE c.collprovider END)::text,
            CASE WHEN c.collprovider = 'd' THEN d.datcollate ELSE c.collcollate END
     FROM pg_collation AS c
     JOIN pg_namespace AS n ON n.oid = c.collnamespace

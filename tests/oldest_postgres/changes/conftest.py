@@ -1,0 +1,1 @@
+from tests.relation.changes.conftest import *  # noqa: F403

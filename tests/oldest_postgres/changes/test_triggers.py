@@ -1,0 +1,1 @@
+from tests.relation.changes.test_triggers import *  # noqa: F403

@@ -1,0 +1,1 @@
+from tests.relation.changes.test_unnoticed import *  # noqa: F403

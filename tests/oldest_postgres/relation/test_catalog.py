@@ -1,0 +1,1 @@
+from tests.relation.test_catalog import *  # noqa: F403

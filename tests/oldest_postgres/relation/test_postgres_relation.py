@@ -1,0 +1,1 @@
+from tests.relation.test_postgres_relation import *  # noqa: F403

@@ -1,0 +1,1 @@
+from tests.warehouse.test_loader import *  # noqa: F403

@@ -1,0 +1,1 @@
+from tests.warehouse.test_proof import *  # noqa: F403

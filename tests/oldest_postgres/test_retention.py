@@ -1,0 +1,1 @@
+from tests.warehouse.test_retention import *  # noqa: F403

@@ -1,0 +1,1 @@
+from tests.warehouse.test_roles import *  # noqa: F403

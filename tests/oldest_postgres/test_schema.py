@@ -1,0 +1,1 @@
+from tests.test_schema import *  # noqa: F403
