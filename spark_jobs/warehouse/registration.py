@@ -50,8 +50,8 @@ _LIVING = """
     SELECT FROM freshet.driver WHERE pipeline = %s AND state = 'running' AND heartbeat_at > clock_timestamp() - %s
 """
 _HELD = """
-    SELECT count(*), string_agg(DISTINCT place, ', ') FROM freshet.held_tuple
-    WHERE pipeline = %s AND starts_with(event_id, '[')
+    SELECT count(*), place FROM freshet.held_tuple
+    WHERE pipeline = %s AND starts_with(event_id, '[') GROUP BY place ORDER BY place
 """
 
 
@@ -81,8 +81,12 @@ class Identity:
             fact["table"], tuple(f"{part} {'uuid' if part in uuids else types[part]}" for part in source["event_id"])
         )
 
+    def equals(self, other: Identity) -> bool:
+        """Whether facts go into the same table, and events have the same ids."""
+        return self.fact_table == other.fact_table and self.has_ids_of(other)
+
     def has_ids_of(self, other: Identity) -> bool:
-        """Whether an event has the same id here and there, and its payload the same columns for it."""
+        """Whether events have the same ids: texts, and columns of payloads, which held ids are read back from."""
         return list(map(_form, self.event_id)) == list(map(_form, other.event_id))
 
     def __str__(self) -> str:
@@ -110,7 +114,7 @@ def check_registration(
     identity = Identity.of(cursor, definition)
     _check_fact_table(cursor, pipeline, identity)
     known = _known(cursor, pipeline)
-    if known is None or (known.fact_table == identity.fact_table and known.has_ids_of(identity)):
+    if known is None or known.equals(identity):
         return identity
     cursor.execute(_LIVING, [pipeline, max_silence])
     if cursor.rowcount:
@@ -144,7 +148,7 @@ def check_registered(cursor: extensions.cursor, pipeline: str, definition: Mappi
     known = _known(cursor, pipeline)
     if row[0]:
         raise PipelineDefinitionError(f"Pipeline {pipeline} was retired. Start its stream, and it is one again.")
-    if known is not None and not (known.fact_table == identity.fact_table and known.has_ids_of(identity)):
+    if known is not None and not known.equals(identity):
         raise PipelineDefinitionError(
             f"The stream of pipeline {pipeline} was started with {known}. Its file now says {identity}. "
             f"Start the stream, which takes the change over or says what is in the way; or take the change back."
@@ -184,16 +188,13 @@ def _check_fact_table(cursor: extensions.cursor, pipeline: str, identity: Identi
 
 def _check_held_ids(cursor: extensions.cursor, pipeline: str, known: Identity, identity: Identity) -> None:
     cursor.execute(_HELD, [pipeline])
-    row = cursor.fetchone()
-    assert row is not None
-    held, places = row
-    if held:
+    if held := ", ".join(f"{count:,} {place}" for count, place in cursor):
         raise PipelineDefinitionError(
-            f"The event id of pipeline {pipeline} was {_listed(known)} and is now {_listed(identity)}, but {held:,} "
-            f"tuples ({places}) are held under ids as they were: the same events, sent again, would be stored once "
-            f"more. Take the change back until nothing is held (`freshet reprocess {pipeline} --all-unmatched`; "
-            f"rejected tuples go when `retention.rejected` is over), or load the new events under a new pipeline name "
-            f"into a new fact table."
+            f"The event id of pipeline {pipeline} was {_listed(known)} and is now {_listed(identity)}, but tuples are "
+            f"held under ids as they were ({held}): sent again, the same events would be stored once more. Take the "
+            f"change back until nothing is held (`freshet reprocess {pipeline} --all-unmatched`; rejected tuples go "
+            f"when `retention.rejected` is over), or load the new events under a new pipeline name into a new fact "
+            f"table."
         )
 
 
