@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from psycopg2 import extensions
 
-from spark_jobs.errors import FreshetError, WriterFencedError
+from spark_jobs.errors import FreshetError, SchemaMismatchError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.driven_lookups import DrivenLookups
@@ -73,7 +73,12 @@ class StreamJob:
             SchemaMismatchError: a table is missing or does not fit; the message says what to do.
             WarehouseUnavailableError: the warehouse does not answer.
         """
-        self._tables = check_tables(self._connect(), self._definition)
+        connection = self._connect()
+        try:
+            self._tables = check_tables(connection, self._definition)
+        except SchemaMismatchError:
+            connection.rollback()  # whoever mends the tables shall not find them locked
+            raise
 
     def run(self, session: SparkSession, *, once: bool, resume: bool = False) -> None:
         """Load until drained, or with `once` until all that has landed is loaded.
