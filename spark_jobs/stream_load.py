@@ -11,6 +11,7 @@ from types import FrameType
 import psycopg2
 
 from spark_jobs.job_main import run_main
+from spark_jobs.pipeline.misfit import fitting_tables
 from spark_jobs.pipeline.session import join_session
 from spark_jobs.pipeline.stream_job import StreamJob
 from spark_jobs.pipeline_definition import load_definition
@@ -45,10 +46,21 @@ def load(pipeline: str, warehouse_url: str, *, once: bool, master: str | None = 
 def _run(pipeline: str, warehouse_url: str, *, once: bool, foreground: bool, master: str | None = None) -> None:
     definition = load_definition(pipeline)
     job = StreamJob(definition, home(), warehouse_url)
-    job.check()  # before Spark takes its seconds to start
-    session = join_session(definition.name, home(), master)
+    if foreground or once:
+        job.check()  # before Spark takes its seconds to start; whoever waits for the end reads the error
+        _load(definition.name, job, warehouse_url, once=once, foreground=foreground, master=master)
+        return
+    with fitting_tables(definition, home(), warehouse_url, job.check) as outcome:
+        if outcome == "fitting":
+            _load(definition.name, job, warehouse_url, once=False, foreground=False, master=master)
+
+
+def _load(
+    pipeline: str, job: StreamJob, warehouse_url: str, *, once: bool, foreground: bool, master: str | None
+) -> None:
+    session = join_session(pipeline, home(), master)
     if foreground:
-        _drain_on_interrupt(definition.name, warehouse_url)  # Spark's own handler would cut the batch off
+        _drain_on_interrupt(pipeline, warehouse_url)  # Spark's own handler would cut the batch off
     try:
         job.run(session, once=once, resume=foreground)
     finally:

@@ -19,7 +19,7 @@ Wanted = Literal["running", "draining", "fenced"]
 
 
 class Heartbeat(threading.Thread):
-    """Beats every two seconds on a connection of its own until it is stopped.
+    """Beats every two seconds on a connection of its own until it is stopped, or its driver is fenced.
 
     A warehouse that is away is no reason to end: the beat goes on when it is back.
 
@@ -59,6 +59,8 @@ class Heartbeat(threading.Thread):
         try:
             while not self._ended.is_set():
                 self.wanted = self._beat(connection)
+                if self.wanted == "fenced":
+                    self._ended.set()  # for good
                 self._ended.wait(self.INTERVAL_SECONDS)
         finally:
             connection.close()

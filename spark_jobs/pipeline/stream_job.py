@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from psycopg2 import extensions
 
-from spark_jobs.errors import FreshetError, WriterFencedError
+from spark_jobs.errors import FreshetError, SchemaMismatchError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.driven_lookups import DrivenLookups
@@ -76,10 +76,14 @@ class StreamJob:
             WarehouseUnavailableError: the warehouse does not answer.
         """
         connection, definition = self._connect(), self._definition
-        with connection, connection.cursor() as cursor:
-            stated = definition.model_dump(mode="json", by_alias=True)
-            check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
-        self._tables = check_tables(connection, definition)
+        try:
+            with connection, connection.cursor() as cursor:
+                stated = definition.model_dump(mode="json", by_alias=True)
+                check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
+            self._tables = check_tables(connection, definition)
+        except SchemaMismatchError:
+            connection.rollback()  # whoever mends the tables shall not find them locked
+            raise
 
     def run(self, session: SparkSession, *, once: bool, resume: bool = False) -> None:
         """Load until drained, or with `once` until all that has landed is loaded.

@@ -24,6 +24,7 @@ from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.drivers import DriverRecord
+from spark_jobs.warehouse.status.pipeline_status import read_status
 from spark_jobs.workload.stop_signal import StopSignal
 
 DRIVER_TIMEOUT_SECONDS = 180.0
@@ -70,6 +71,7 @@ class Streaming:
         self._url = warehouse_url
         self._workload = workload
         self._console = console
+        self._not_loading: dict[str, str] = {}  # pipelines that are not loaded, with the reason
 
     def run(self, course: Course) -> StreamingEnd:
         """Start workload and streams, let the course of events run, until SIGINT, SIGTERM or a failure; then drain."""
@@ -86,6 +88,7 @@ class Streaming:
                     if workload_process.PIPELINES & set(self._pipelines):
                         self._workload.start()
                     course(WatchedTime(live, stop, runs, self._airflow, self._workload, self._url))
+                self._note_blocked()
             except FreshetError as error:
                 problem = error
             with StopSignal() as hurry:
@@ -98,24 +101,54 @@ class Streaming:
                 except FreshetError as error:
                     problem = problem or error
                     drained = self._drain_without_airflow(live, hurry)
-        return StreamingEnd(problem, cut_short=not drained)
+        return StreamingEnd(problem or self._missed(), cut_short=not drained)
 
     def _wait_for_drivers(self, runs: StreamRuns, live: LiveStatus, stop: StopSignal) -> bool:
         """Wait until every pipeline has a driver that is watched; returns whether that came before the signal to stop.
 
-        A drain that came before the watching run had begun would be followed by its start.
+        One whose driver fails, or does not come in time, keeps no other from being loaded. One that is blocked by its
+        tables has a driver. A drain that came before the watching run had begun would be followed by its start.
+
+        Raises:
+            PlatformError: no pipeline has a driver.
         """
         deadline = time.monotonic() + DRIVER_TIMEOUT_SECONDS
-        while missing := self._pipelines_without_driver() or runs.not_watching():
-            live.update("The Spark drivers are starting.")
-            for pipeline in runs.failed():
-                raise PlatformError(f"{failed_run(pipeline)} {self._driver_log(pipeline)}")
+        while missing := self._missing(runs):
+            live.update(" ".join(["The Spark drivers are starting.", *self._not_loading.values()]))
+            for pipeline in set(runs.failed()) & missing:
+                self._not_loading[pipeline] = failed_run(pipeline)
             if time.monotonic() > deadline:
-                late = f"The driver of {missing[0]} did not start within {DRIVER_TIMEOUT_SECONDS:.0f} s."
-                raise PlatformError(f"{late} {self._driver_log(missing[0])}")
+                for pipeline in missing:
+                    late = f"The driver of {pipeline} did not start within {DRIVER_TIMEOUT_SECONDS:.0f} s."
+                    self._not_loading[pipeline] = late
             if stop.wait(REFRESH_SECONDS):
                 return False
+        if self._not_loading and set(self._pipelines) <= self._not_loading.keys():
+            raise self._missed() or PlatformError("No pipeline has a driver.")
         return True
+
+    def _missing(self, runs: StreamRuns) -> set[str]:
+        """Pipelines whose driver is still waited for."""
+        return {*self._pipelines_without_driver(), *runs.not_watching()} - self._not_loading.keys()
+
+    def _note_blocked(self) -> None:
+        """Remember which pipelines are blocked in the end: what has landed for them is not loaded."""
+        with contextlib.closing(connect(self._url)) as connection:
+            for status in read_status(connection):
+                if status.name in self._pipelines and status.blocked_by:
+                    self._not_loading[status.name] = f"{status.name} is blocked: {status.blocked_by}"
+                elif status.name in self._not_loading and status.state != "down":
+                    del self._not_loading[status.name]  # its driver has come after all
+
+    def _missed(self) -> FreshetError | None:
+        """What is told in the end of the pipelines that were not loaded."""
+        if not self._not_loading:
+            return None
+        told = [
+            reason if "is blocked" in reason else f"{reason} {self._driver_log(pipeline)}"
+            for pipeline, reason in sorted(self._not_loading.items())
+        ]
+        return PlatformError("\n".join(told))
 
     def _drain(self, runs: StreamRuns, live: LiveStatus, hurry: StopSignal) -> bool:
         """Drain all streams through Airflow; returns whether that was finished."""

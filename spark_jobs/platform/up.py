@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 from sqlalchemy import make_url
 
-from spark_jobs.errors import PlatformError
+from spark_jobs.errors import PlatformError, SchemaMismatchError
 from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.pipeline.session import DEFAULT_MASTER
 from spark_jobs.pipeline_definition import PipelineDefinition, load_definitions
@@ -195,7 +195,12 @@ class _Up:
         """Prove and show what was loaded; whether the law holds for all pipelines, and all is loaded if it must be."""
         holds = True
         for definition in self._definitions.values():
-            proof = verify(definition, url, self._home)
+            try:
+                proof = verify(definition, url, self._home)
+            except SchemaMismatchError as error:
+                self._console.print(f"[bold red]No proof:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
+                holds = False
+                continue
             holds = holds and proof.holds and not (complete and proof.pending_files)
             self._console.print(proof.render())
         with contextlib.closing(connect(url)) as connection:

@@ -90,7 +90,7 @@ def test_a_start_that_no_driver_follows_is_told_and_may_be_repeated(log_in: LogI
     expect(freshness.get_by_role("button", name="Drain")).to_be_disabled()
 
 
-def test_a_blocked_stream_is_told_with_its_reason_until_it_goes_on(log_in: LogIn, warehouse: PageWarehouse) -> None:
+def test_a_stream_that_can_not_go_on_is_told_with_its_reason(log_in: LogIn, warehouse: PageWarehouse) -> None:
     warehouse.register("idle")
     with warehouse.running_orders() as stream:
         drivers.block(stream.connection, "orders", stream.epoch, "no partition of fact_order for May")
@@ -100,6 +100,9 @@ def test_a_blocked_stream_is_told_with_its_reason_until_it_goes_on(log_in: LogIn
         expect(freshness.get_by_role("button", name="Drain")).to_be_enabled()
         drivers.unblock(stream.connection, "orders", stream.epoch)
         expect(line_of(freshness, "orders")).to_contain_text("running")
+        drivers.note_end(stream.connection, "orders", stream.epoch, drivers.GONE, drivers.Restart(2, 5))
+        expect(line_of(freshness, "orders")).to_contain_text("restarting")
+        expect(line_of(freshness, "orders")).to_contain_text(f"try 2 of 5: {drivers.GONE}")
 
 
 def test_a_running_stream_is_shown_live_without_losing_focus(log_in: LogIn, warehouse: PageWarehouse) -> None:
