@@ -112,9 +112,10 @@ def test_migrate_has_changes_of_master_data_noted_and_says_where_it_cannot(
     monkeypatch.setenv(WAREHOUSE_URL_VARIABLE, empty_database_url)
     assert "No triggers note" not in invoke("migrate")[1]
     with contextlib.closing(psycopg2.connect(empty_database_url)) as connection, connection.cursor() as cursor:
-        cursor.execute("TRUNCATE master.part")
-        cursor.execute("SELECT relation, kind FROM freshet.relation_change")
-        assert cursor.fetchall() == [("master.part", "truncate")]
+        cursor.execute("INSERT INTO master.supplier VALUES (4711, 1, 'Supplier', 'here', 1, '1', 0, 'none')")
+        cursor.execute("TRUNCATE master.supplier")
+        cursor.execute("SELECT relation, kind, formers -> 0 -> 's_suppkey' FROM freshet.relation_change")
+        assert cursor.fetchall() == [("master.supplier", "insert", None), ("master.supplier", "truncate", 4711)]
         cursor.execute("ALTER TABLE master.supplier DISABLE TRIGGER ALL")
         connection.commit()
     assert "No triggers note the changes of master.supplier: " in invoke("migrate")[1]

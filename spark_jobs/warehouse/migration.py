@@ -10,13 +10,14 @@ from alembic.config import Config
 from psycopg2 import extensions
 
 from spark_jobs.settings import PROJECT_ROOT
-from spark_jobs.warehouse.roles import become_migrator, make_roles
+from spark_jobs.warehouse.roles import become_migrator, entrust_noting, make_roles
 
 
 def migrate(warehouse_url: str, revision: str = "head") -> None:
     """Run the outstanding Alembic migrations; safe to call at any time, and by several at once.
 
-    Makes the roles of `roles.py` where it may; the migrator owns what is made.
+    Makes the roles of `roles.py` where it may; the migrator owns what is made, but for
+    the function that notes changes of master data.
 
     Args:
         warehouse_url: libpq URL of the warehouse.
@@ -36,3 +37,4 @@ def migrate(warehouse_url: str, revision: str = "head") -> None:
         configuration.set_main_option("script_location", str(PROJECT_ROOT / "warehouse_schema"))
         configuration.attributes["connection"] = connection
         command.upgrade(configuration, revision)
+        entrust_noting(cursor)

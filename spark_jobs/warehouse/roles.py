@@ -4,9 +4,11 @@
     freshet_validator   reads facts and master data, writes validations
     freshet_reader      reads the control schema: the page, `freshet status`, metrics
     freshet_migrator    owns the schema: `freshet migrate`
+    freshet_change_noter    notes changes of master data, and reads what is truncated: the triggers
 
 They can't log in. An administrator makes users that are members of them, for example with
-`CREATE ROLE etl LOGIN PASSWORD '...' IN ROLE freshet_loader`.
+`CREATE ROLE etl LOGIN PASSWORD '...' IN ROLE freshet_loader`; the last one is for nobody to be but the migrator, who
+hands the triggers' function over to it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import psycopg2
 from psycopg2 import errors, extensions, sql
 
 from spark_jobs.pipeline_definition import PipelineDefinition
+from spark_jobs.relation.changes.watched_tables import FUNCTION, NOTER
 
 LOADER, VALIDATOR, READER, MIGRATOR = "freshet_loader", "freshet_validator", "freshet_reader", "freshet_migrator"
 _GRANTEES = (LOADER, VALIDATOR, READER)
@@ -75,8 +78,9 @@ def make_roles(cursor: extensions.cursor) -> None:
     Roles belong to the whole server, and several databases of it may be migrated at once.
     """
     tolerated = (errors.DuplicateObject, errors.UniqueViolation, errors.InsufficientPrivilege)
-    for role in (*_GRANTEES, MIGRATOR):
+    for role in (*_GRANTEES, MIGRATOR, NOTER):
         _attempt(cursor, f"CREATE ROLE {role} NOLOGIN", tolerated)
+    _join_noter(cursor, MIGRATOR)
 
 
 def become_migrator(cursor: extensions.cursor) -> None:
@@ -120,6 +124,47 @@ def _may_become(cursor: extensions.cursor, role: str) -> bool:
     return True
 
 
+def entrust_noting(cursor: extensions.cursor) -> None:
+    """Hand the function that triggers on master data run over to a role that may do no more than it has to.
+
+    Where we may not, it stays ours, and triggers are put on tables of owners only who have our rights anyway.
+
+    Args:
+        cursor: of a role that owns the control schema, or a superuser's; in a transaction.
+    """
+    cursor.execute(
+        "SELECT pg_get_userbyid(proowner) <> %s FROM pg_proc WHERE oid = to_regprocedure(%s)", [NOTER, f"{FUNCTION}()"]
+    )
+    if cursor.fetchone() != (True,):
+        return
+    cursor.execute("SELECT current_user")
+    [(user,)] = cursor.fetchall()
+    _join_noter(cursor, user)
+    _attempt(
+        cursor,
+        f"""
+        GRANT USAGE, CREATE ON SCHEMA freshet TO {NOTER};
+        GRANT INSERT ON freshet.relation_change TO {NOTER};
+        ALTER FUNCTION {FUNCTION}() OWNER TO {NOTER};
+        REVOKE CREATE ON SCHEMA freshet FROM {NOTER}
+        """,
+        (errors.InsufficientPrivilege, errors.UndefinedObject),
+    )
+
+
+def _join_noter(cursor: extensions.cursor, role: str) -> None:
+    """Make a role a member of the one that notes changes, where we may."""
+    cursor.execute(
+        "SELECT FROM pg_roles WHERE rolname = %s AND NOT pg_has_role(%s, oid, 'MEMBER') "
+        "AND EXISTS (SELECT FROM pg_roles WHERE rolname = %s)",
+        [NOTER, role, role],
+    )
+    if cursor.fetchone() is not None:
+        # Several databases may do so at once.
+        tolerated = (errors.InsufficientPrivilege, errors.InternalError_, errors.UniqueViolation)
+        _attempt(cursor, sql.SQL("GRANT {} TO {}").format(sql.Identifier(NOTER), sql.Identifier(role)), tolerated)
+
+
 def grant_roles(connection: extensions.connection, definitions: Iterable[PipelineDefinition]) -> list[NotGranted]:
     """Grant the roles what they need of the control schema, and of the tables of these pipelines that exist.
 
@@ -136,12 +181,14 @@ def grant_roles(connection: extensions.connection, definitions: Iterable[Pipelin
     """
     definitions = list(definitions)
     with connection, connection.cursor() as cursor:
-        cursor.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", [list(_GRANTEES)])
+        roles = (*_GRANTEES, NOTER)
+        cursor.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", [list(roles)])
         there = {role for (role,) in cursor.fetchall()}
-        lacking = [_no_role(role) for role in _GRANTEES if role not in there]
-        for role in _GRANTEES:
+        lacking = [_no_role(role) for role in roles if role not in there]
+        for role in roles:
             if role in there:
-                _grant_control_schema(cursor, role)
+                if role != NOTER:
+                    _grant_control_schema(cursor, role)
                 lacking += _grant_tables(cursor, role, definitions)
     return lacking
 
@@ -184,6 +231,8 @@ def _needed_tables(role: str, definition: PipelineDefinition) -> Iterator[tuple[
         return
     for lookup in definition.lookups:
         yield lookup.relation, ("SELECT",)
+    if role == NOTER:
+        return
     yield definition.fact.table, ("SELECT", "INSERT") if role == LOADER else ("SELECT",)
     if role == VALIDATOR:
         for expectation in definition.validation.expectations:
@@ -206,7 +255,7 @@ def _lacking(cursor: extensions.cursor, role: str, table: str, privileges: tuple
 
 def _attempt(
     cursor: extensions.cursor,
-    statement: str,
+    statement: str | sql.Composable,
     tolerated: type[psycopg2.Error] | tuple[type[psycopg2.Error], ...],
 ) -> None:
     """Run a statement; where it fails so, the transaction goes on without it."""

@@ -14,7 +14,7 @@ from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 
-LOOKUP = SimpleNamespace(relation="public.r", on={"k": "id"})
+LOOKUP = SimpleNamespace(relation="public.r", on={"k": "id"}, fetch={"part": "part"}, validity=None)
 
 
 @pytest.fixture
@@ -55,6 +55,8 @@ def test_noted_from_the_first_snapshot_after_the_triggers_were_made(connection: 
         "DROP TRIGGER freshet_update ON r1",
         "ALTER TABLE r DISABLE TRIGGER freshet_insert",
         "CREATE TABLE r2 PARTITION OF r FOR VALUES IN (2)",
+        "ALTER TABLE r DETACH PARTITION r1; ALTER TABLE r ATTACH PARTITION r1 FOR VALUES IN (1)",
+        "ALTER TABLE r ALTER id TYPE bigint USING id + 1",
     ],
 )
 def test_a_gap_counts_until_the_next_snapshot(connection: extensions.connection, gap: str) -> None:

@@ -75,15 +75,23 @@ class LandedSales:
         self.home = Home(folder / "home")
         self.landing = self.definition.source.resolved_path(self.home)
         self.landing.mkdir()
-        self._url = url
+        self.url = url
         self._files: list[Path] = []
         self.execute(tables)
         self.execute("INSERT INTO freshet.pipeline VALUES (%s, 1, 'running', '5 s', '{}')", self.definition.name)
 
     def execute(self, statement: str | sql.Composable, *arguments: Any) -> None:
-        with psycopg2.connect(self._url) as connection, connection.cursor() as cursor:
+        with psycopg2.connect(self.url) as connection, connection.cursor() as cursor:
             cursor.execute(statement, arguments or None)
         connection.close()
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The result of a query."""
+        with psycopg2.connect(self.url) as connection, connection.cursor() as cursor:
+            cursor.execute(query)
+            rows = cursor.fetchall()
+        connection.close()
+        return rows
 
     def clear(self) -> None:
         """Forget all that has landed and all that is stored."""
@@ -119,7 +127,7 @@ class LandedSales:
 
     def watch(self) -> None:
         """Let changes of the relations be noted from now on."""
-        connection = psycopg2.connect(self._url)
+        connection = psycopg2.connect(self.url)
         outcomes = watch_relations(connection, self.definition.lookups)
         connection.close()
         assert all(outcome.refusal is None for outcome in outcomes.values())
@@ -159,7 +167,7 @@ class LandedSales:
         """Enter a batch into the ledger."""
         names = ["facts", "shed", "unmatched", "rejected"]
         values = [counts.get(name, 0) for name in names]
-        with psycopg2.connect(self._url) as connection, connection.cursor() as cursor:
+        with psycopg2.connect(self.url) as connection, connection.cursor() as cursor:
             cursor.execute(
                 f"INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, {', '.join(names)}) "
                 "VALUES (%s, 1, 0, %s, %s, %s, %s, %s) RETURNING batch_no",
@@ -171,7 +179,7 @@ class LandedSales:
         return int(row[0])
 
     def verify(self) -> Proof:
-        return verify(self.definition, self._url, self.home)
+        return verify(self.definition, self.url, self.home)
 
     def differences(self) -> dict[str, tuple[str, ...]]:
         """The examples of every difference, by kind."""

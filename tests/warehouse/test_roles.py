@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.pipeline_definition import PipelineDefinition, load_definition
+from spark_jobs.relation.changes.watched_tables import NOTER
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.retention.pruning import prune_all
@@ -59,6 +60,10 @@ _ALLOWED = {
         "UPDATE freshet.batch SET validation_id = 1",
     ],
     READER: ["SELECT FROM freshet.batch", "SELECT FROM freshet.held_tuple"],
+    NOTER: [
+        "INSERT INTO freshet.relation_change (relation, kind) VALUES ('shop.customer', 'bulk')",
+        "SELECT FROM master.customer",
+    ],
     MIGRATOR: ["CREATE TABLE freshet.of_a_later_version (number bigint)", "CREATE SCHEMA another"],
 }
 _REFUSED = {
@@ -85,6 +90,13 @@ _REFUSED = {
         "UPDATE freshet.pipeline SET desired_state = 'draining'",
         "DELETE FROM freshet.held_tuple",
         _VALIDATE,
+    ],
+    NOTER: [
+        "DELETE FROM freshet.relation_change",
+        "SELECT FROM freshet.pipeline",
+        "SELECT FROM warehouse.fact_orders",
+        "UPDATE master.customer SET c_name = ''",
+        "CREATE TABLE freshet.mine (number bigint)",
     ],
     MIGRATOR: ["CREATE ROLE somebody", "CREATE TABLE pg_catalog.mine (number bigint)"],
 }
@@ -187,7 +199,7 @@ def test_migrate_grants_what_it_may_and_names_the_statement_for_each_table_of_an
     lines = [line.split("; let its owner erp_owner run: ") for line in told.stdout.splitlines() if "GRANT" in line]
     assert lines == [
         [f"{role} may not read master.customer", f"GRANT SELECT ON TABLE master.customer TO {role}"]
-        for role in (LOADER, VALIDATOR)
+        for role in (LOADER, VALIDATOR, NOTER)
     ]
     assert _may_read(warehouse_url, LOADER, "master.supplier"), "all else is granted"
     assert _may_read(warehouse_url, READER, "freshet.batch")

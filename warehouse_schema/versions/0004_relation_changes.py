@@ -110,6 +110,6 @@ def upgrade() -> None:
 
 def downgrade() -> None:
     op.execute("""
-        DROP FUNCTION freshet.note_relation_change() CASCADE; -- its triggers too
+        DROP FUNCTION IF EXISTS freshet.note_relation_change() CASCADE; -- its triggers too
         DROP TABLE freshet.relation_change;
     """)

@@ -174,6 +174,17 @@ class HotTuplesKeeper:
             self._version += 1
         self._publish()
 
+    def forget(self) -> None:
+        """Drop all tuples, and publish; what the running batch finds is not taken either."""
+        if self._stage is None:
+            return
+        with self._lock:
+            self._changed_meanwhile.add_all()
+            self._rows = RelationRows.empty(self._plan.spec)
+            self._stage.replace_all(self._rows.keys.codes, np.empty(0, np.float32))
+            self._version += 1
+        self._publish()
+
     def export(self, noticed: str | None) -> CacheVersion | None:
         """The cache as it is now, to be written down; None where there is nothing.
 

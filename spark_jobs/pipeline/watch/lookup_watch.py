@@ -62,7 +62,7 @@ class LookupWatch:
         self._files.begin(connection)
 
     def watch(self, connection: extensions.connection, outcome: Outcome) -> None:
-        """Triggers may have been installed or have gone since the last time."""
+        """Triggers, or the tables themselves, may be others than the last time."""
         self._noticing.watch(connection, outcome)
 
     def notice(self, connection: extensions.connection) -> None:

@@ -6,8 +6,10 @@ import logging
 import time
 
 import numpy as np
+import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper
 from spark_jobs.pipeline.tasks.read_limit import Clock
 from spark_jobs.pipeline.watch.rereading import Rereading
@@ -15,6 +17,7 @@ from spark_jobs.pipeline_definition import Lookup
 from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.triggers import Outcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
+from spark_jobs.relation.changes.watched_tables import WatchedTable
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.relation_rows import RelationRows
@@ -49,6 +52,7 @@ class Noticing:
         self.noticed: str | None = None
         self.noticed_at = clock()
         self._coming: Watched | None = None  # changes may have been missed: so, once all has been read again
+        self._tables: tuple[WatchedTable, ...] = ()
         self._lookup = lookup
         self._relation = relation
         self._keeper = keeper
@@ -56,11 +60,11 @@ class Noticing:
         self._rereading = Rereading(lookup, keeper, self.reread, clock)
 
     def watch(self, connection: extensions.connection, outcome: Outcome) -> None:
-        """From now on rely on triggers, or do without them.
+        """From now on rely on triggers, or do without them. Tables that are not as they were may hold other rows.
 
         Args:
             connection: to the warehouse.
-            outcome: whether triggers note the relation's changes.
+            outcome: whether triggers note the relation's changes, and on which tables.
 
         Raises:
             psycopg2.Error, WarehouseUnavailableError: as `notice`.
@@ -73,7 +77,8 @@ class Noticing:
                 outcome.refusal,
                 self._lookup.notice_changes / 2,
             )
-        unnoted = mode == "triggers" and outcome.installed
+        unnoted = mode == "triggers" and outcome.tables != self._tables
+        self._tables = outcome.tables
         if unnoted or mode != self.watched or self._coming is not None:
             self._coming = mode
             self._change_over(connection, mode)
@@ -115,11 +120,21 @@ class Noticing:
         return changes
 
     def reread(self, keys: KeyColumns) -> RelationRows:
-        """The tuples of R with these keys, as they are now."""
+        """The tuples of R with these keys, as they are now.
+
+        Raises:
+            psycopg2.ProgrammingError, SchemaMismatchError: R, or a column of it, is there no longer or is another one.
+                No tuple is hot then: batches read R, and fail for the same reason, rather than go on with old tuples.
+            psycopg2.Error, WarehouseUnavailableError: the warehouse is away.
+        """
         parts = [RelationRows.empty(self._relation.spec)]
-        for first in range(0, len(keys), _KEYS_AT_ONCE):
-            some = keys.take(np.arange(first, min(first + _KEYS_AT_ONCE, len(keys))))
-            parts.append(self._relation.lookup_keys(some).rows)
+        try:
+            for first in range(0, len(keys), _KEYS_AT_ONCE):
+                some = keys.take(np.arange(first, min(first + _KEYS_AT_ONCE, len(keys))))
+                parts.append(self._relation.lookup_keys(some).rows)
+        except (psycopg2.ProgrammingError, SchemaMismatchError):
+            self._keeper.forget()
+            raise
         return RelationRows.concatenate(parts)
 
     def _change_over(self, connection: extensions.connection, mode: Watched) -> None:

@@ -16,13 +16,13 @@ from psycopg2 import extensions
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.pipeline.watch.lookup_watch import LookupWatch
 from spark_jobs.pipeline.watch.separate_steps import SeparateSteps
-from spark_jobs.relation.changes.triggers import watch_relations
+from spark_jobs.relation.changes.triggers import look_at_relations, watch_relations
 from spark_jobs.warehouse.cache_rows import write_cache_rows
 from spark_jobs.warehouse.connection import connect
 
 _log = logging.getLogger(__name__)
 
-# Triggers can be dropped or disabled, tables get new partitions.
+# Triggers can be dropped, tables get new partitions: so often missing ones are installed again.
 TRIGGERS_CHECKED_SECONDS = 30.0
 _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 0.25, 5.0
 # A change may come right after a look, and its tuples have to be read and published.
@@ -110,9 +110,7 @@ class RelationWatch(threading.Thread):
 
     def _look(self, connection: extensions.connection) -> None:
         """Look once at everything; what fails keeps nothing else from being looked at."""
-        if time.monotonic() - self._checked_at >= TRIGGERS_CHECKED_SECONDS:
-            self._steps.take("checking triggers", connection, partial(self._check_triggers, connection))
-            self._checked_at = time.monotonic()
+        self._steps.take("checking triggers", connection, partial(self._check_triggers, connection))
         for number, watch in enumerate(self._lookups):
             where = f"lookup {number} of {watch.lookup.relation}"
             self._steps.take(f"noticing changes for {where}", connection, partial(watch.notice, connection))
@@ -121,7 +119,12 @@ class RelationWatch(threading.Thread):
         self._steps.take("telling the caches' state", connection, partial(self._tell, connection))
 
     def _check_triggers(self, connection: extensions.connection) -> None:
-        outcomes = watch_relations(connection, [watch.lookup for watch in self._lookups])
+        lookups = [watch.lookup for watch in self._lookups]
+        if time.monotonic() - self._checked_at >= TRIGGERS_CHECKED_SECONDS:
+            self._checked_at = time.monotonic()
+            outcomes = watch_relations(connection, lookups)
+        else:
+            outcomes = look_at_relations(connection, lookups)
         for number, watch in enumerate(self._lookups):
             self._steps.take(
                 f"checking triggers for lookup {number} of {watch.lookup.relation}",

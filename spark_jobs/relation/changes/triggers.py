@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import psycopg2
 from psycopg2 import errors, extensions, sql
 
-from spark_jobs.relation.changes.used_relations import Lookup, key_columns_of, used_relations
-from spark_jobs.relation.changes.watched_tables import FUNCTION, WatchedTable, trigger_name, watched_tables
+from spark_jobs.relation.changes.used_relations import Lookup, UsedColumns, columns_of, used_relations
+from spark_jobs.relation.changes.watched_tables import (
+    FUNCTION,
+    WatchedTable,
+    trigger_arguments,
+    trigger_name,
+    watched_tables,
+)
 
 # To create a trigger waits for the transactions that write the table, and lets no new ones write meanwhile.
 _LONGEST_WAIT = "SET LOCAL lock_timeout = '2s'"
 
-_TRANSITION_TABLES = {
-    "INSERT": "REFERENCING NEW TABLE AS present_rows",
-    "UPDATE": "REFERENCING OLD TABLE AS former_rows NEW TABLE AS present_rows",
-    "DELETE": "REFERENCING OLD TABLE AS former_rows",
-    "TRUNCATE": "",
+# When a trigger fires, and which rows it sees. What a table holds is noted before it is truncated.
+_EVENTS = {
+    "INSERT": ("AFTER", "REFERENCING NEW TABLE AS present_rows"),
+    "UPDATE": ("AFTER", "REFERENCING OLD TABLE AS former_rows NEW TABLE AS present_rows"),
+    "DELETE": ("AFTER", "REFERENCING OLD TABLE AS former_rows"),
+    "TRUNCATE": ("BEFORE", ""),
 }
 _WATCHED = """
     SELECT DISTINCT convert_from(substring(t.tgargs FOR position('\\x00'::bytea IN t.tgargs) - 1), 'UTF8'),
@@ -29,26 +36,26 @@ _WATCHED = """
 
 
 class Outcome(NamedTuple):
-    """What became of watching a relation.
+    """Whether a relation is watched.
 
     Attributes:
-        refusal: why its changes can't be noted, and what to do; None where they are.
-        installed: whether a trigger was missing: changes before this may not have been noted, or not with the
-            columns that these lookups find a row by.
+        refusal: why its changes are not noted, and what to do; None where they are.
+        tables: those that hold its rows, with their triggers. If they are others than before, R may have changed
+            without a note.
     """
 
     refusal: str | None
-    installed: bool = False
+    tables: tuple[WatchedTable, ...] = ()
 
 
 def watch_relations(connection: extensions.connection, lookups: Iterable[Lookup]) -> dict[str, Outcome]:
     """Make sure that changes of the lookups' relations are noted. Where they are already, it locks nothing.
 
     Args:
-        connection: to the warehouse, not in a transaction. Its role needs the right to create triggers on the
-            relations (TRIGGER) and EXECUTE on freshet.note_relation_change, where triggers are missing.
-        lookups: those to be watched; key columns of all registered pipelines are noted as well, where that may be
-            done.
+        connection: to the warehouse, not in a transaction. Where triggers are missing, its role needs the right to
+            create them on the relations (TRIGGER), EXECUTE on freshet.note_relation_change, and, so that they fire in
+            every session, to own the tables.
+        lookups: those to be watched; columns of all registered pipelines are noted as well, where that may be done.
 
     Returns:
         the outcome for each relation.
@@ -59,9 +66,27 @@ def watch_relations(connection: extensions.connection, lookups: Iterable[Lookup]
     lookups = list(lookups)
     with connection, connection.cursor() as cursor:
         used = used_relations(cursor, lookups)
+        found = watched_tables(cursor, columns_of(lookups))
+    failures = {relation: _install(connection, relation, tables, used[relation]) for relation, tables in found.items()}
+    outcomes = look_at_relations(connection, lookups)
     return {
-        relation: _watch(connection, relation, own_columns, used[relation])
-        for relation, own_columns in key_columns_of(lookups).items()
+        relation: outcome._replace(refusal=outcome.refusal and (failures[relation] or outcome.refusal))
+        for relation, outcome in outcomes.items()
+    }
+
+
+def look_at_relations(connection: extensions.connection, lookups: Iterable[Lookup]) -> dict[str, Outcome]:
+    """Whether changes of the lookups' relations are noted, as things are. One query of the catalog for all.
+
+    Args:
+        connection: to the warehouse, not in a transaction.
+        lookups: those that are watched. What triggers lack for other pipelines does not matter to these.
+    """
+    columns = columns_of(lookups)
+    with connection, connection.cursor() as cursor:
+        found = watched_tables(cursor, columns)
+    return {
+        relation: Outcome(_refusal(relation, tables, columns[relation]), tables) for relation, tables in found.items()
     }
 
 
@@ -86,47 +111,66 @@ def unwatch_relations(connection: extensions.connection, lookups: Iterable[Looku
     return outcomes
 
 
-def _watch(
-    connection: extensions.connection, relation: str, own_columns: Collection[str], all_columns: Collection[str]
-) -> Outcome:
-    """Install what is missing of a relation's triggers.
-
-    Args:
-        connection: to the warehouse.
-        relation: schema.table.
-        own_columns: key columns of the lookups to be watched: without them, their changes are not noted.
-        all_columns: key columns of all pipelines.
-    """
-    with connection, connection.cursor() as cursor:
-        tables = watched_tables(cursor, relation)
+def _refusal(relation: str, tables: Iterable[WatchedTable], columns: UsedColumns) -> str | None:
+    """Why changes of a relation are not noted; None where they are."""
     if not tables:
-        return Outcome(f"there is no relation {relation}")
-    refusal = next((table.refusal for table in tables if table.refusal is not None), None)
-    if refusal is not None:
-        return Outcome(refusal)
-    arguments = (relation, *all_columns)
-    missing = [
-        _create(table, operation, arguments) for table in tables for operation in table.lacks(relation, all_columns)
-    ]
-    refusal = _attempt(connection, missing) if missing else None
-    if not any(table.lacks(relation, own_columns) for table in tables):
-        return Outcome(None)  # what is missing, others need
-    return Outcome(refusal, installed=True)
+        return f"there is no relation {relation}"
+    for table in tables:
+        if table.refusal is not None:
+            return table.refusal
+        if table.lacks(relation, columns):
+            return f"{table.name} lacks triggers: run `freshet migrate`"
+        if table.not_always:
+            actions = ", ".join(f"ENABLE ALWAYS TRIGGER {name}" for name in table.not_always)
+            return (
+                f"sessions with session_replication_role = replica do not fire the triggers of {table.name}: "
+                f"have its owner run ALTER TABLE ONLY {table.name} {actions}"
+            )
+    return None
 
 
-def _create(table: WatchedTable, operation: str, arguments: Collection[str]) -> sql.Composable:
-    return sql.SQL("CREATE OR REPLACE TRIGGER {} AFTER {} ON {} {} FOR EACH STATEMENT EXECUTE FUNCTION {}({})").format(
+def _install(
+    connection: extensions.connection, relation: str, tables: Iterable[WatchedTable], columns: UsedColumns
+) -> str | None:
+    """Create the triggers that a relation lacks, and let all of them fire in every session; why they can't be created.
+
+    Who may create a trigger may not say when it fires: that takes the table's owner.
+    """
+    if any(table.refusal is not None for table in tables):
+        return None
+    lacking = [(table, operation) for table in tables for operation in table.lacks(relation, columns)]
+    arguments = trigger_arguments(relation, columns)
+    failure = _attempt(connection, [_create(table, operation, arguments) for table, operation in lacking])
+    if failure is None:
+        names = [(table, trigger_name(operation)) for table, operation in lacking]
+        names += [(table, name) for table in tables for name in table.not_always]
+        _attempt(connection, [_fire_always(table, name) for table, name in dict.fromkeys(names)])
+    return failure
+
+
+def _create(table: WatchedTable, operation: str, arguments: Iterable[str]) -> sql.Composable:
+    moment, transition_tables = _EVENTS[operation]
+    return sql.SQL("CREATE OR REPLACE TRIGGER {} {} {} ON {} {} FOR EACH STATEMENT EXECUTE FUNCTION {}({})").format(
         sql.Identifier(trigger_name(operation)),
+        sql.SQL(moment),
         sql.SQL(operation),
         sql.Identifier(table.schema, table.table),
-        sql.SQL(_TRANSITION_TABLES[operation]),
+        sql.SQL(transition_tables),
         sql.SQL(FUNCTION),
         sql.SQL(", ").join(map(sql.Literal, arguments)),
     )
 
 
+def _fire_always(table: WatchedTable, trigger: str) -> sql.Composable:
+    return sql.SQL("ALTER TABLE ONLY {} ENABLE ALWAYS TRIGGER {}").format(
+        sql.Identifier(table.schema, table.table), sql.Identifier(trigger)
+    )
+
+
 def _attempt(connection: extensions.connection, statements: list[sql.Composable]) -> str | None:
     """Run statements in one transaction; why that failed, where the reason is not that the warehouse is away."""
+    if not statements:
+        return None
     try:
         with connection, connection.cursor() as cursor:
             cursor.execute(_LONGEST_WAIT)

@@ -2,61 +2,110 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from psycopg2 import extensions
 
 from spark_jobs.relation.catalog.sql_names import sql_name
+from spark_jobs.relation.changes.used_relations import UsedColumns
 
 OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 FUNCTION = "freshet.note_relation_change"
+NOTER = "freshet_change_noter"
+"""The role that the function belongs to, and runs as: it may do nothing but what the function does."""
 
 _TABLE_KINDS = "rp"  # tables, partitioned ones included
 _OTHER_KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence"}
-_FIRING = "OA"  # as pg_trigger.tgenabled has it
+# As pg_trigger.tgenabled has it: in every session; but not with session_replication_role = replica.
+_ALWAYS, _ORDINARILY = "A", "O"
+_FURTHER = ""  # stands between the key columns and the others in a trigger's arguments
 
-# A statement fires the triggers of the table that it names: the relation itself, or one of its partitions.
+# A statement fires the triggers of the table that it names: the relation itself, or one of its partitions. What
+# identifies a table's rows and columns is compared with the next look: whoever changes that need not fire a trigger.
 _TABLES = """
     WITH RECURSIVE part AS (
-        SELECT c.oid FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-        WHERE n.nspname || '.' || c.relname = %(relation)s
+        SELECT n.nspname || '.' || c.relname AS relation, c.oid
+        FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE (n.nspname, c.relname) IN (SELECT split_part(name, '.', 1), substr(name, strpos(name, '.') + 1)
+                                         FROM unnest(%(relations)s) AS name)
         UNION
-        SELECT i.inhrelid FROM pg_inherits AS i JOIN part ON i.inhparent = part.oid
+        SELECT part.relation, i.inhrelid FROM pg_inherits AS i JOIN part ON i.inhparent = part.oid
     )
-    SELECT n.nspname, c.relname, c.relkind::text,
+    SELECT part.relation, n.nspname, c.relname, c.relkind::text,
         EXISTS (SELECT FROM pg_subscription_rel AS s WHERE s.srrelid = c.oid),
-        (SELECT coalesce(jsonb_object_agg(t.tgname, jsonb_build_array(t.tgenabled, encode(t.tgargs, 'hex'))), '{}')
-         FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgfoid = %(function)s::regproc)
-    FROM part JOIN pg_class AS c USING (oid) JOIN pg_namespace AS n ON n.oid = c.relnamespace
-    ORDER BY 1, 2
+        CASE WHEN f.proowner <> coalesce((SELECT oid FROM pg_roles WHERE rolname = %(noter)s), 0)
+            AND NOT pg_has_role(c.relowner, f.proowner, 'MEMBER') THEN pg_get_userbyid(f.proowner) END,
+        (SELECT coalesce(jsonb_object_agg(
+            t.tgname, jsonb_build_array(t.tgenabled, encode(t.tgargs, 'hex'), t.xmin::text)), '{}')
+         FROM pg_trigger AS t WHERE t.tgrelid = c.oid AND t.tgfoid = f.oid),
+        concat_ws(' ', c.oid, c.relfilenode, (
+            SELECT string_agg(concat_ws(' ', a.attname, a.attnum, a.atttypid, a.xmin), ',' ORDER BY a.attnum)
+            FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attnum > 0))
+    FROM part JOIN pg_class AS c USING (oid) JOIN pg_namespace AS n ON n.oid = c.relnamespace,
+        pg_proc AS f WHERE f.oid = %(function)s::regproc
+    ORDER BY 1, 2, 3
 """
 
 
 @dataclass(frozen=True)
+class NotingTrigger:
+    """A trigger of ours.
+
+    Attributes:
+        enabled: as pg_trigger.tgenabled has it.
+        relation: what it notes changes of.
+        noted: the columns that it notes; None for one of an older version, which notes them otherwise.
+        written_by: the transaction that made or changed it.
+    """
+
+    enabled: str
+    relation: str
+    noted: UsedColumns | None
+    written_by: str
+
+
+@dataclass(frozen=True)
 class WatchedTable:
-    """A table that holds rows of a relation.
+    """A table that holds rows of a relation. Two looks that find it equal have seen the same table.
 
     Attributes:
         schema: its schema.
         table: its name.
         refusal: why triggers on it would not note all changes, with what to do; None where they do.
-        triggers: arguments of our triggers that it has, by the triggers' names.
+        triggers: our triggers that it has, by their names.
+        identity: where its rows lie, and what columns they have.
     """
 
     schema: str
     table: str
     refusal: str | None
-    triggers: dict[str, tuple[str, ...]]
+    triggers: Mapping[str, NotingTrigger] = field(hash=False)
+    identity: str
 
-    def lacks(self, relation: str, key_columns: Iterable[str]) -> list[str]:
+    @property
+    def name(self) -> str:
+        """As one would write it in SQL."""
+        return sql_name(self.schema, self.table)
+
+    def lacks(self, relation: str, columns: UsedColumns) -> list[str]:
         """The operations without a trigger that notes at least these columns, under this relation's name."""
-        return [name for name in OPERATIONS if not self._notes(trigger_name(name), relation, key_columns)]
+        return [name for name in OPERATIONS if not self._notes(trigger_name(name), relation, columns)]
 
-    def _notes(self, trigger: str, relation: str, key_columns: Iterable[str]) -> bool:
-        name, *noted = self.triggers.get(trigger, ("",))
-        return name == relation and set(key_columns) <= set(noted)
+    @property
+    def not_always(self) -> list[str]:
+        """The triggers that sessions with session_replication_role = replica do not fire."""
+        return [name for name, trigger in sorted(self.triggers.items()) if trigger.enabled != _ALWAYS]
+
+    def _notes(self, trigger: str, relation: str, columns: UsedColumns) -> bool:
+        found = self.triggers.get(trigger)
+        return (
+            found is not None
+            and found.relation == relation
+            and found.noted is not None
+            and found.noted.contains(columns)
+        )
 
 
 def trigger_name(operation: str) -> str:
@@ -64,31 +113,51 @@ def trigger_name(operation: str) -> str:
     return f"freshet_{operation.lower()}"
 
 
-def watched_tables(cursor: extensions.cursor, relation: str) -> list[WatchedTable]:
-    """The relation and all its partitions or children; nothing where there is no such relation.
+def trigger_arguments(relation: str, columns: UsedColumns) -> tuple[str, ...]:
+    """What a trigger tells its function."""
+    return (relation, *columns.key, _FURTHER, *columns.further)
+
+
+def watched_tables(cursor: extensions.cursor, relations: Collection[str]) -> dict[str, tuple[WatchedTable, ...]]:
+    """Each relation with all its partitions or children; nothing where there is no such relation. One query.
 
     Args:
         cursor: on the warehouse.
-        relation: schema.table.
+        relations: schema.table.
     """
-    cursor.execute(_TABLES, {"relation": relation, "function": FUNCTION})
-    return [_table(*row) for row in cursor.fetchall()]
+    cursor.execute(_TABLES, {"relations": list(relations), "function": FUNCTION, "noter": NOTER})
+    found: dict[str, tuple[WatchedTable, ...]] = dict.fromkeys(relations, ())
+    for relation, *table in cursor.fetchall():
+        found[relation] += (_table(*table),)
+    return found
 
 
-def _table(schema: str, table: str, kind: str, subscribed: bool, triggers: dict[str, Any]) -> WatchedTable:
+def _table(
+    schema: str, table: str, kind: str, subscribed: bool, rights_of: str | None, triggers: dict[str, Any], identity: str
+) -> WatchedTable:
     name = sql_name(schema, table)
-    disabled = [trigger for trigger, (enabled, _) in triggers.items() if enabled not in _FIRING]
+    found = {trigger: _trigger(*described) for trigger, described in triggers.items()}
+    disabled = [name for name, trigger in sorted(found.items()) if trigger.enabled not in (_ALWAYS, _ORDINARILY)]
     refusal = None
     if kind not in _TABLE_KINDS:
         refusal = f"{name} is {_OTHER_KINDS.get(kind, 'no table')}, whose changes fire no triggers"
     elif subscribed:
         refusal = f"{name} is fed by logical replication, which fires no statement's triggers"
+    elif rights_of is not None:
+        refusal = (
+            f"{FUNCTION} would act on {name}, which belongs to somebody else, with the rights of {rights_of}: have an "
+            f"administrator run CREATE ROLE {NOTER} NOLOGIN (if it is missing) and GRANT {NOTER} TO {rights_of}, "
+            "then run `freshet migrate`"
+        )
     elif disabled:
-        refusal = f"{name} has {disabled[0]} disabled: ALTER TABLE {name} ENABLE TRIGGER {disabled[0]}"
-    arguments = {trigger: _arguments(encoded) for trigger, (_, encoded) in triggers.items()}
-    return WatchedTable(schema, table, refusal, arguments)
+        refusal = f"{name} has {disabled[0]} disabled: ALTER TABLE {name} ENABLE ALWAYS TRIGGER {disabled[0]}"
+    return WatchedTable(schema, table, refusal, found, identity)
 
 
-def _arguments(encoded: str) -> tuple[str, ...]:
-    """What pg_trigger.tgargs holds: each argument with a zero byte after it."""
-    return tuple(bytes.fromhex(encoded).decode().split("\0")[:-1])
+def _trigger(enabled: str, encoded: str, written_by: str) -> NotingTrigger:
+    # pg_trigger.tgargs holds each argument with a zero byte after it.
+    relation, *columns = bytes.fromhex(encoded).decode().split("\0")[:-1]
+    if _FURTHER not in columns:
+        return NotingTrigger(enabled, relation, None, written_by)
+    end = columns.index(_FURTHER)
+    return NotingTrigger(enabled, relation, UsedColumns(tuple(columns[:end]), tuple(columns[end + 1 :])), written_by)

@@ -2,9 +2,10 @@
 
 An event that arrived at some moment was joined with R as it was then or later, until now: with the tuples that are
 there, or with those that a noted change (freshet.relation_change) has replaced since. What had been replaced before the
-event arrived is no excuse: a fact that has it is stale, and wrong. Where changes were too many to be noted one by one,
-where retention has deleted them, or where rows were replaced of which a virtual column is looked up, nothing can be
-proved about facts whose events had arrived before.
+event arrived is no excuse: a fact that has it is stale, and wrong. Where it is only noted that something has changed
+(such as TRUNCATE of a table that freshet_change_noter may not read), where retention has deleted the notes, or where
+they lack a column that is looked up (a virtual one, say), nothing can be proved about facts whose events had arrived
+before.
 """
 
 from __future__ import annotations

@@ -53,21 +53,6 @@ def column_types(cursor: extensions.cursor, table: str, columns: list[str]) -> d
     return {column: found[column] for column in columns}
 
 
-def has_virtual_column(cursor: extensions.cursor, table: str, columns: list[str]) -> bool:
-    """Whether one of these columns of a table is generated whenever it is read (PostgreSQL 18)."""
-    cursor.execute(
-        """
-        SELECT EXISTS (
-            SELECT FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
-            JOIN pg_attribute ON attrelid = pg_class.oid
-            WHERE nspname = %s AND relname = %s AND attname = ANY (%s) AND attgenerated = 'v')
-        """,
-        [*table.split(".", 1), columns],
-    )
-    [(found,)] = cursor.fetchall()
-    return bool(found)
-
-
 def literal(value: Any, kind: str) -> sql.Composable:
     """A value of a definition as SQL of this type."""
     text = None if value is None else str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.warehouse.proof.column_types import has_virtual_column, table_identifier
+from spark_jobs.warehouse.proof.column_types import table_identifier
 from spark_jobs.warehouse.proof.lookup import JoinedLookup
 
 # A tuple of R was there until its change was committed, where the server keeps track of that; else until the
@@ -15,8 +15,18 @@ from spark_jobs.warehouse.proof.lookup import JoinedLookup
 _COMMITTED = "greatest(change.changed_at, pg_xact_commit_timestamp(change.xid::xid))"
 _STATED = "change.changed_at"
 
-# Triggers see no values of virtual columns: of a row that was there before, it is not known what they were.
-_KNOWN_DESPITE_VIRTUAL = "(change.former IS NULL)"
+# Each tuple of R that was replaced, and each key that a tuple was inserted for; nulls where it is not known which.
+_NOTED = """
+    SELECT change.xid, {until} AS until, noted.former, noted.key
+    FROM freshet.relation_change AS change CROSS JOIN LATERAL (
+        SELECT change.former, CASE WHEN change.former IS NULL THEN change.key END AS key WHERE change.formers IS NULL
+        UNION ALL SELECT value, NULL FROM jsonb_array_elements(change.formers)
+        UNION ALL SELECT NULL, value FROM jsonb_array_elements(change.keys)
+    ) AS noted
+    WHERE change.relation = {name}
+"""
+# Triggers note the columns that pipelines used then, and no virtual ones.
+_KNOWN = "(noted.former ?& {names} OR noted.key IS NOT NULL)"
 
 # Columns beside those of R, which has none of such names.
 SUSPECT = sql.Identifier("freshet: suspect")
@@ -60,28 +70,26 @@ class FormerRelation:
         self.table = sql.Identifier("pg_temp", f"found_{lookup.number}")
         cursor.execute("SHOW track_commit_timestamp")
         [(tracked,)] = cursor.fetchall()
-        self._changed_until = sql.SQL(_COMMITTED if tracked == "on" else _STATED)
-        virtual = has_virtual_column(cursor, lookup.relation, lookup.columns)
-        self._known = sql.SQL(_KNOWN_DESPITE_VIRTUAL if virtual else "true")
+        until = sql.SQL(_COMMITTED if tracked == "on" else _STATED)
+        self._noted = sql.SQL(_NOTED).format(until=until, name=sql.Literal(lookup.relation))
+        self._known = sql.SQL(_KNOWN).format(names=sql.Literal(lookup.columns))
         cursor.execute(
             sql.SQL(
-                "SELECT count(change.key) FILTER (WHERE {known}) > 0, "
-                "max({until}) FILTER (WHERE change.key IS NULL OR NOT {known}) "
-                "FROM freshet.relation_change AS change WHERE change.relation = %s"
-            ).format(known=self._known, until=self._changed_until),
-            [lookup.relation],
+                "SELECT bool_or({known}), max(until) FILTER (WHERE {known} IS NOT true) FROM ({noted}) AS noted"
+            ).format(known=self._known, noted=self._noted)
         )
-        [(self._noted, unknown_until)] = cursor.fetchall()
+        [(any_known, unknown_until)] = cursor.fetchall()
+        self._any_known = bool(any_known)
         self._unknown_until = max((each for each in (unknown_until, forgotten_until) if each), default=None)
 
     @property
     def has_changed(self) -> bool:
         """Whether R was another one at some time that matters."""
-        return self._noted or self._unknown_until is not None
+        return self._any_known or self._unknown_until is not None
 
     def gather(self) -> None:
         """Make the table."""
-        if self._noted:
+        if self._any_known:
             self._gather_former()
         self._execute(
             "CREATE TEMPORARY TABLE {table} ON COMMIT DROP AS {branches}",
@@ -92,22 +100,28 @@ class FormerRelation:
     def _gather_former(self) -> None:
         """The tuples of R that were replaced, each once, with the moment until which it was there.
 
-        With defaults also the keys that were not there before they were inserted.
+        With defaults also the keys that were not there before they were inserted: those of which the same transaction
+        has replaced no tuple.
         """
+        replaced: sql.Composable = sql.SQL("false")
+        if self._lookup.has_default:
+            key = _COMMA.join(map(self._lookup.column, self._lookup.key_columns))
+            replaced = sql.SQL("bool_or(noted.former IS NOT NULL) OVER (PARTITION BY noted.xid, {})").format(key)
         self._execute(
             """
             CREATE TEMPORARY TABLE {former} ON COMMIT DROP AS
-            SELECT {columns}, change.former IS NULL AS {absent}, max({changed_until}) AS {until}
-            FROM freshet.relation_change AS change
-            CROSS JOIN LATERAL jsonb_populate_record(NULL::{relation}, coalesce(change.former, change.key)) AS {alias}
-            WHERE change.relation = {name} AND change.key IS NOT NULL AND {known}
-                AND (change.former IS NOT NULL OR {has_default})
-            GROUP BY {columns}, change.former IS NULL
+            SELECT {columns}, {absent}, max(until) AS {until} FROM (
+                SELECT {columns}, noted.former IS NULL AS {absent}, until, {replaced} AS replaced
+                FROM ({noted}) AS noted CROSS JOIN LATERAL
+                    jsonb_populate_record(NULL::{relation}, coalesce(noted.former, noted.key)) AS {alias}
+                WHERE {known} AND (noted.former IS NOT NULL OR {has_default})
+            ) AS {alias}
+            WHERE NOT ({absent} AND replaced) GROUP BY {columns}, {absent}
             """,
-            changed_until=self._changed_until,
+            noted=self._noted,
             known=self._known,
+            replaced=replaced,
             relation=table_identifier(self._lookup.relation),
-            name=sql.Literal(self._lookup.relation),
             has_default=sql.Literal(self._lookup.has_default),
         )
         self._execute("ANALYZE {former}")
@@ -122,10 +136,10 @@ class FormerRelation:
             SELECT landed.number, false, {found} FROM pg_temp.suspect AS landed
             JOIN {former} AS {alias} ON {condition} AND {alias}.{until} >= landed.arrived - {allowance}
         """
-        if self._noted:
+        if self._any_known:
             tuple_there = self._sql("NOT {alias}.{absent} AND {finds}", finds=lookup.finds)
             yield self._sql(before, found=self._columns, condition=tuple_there)
-        if self._noted and lookup.has_default:
+        if self._any_known and lookup.has_default:
             # Whether none of a key's versions was valid before one of them changed is not worked out.
             none_there = self._sql("{same_key}" if lookup.keeps_versions else "{same_key} AND {alias}.{absent}")
             yield self._sql(before, found=nothing, condition=none_there)

@@ -99,7 +99,7 @@ class Proof:
         if self.former:
             balance.add_row("", f"{self.former:,}", "of them equal their master data as it was when they were loaded")
         if self.unprovable:
-            hint = "of them can't be proved: too much master data has changed since, or too long ago"
+            hint = "of them can't be proved: how their master data was then is not known any more"
             balance.add_row("", f"{self.unprovable:,}", hint)
         balance.add_row("+ shed", f"{self.shed:,}")
         hint = f"{self.resolvable:,} of them have their master data by now" if self.resolvable else ""

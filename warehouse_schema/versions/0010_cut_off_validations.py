@@ -1,11 +1,11 @@
 """A validation that was cut off says nothing about the facts: a result of its own.
 
-Revision ID: 0011
+Revision ID: 0010
 """
 
 from alembic import op
 
-revision = "0011"
+revision = "0010"
 down_revision = "0009"
 branch_labels = None
 depends_on = None
