@@ -210,6 +210,47 @@ def reprocess(
     console.print(f"The run is {end.state}; `freshet status` shows what became of the tuples.")
 
 
+@app.command()
+def requeue(
+    pipeline: Pipeline,
+    *,
+    reason: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT", help="Only tuples whose reason contains this.", show_default="show the reasons there are"
+        ),
+    ] = None,
+    since: Annotated[
+        timedelta | None,
+        typer.Option(parser=_duration, metavar="DURATION", help="Only what arrived in this time, such as 2h."),
+    ] = None,
+) -> None:
+    """Give rejected tuples of a pipeline a new try, once what refused them is mended; reprocessing makes it."""
+    from contextlib import closing
+    from datetime import UTC, datetime
+
+    from spark_jobs.pipeline_definition import load_definition
+    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.reprocessing import requeue as requeueing
+    from spark_jobs.warehouse.connection import connect
+
+    name = load_definition(pipeline).name
+    arrived = None if since is None else datetime.now(UTC) - since
+    with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
+        if reason is None:
+            found = requeueing.rejections(connection, name, arrived)
+            for tuples, told in [(each.tuples, each.reason) for each in found] or [(0, "nothing is rejected")]:
+                console.print(f"{tuples:>12,}  {told}", soft_wrap=True, highlight=False, markup=False)
+            return
+        done = requeueing.requeue(connection, name, reason, arrived)
+    console.print(
+        f"{done.tuples:,} rejected tuples wait to be reprocessed: `freshet reprocess {name}` does it now."
+        + (f" {done.hopeless:,} stay rejected: no new try makes facts of such records." if done.hopeless else ""),
+        soft_wrap=True,
+        highlight=False,
+    )
+
+
 @app.command("rebuild-cache")
 def rebuild_cache(
     pipeline: Pipeline,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
@@ -16,10 +18,14 @@ from spark_jobs.pipeline_definition import PipelineDefinition, load_definition
 from spark_jobs.platform.low_priority import yield_processor
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob, RunEnd
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
+from spark_jobs.reprocessing.requeue import requeue
 from spark_jobs.settings import home
+from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -39,6 +45,8 @@ def main(arguments: list[str] | None = None) -> int:
             yields=not chosen.no_yield,
             airflow_run=chosen.airflow_run,
         )
+        if chosen.requeue is not None:
+            _requeue(definition, warehouse_url, chosen)
         reprocess(definition, warehouse_url, request)
 
     return run_main(run)
@@ -78,12 +86,19 @@ def reprocess(
                 session.stop()
 
 
+def _requeue(definition: PipelineDefinition, warehouse_url: str, chosen: argparse.Namespace) -> None:
+    with closing(connect(warehouse_url)) as connection:
+        done = requeue(connection, definition.name, chosen.requeue, chosen.arrived_from, chosen.airflow_run)
+    _log.info("%s: %d rejected tuples were requeued, %d can't be", definition.name, done.tuples, done.hopeless)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipeline", help="name of a pipeline, or path of its YAML file")
     parser.add_argument("--place", action="append", choices=WAITING_PLACES, help="from where; may be given twice")
     parser.add_argument("--arrived-from", type=parse_moment, help="only tuples that arrived then or later, ISO 8601")
     parser.add_argument("--arrived-until", type=parse_moment, help="only tuples that arrived before, ISO 8601")
+    parser.add_argument("--requeue", metavar="REASON", help="first give tuples rejected for this reason a new try")
     parser.add_argument("--limit", type=_count, help="tuples to take at most; default: the pipeline's")
     parser.add_argument("--algorithm", choices=BATCH_ALGORITHMS, default="auto", help="for every lookup that can")
     parser.add_argument("--all-unmatched", action="store_true", help="retry unmatched tuples that are not due yet, too")

@@ -67,6 +67,14 @@ FORM = {
         title="Retry all unmatched now",
         description="Take unmatched tuples before their next try is due. Such a try does not count.",
     ),
+    "requeue": Param(
+        None,
+        type=["null", "string"],
+        minLength=1,
+        title="Give rejected tuples a new try",
+        description="Text that their reason contains, such as: no partition. Tuples rejected for it, of those that the "
+        "times above allow, are taken as if they had been shed. Mend what refused them first. Empty: none.",
+    ),
     "yields": Param(
         True,
         type="boolean",
@@ -92,6 +100,8 @@ def arguments(context: Context) -> list[str]:
     chosen.append(f"--algorithm={form['algorithm']}")
     if form["all_unmatched"]:
         chosen.append("--all-unmatched")
+    if form["requeue"] is not None:
+        chosen.append(f"--requeue={form['requeue']}")
     if not form["yields"]:
         chosen.append("--no-yield")
     return [*chosen, f"--airflow-run={context['run_id']}"]

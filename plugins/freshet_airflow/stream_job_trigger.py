@@ -19,6 +19,7 @@ from freshet_airflow.warehouse_connection import session, warehouse_url_in_trigg
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.platform.detached_driver import DriverLaunch
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.connection import takes_writes
 
 _UNREACHABLE = (psycopg2.OperationalError, psycopg2.InterfaceError, WarehouseUnavailableError)
 
@@ -173,6 +174,8 @@ class StreamJobTrigger(BaseTrigger):
 
 
 def _look(connection: extensions.connection, pipeline: str, epoch: int | None, launch: DriverLaunch | None) -> Sighting:
+    if not takes_writes(connection):
+        raise WarehouseUnavailableError("It takes no writes, and no driver's heartbeat: it is a standby, or read-only.")
     newest = drivers.newest_driver(connection, pipeline)
     watched_state = state_of_epoch(connection, pipeline, epoch) if epoch is not None else None
     return Sighting(newest, watched_state, launch is None or launch.is_running())

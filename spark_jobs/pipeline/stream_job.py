@@ -5,31 +5,37 @@ from __future__ import annotations
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psycopg2
 import pyarrow as pa
 from psycopg2 import extensions
 
-from spark_jobs.errors import FreshetError, SchemaMismatchError, WriterFencedError
+from spark_jobs.errors import FreshetError, SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.pipeline.admission import Admission
 from spark_jobs.pipeline.checks import PipelineTables, check_tables
 from spark_jobs.pipeline.driven_lookups import DrivenLookups
 from spark_jobs.pipeline.front_stage.hot_tuples import rehearse_learning
 from spark_jobs.pipeline.heartbeat import Heartbeat
+from spark_jobs.pipeline.obstacles import Obstacle, obstacle
+from spark_jobs.pipeline.setbacks import Setbacks
 from spark_jobs.pipeline.shed_budget import ShedBudget
 from spark_jobs.pipeline.source.arrivals import ArrivalsReader, read_by_spark
 from spark_jobs.pipeline.source.log import batch_files, mean_landing, total_bytes
 from spark_jobs.pipeline.source.parquet_files import balanced_groups, parquet_reader
 from spark_jobs.pipeline.source.streaming import stream_tuples
-from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery, is_outage
+from spark_jobs.pipeline.stream_query import End, QueryRestart, StreamQuery
 from spark_jobs.pipeline.tasks.batch_context import BatchContext
+from spark_jobs.pipeline.tasks.errors import told_by
 from spark_jobs.pipeline.tasks.rehearsal import rehearse
 from spark_jobs.pipeline.tasks.reports import BatchReport, ReportChannel
 from spark_jobs.pipeline.tasks.tuples_way import settle
 from spark_jobs.pipeline_definition import PipelineDefinition
+from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
@@ -44,11 +50,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# A batch that fails so often in a row will not get better by itself. An outage of the warehouse may.
-MOST_FAILURES = 5
-LONGEST_OUTAGE_SECONDS = 1800.0
-LONGEST_PAUSE_SECONDS = 30.0
 SETTLING_BATCHES = 3
+_LISTENING_SECONDS = 0.2
 
 
 class StreamJob:
@@ -106,10 +109,10 @@ class StreamJob:
         try:
             self._run_queries(heartbeat)
         except WriterFencedError as error:
-            drivers.finish(self._connect(), name, self._epoch, "fenced", str(error))
+            self._finish_failed("fenced", str(error))
             raise
         except BaseException as error:
-            drivers.finish(self._connect(), name, self._epoch, "failed", f"{type(error).__name__}: {error}")
+            self._finish_failed("failed", f"{type(error).__name__}: {error}")
             raise
         else:
             drivers.finish(self._connect(), name, self._epoch, "stopped")
@@ -143,8 +146,8 @@ class StreamJob:
         self._reports = ReportChannel(spark)
         self._admission = Admission(definition.freshness.target)
         self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
-        self._outage_since: float | None = None
-        self._failures = 0
+        self._setbacks = Setbacks()
+        self._blocked = False
         self._batches = 0
         self._draining = once
         self._epoch = 0  # of nobody: the warm-up loads nothing
@@ -176,7 +179,7 @@ class StreamJob:
                         f"(this one had epoch {self._epoch}). It goes on; nothing is to be done."
                     )
                 case End.FAILED:
-                    self._pause_after(query.error)
+                    self._recover(query.error, heartbeat)
                 case End.RESTART:
                     pass
 
@@ -192,6 +195,8 @@ class StreamJob:
             raise QueryRestart
         began_at, started = time.time(), time.perf_counter()
         connection = self._connect()
+        if self._blocked:
+            self._take_mended_tables(connection)
         tables = self._tables
         assert tables is not None
         opened = batch_ledger.open_batch(connection, self._definition.name, self._epoch, spark_batch, tables.fact)
@@ -209,7 +214,8 @@ class StreamJob:
         batch_ledger.close_batch(connection, opened.batch_no, statistics, tables.fact)
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d tuples in %.2f s", self._definition.name, opened.batch_no, report.arrived, seconds)
-        self._failures, self._outage_since = 0, None
+        self._setbacks.forget()
+        self._unblock(connection)
         self._batches += 1
         self._learn(report, files, seconds)
 
@@ -261,26 +267,60 @@ class StreamJob:
             back_stage_seconds=self._shed_budget.back_stage_seconds if shedding else None,
         )
 
-    def _pause_after(self, error: BaseException | None) -> None:
-        """Wait before the next try, or give up."""
+    def _recover(self, error: BaseException | None, heartbeat: Heartbeat) -> None:
+        """After a batch that could not be loaded, wait until it is to be tried again.
+
+        Raises:
+            FreshetError: it is given up.
+        """
+        assert error is not None
+        name = self._definition.name
+        _log.error("%s: a batch failed: %s", name, error)
         if self._connection is not None:
             self._connection.close()  # it may be lost without psycopg2 knowing
-        _log.error("%s: a batch failed: %s", self._definition.name, error)
-        if is_outage(error):
-            now = time.monotonic()
-            self._outage_since = self._outage_since or now
-            hopeless = now - self._outage_since > LONGEST_OUTAGE_SECONDS
-            pause = LONGEST_PAUSE_SECONDS / 10
-        else:
-            self._failures += 1
-            hopeless = self._failures >= MOST_FAILURES
-            pause = min(2.0 ** (self._failures - 1), LONGEST_PAUSE_SECONDS)
-        if hopeless:
+        found = obstacle(error)
+        if found is Obstacle.BLOCKED:
+            self._block(told_by(error))
+        pause = self._setbacks.pause(found, time.monotonic(), ends=self._draining)
+        if pause is None:
             raise FreshetError(
-                f"Pipeline {self._definition.name} could not be loaded, again and again. The last error: {error}. "
+                f"Pipeline {name} could not be loaded, again and again. The last error: {told_by(error)}. "
                 f"What has landed is kept, and the next driver goes on with it."
             ) from error
-        time.sleep(pause)
+        until = time.monotonic() + pause
+        while time.monotonic() < until and heartbeat.wanted != "fenced":
+            if heartbeat.wanted == "draining" and not self._draining:
+                self._draining = True  # perhaps all is well by now
+                break
+            time.sleep(_LISTENING_SECONDS)
+
+    def _block(self, reason: str) -> None:
+        """Show that the stream can't go on. A server that takes no writes at all can't be told, and is seen so."""
+        self._blocked = True
+        with suppress(psycopg2.Error, WarehouseUnavailableError):
+            drivers.block(self._connect(), self._definition.name, self._epoch, reason)
+
+    def _unblock(self, connection: extensions.connection) -> None:
+        """Show that the stream goes on. The batch is committed: an error here must not have it loaded again."""
+        if self._blocked:
+            with suppress(psycopg2.Error):
+                drivers.unblock(connection, self._definition.name, self._epoch)
+                self._blocked = False
+
+    def _take_mended_tables(self, connection: extensions.connection) -> None:
+        """Look at the tables again: what blocked the stream may have been mended by changing them."""
+        assert self._tables is not None
+        tables = check_tables(connection, self._definition)
+        if [_read_from(spec) for spec in tables.relations] != [_read_from(spec) for spec in self._tables.relations]:
+            raise FreshetError("Tables of master data have changed: the stream has to be started anew.")
+        self._tables = replace(self._tables, fact=tables.fact)
+
+    def _finish_failed(self, state: drivers.EndState, error: str) -> None:
+        """Record the end. The error tells more than that it could not be recorded."""
+        try:
+            drivers.finish(self._connect(), self._definition.name, self._epoch, state, error)
+        except (psycopg2.Error, WarehouseUnavailableError) as unrecorded:
+            _log.warning("%s: the driver's end was not recorded: %s", self._definition.name, unrecorded)
 
     def _connect(self) -> extensions.connection:
         """The driver's connection to the warehouse; a new one where the former was lost."""
@@ -288,3 +328,8 @@ class StreamJob:
             return self._connection
         self._connection = connect(self._url, application_name=f"freshet driver {self._definition.name}")
         return self._connection
+
+
+def _read_from(spec: RelationSpec) -> tuple[object, ...]:
+    """What a lookup knows of R's definition; sizes, which change all the time, left out."""
+    return spec.relation, spec.key, spec.fetched, spec.validity

@@ -9,9 +9,7 @@ from collections.abc import Callable
 from enum import Enum, auto
 from typing import TYPE_CHECKING
 
-import psycopg2
-
-from spark_jobs.errors import WarehouseUnavailableError, WriterFencedError
+from spark_jobs.errors import WriterFencedError
 from spark_jobs.pipeline.heartbeat import Wanted
 
 if TYPE_CHECKING:
@@ -22,8 +20,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1
-# Out of disk, memory or connections; read-only after a failover; cancelled by an operator.
-_PASSING_SQLSTATES = ("53", "25006", "57014")
 
 
 class QueryRestart(Exception):  # noqa: N818 - not an error: a batch ends the query so that it starts with other options
@@ -106,14 +102,3 @@ class StreamQuery:
             return End.FENCED
         self.error = cause
         return End.FAILED
-
-
-def is_outage(error: BaseException | None) -> bool:
-    """Whether an error means that the warehouse is away, rather than that something is wrong."""
-    if isinstance(error, psycopg2.OperationalError | psycopg2.InterfaceError | WarehouseUnavailableError):
-        return True
-    if isinstance(error, psycopg2.DatabaseError) and error.pgcode is None:
-        return True  # what psycopg2 makes of a server that went away in the middle of a query
-    if isinstance(error, psycopg2.Error) and (error.pgcode or "").startswith(_PASSING_SQLSTATES):
-        return True
-    return WarehouseUnavailableError.__name__ in str(error)

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import builtins
 from collections import Counter
 
 import psycopg2
-import psycopg2.errors
 from psycopg2 import extensions
 
 from spark_jobs.errors import FreshetError
-from spark_jobs.pipeline.stream_query import is_outage
-from spark_jobs.pipeline.tasks.errors import cause_of
+from spark_jobs.pipeline.obstacles import obstacle
+from spark_jobs.pipeline.tasks.errors import kind_of
 from spark_jobs.reprocessing.run_ledger import Changes, advance
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.reprocessing.tries import FailedTries
 
-_ERRORS_OF_FRESHET = FreshetError.__module__ + "."
-# Out of disk, not allowed to, no such table or file.
-_SAME_FOR_ALL_TUPLES = (OSError, psycopg2.OperationalError, psycopg2.ProgrammingError)
+# Ours; out of disk, not allowed to, no such table or file.
+_SAME_FOR_ALL_TUPLES = (FreshetError, OSError, psycopg2.OperationalError, psycopg2.ProgrammingError)
 
 _TASK_TRACEBACK = "Traceback (most recent call last):"
 # What Spark says of a task that took its Python process, or its executor, down with it.
@@ -34,20 +31,12 @@ def tuples_may_be_to_blame(error: Exception) -> bool:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    if not isinstance(error, Py4JJavaError | PySparkException) or is_outage(error):
+    if not isinstance(error, Py4JJavaError | PySparkException) or obstacle(error):
         return False
     told = str(error)
     if any(lost in told for lost in _LOST_WORKERS):
         return True
-    return _TASK_TRACEBACK in told and not _is_same_for_all_tuples(cause_of(error))
-
-
-def _is_same_for_all_tuples(cause: str) -> bool:
-    name = cause.partition(":")[0]
-    module, _, short = name.rpartition(".")
-    homes = (psycopg2, psycopg2.errors) if module.startswith("psycopg2") else (builtins,)
-    kind = next((getattr(home, short) for home in homes if hasattr(home, short)), type(None))
-    return name.startswith(_ERRORS_OF_FRESHET) or issubclass(kind, _SAME_FOR_ALL_TUPLES)
+    return _TASK_TRACEBACK in told and not issubclass(kind_of(error), _SAME_FOR_ALL_TUPLES)
 
 
 def note_failure(cursor: extensions.cursor, run: ReprocessingRun, condition: str, reason: str) -> None:

@@ -62,6 +62,12 @@ def connect(
             return connection
 
 
+def takes_writes(connection: extensions.connection) -> bool:
+    """Whether the server, or the database, lets sessions write: a standby does not, nor one that was made read-only."""
+    settings = ("in_hot_standby", "default_transaction_read_only")  # reported since PostgreSQL 14
+    return all(connection.info.parameter_status(setting) != "on" for setting in settings)
+
+
 def address(url: str) -> str:
     """Where a URL points to, without its password."""
     try:

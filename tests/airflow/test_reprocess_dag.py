@@ -33,6 +33,7 @@ DEFAULTS = {
     "limit": None,
     "algorithm": "auto",
     "all_unmatched": False,
+    "requeue": None,
     "yields": True,
 }
 HELD_ORDER = {
@@ -101,10 +102,11 @@ def test_the_form_becomes_the_jobs_arguments() -> None:
         limit=5,
         algorithm="mesh_join",
         all_unmatched=True,
+        requeue="no partition",
         yields=False,
     ) == [
         "--place=shed", "--arrived-from=2026-03-01T00:00:00+00:00", "--limit=5", "--algorithm=mesh_join",
-        "--all-unmatched", "--no-yield", "--airflow-run=manual__1",
+        "--all-unmatched", "--requeue=no partition", "--no-yield", "--airflow-run=manual__1",
     ]  # fmt: skip
 
 
@@ -206,14 +208,20 @@ def test_a_job_that_fails_fails_the_run_with_its_own_error(
 
 
 def test_a_run_makes_facts_of_what_is_held(dag: DAG, connection: extensions.connection) -> None:
-    hold(connection, "unmatched")
+    hold(connection, "rejected")
     with connection.cursor() as cursor:
         cursor.execute("INSERT INTO master.customer VALUES (5, 50, 'n', 'a', 1, 'p', 1, 'BUILDING', 'c')")
-        finished = dag.test(run_conf={"algorithm": "batched_index_nested_loop"})
+        finished = dag.test(run_conf={"algorithm": "batched_index_nested_loop", "requeue": "no ti"})
         assert states(finished)["dag"] == "success"
         cursor.execute("SELECT order_key, customer_sk FROM warehouse.fact_orders")
         assert cursor.fetchall() == [(7, 50)]
-        cursor.execute("SELECT state, facts, unmatched, airflow_run, algorithm FROM freshet.reprocessing_run")
-        assert cursor.fetchall() == [("finished", 1, -1, finished.run_id, "batched_index_nested_loop")]
+        cursor.execute(
+            "SELECT state, facts, shed, rejected, airflow_run, algorithm "
+            "FROM freshet.reprocessing_run ORDER BY batch_no"
+        )
+        assert cursor.fetchall() == [
+            ("finished", 0, 1, -1, finished.run_id, "requeue"),
+            ("finished", 1, -1, 0, finished.run_id, "batched_index_nested_loop"),
+        ]
         cursor.execute("SELECT FROM freshet.held_tuple")
         assert not cursor.rowcount

@@ -59,6 +59,25 @@ async def looked(watching: StreamJobTrigger) -> None:
         await asyncio.sleep(0.01)
 
 
+def test_a_driver_that_can_not_beat_because_the_server_takes_no_writes_is_left_alone(
+    stand_in: subprocess.Popen[bytes], connection: extensions.connection, capsys: pytest.CaptureFixture[str]
+) -> None:
+    database = connection.info.dbname
+
+    async def scenario() -> dict[str, Any]:
+        event = asyncio.create_task(first_event(trigger(max_silence_seconds=0.0)))
+        while "takes no writes" not in capsys.readouterr().out:
+            assert not event.done()
+            await asyncio.sleep(0.01)
+        with connection.cursor() as cursor:
+            cursor.execute(f"ALTER DATABASE {database} RESET default_transaction_read_only")
+        return await event
+
+    with connection.cursor() as cursor:
+        cursor.execute(f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    assert asyncio.run(scenario())["ending"] == "silent"
+
+
 def test_it_fires_when_the_driver_was_drained(
     stand_in: subprocess.Popen[bytes], connection: extensions.connection
 ) -> None:

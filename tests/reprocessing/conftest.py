@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
+import psycopg2
 import pytest
+from psycopg2 import extensions
 
 from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
@@ -48,6 +51,12 @@ class Backlog(Shop):
     def ask(self, text: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""
         return query(self.url, text, parameters)
+
+    @contextmanager
+    def connected(self) -> Iterator[extensions.connection]:
+        """A connection to the warehouse."""
+        with closing(psycopg2.connect(self.url)) as connection:
+            yield connection
 
     def places(self) -> dict[str, int]:
         """Tuples by place, the fact table among them."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
+import psycopg2
 import pytest
 from psycopg2 import extensions
 
@@ -189,6 +191,25 @@ def test_late_facts_of_a_driver_that_has_long_been_ready_are_overload(connection
     ready(connection, seconds=300)
     add_batch(connection, facts=9, latencies_ms=(9_000,) * 9)
     assert only(read_status(connection)).state == "overloaded"
+
+
+def test_a_driver_that_can_not_beat_because_the_server_takes_no_writes_is_blocked(
+    connection: extensions.connection,
+) -> None:
+    register(connection)
+    drive(connection)
+    execute(connection, "UPDATE freshet.driver SET heartbeat_at = heartbeat_at - interval '31 s'")
+    database = connection.info.dbname
+    execute(connection, f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    try:
+        with closing(psycopg2.connect(connection.dsn)) as reader:
+            status = only(read_status(reader))
+    finally:
+        execute(connection, f"ALTER DATABASE {database} RESET default_transaction_read_only")
+    assert status.state == "blocked"
+    assert "takes no writes" in (status.blocked_by or "")
+    assert status.blocked_since is not None
+    assert only(read_status(connection)).state == "down"
 
 
 def make_wish_older(connection: extensions.connection, age: timedelta) -> None:

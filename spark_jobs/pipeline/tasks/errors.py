@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 
-_LONGEST_REASON = 500
+import psycopg2
+from psycopg2 import errors as psycopg2_errors
+
+from spark_jobs import errors as freshet_errors
+
+_LONGEST_REASON = 1000
+_TRACEBACK = "Traceback (most recent call last):"
 # The line of a traceback that tells the error, inside what Spark says about the task that raised it.
 _ERROR_LINE = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception|Exit)|psycopg2\.errors\.\w+)\b.*$", re.MULTILINE)
+_HOMES = {module.__name__: module for module in (builtins, psycopg2, psycopg2_errors, freshet_errors)}
 
 
 def cause_of(error: BaseException) -> str:
     """What went wrong in the task, without Spark's traces around it, short enough for a reason."""
-    text = str(error)
-    _, traceback, trace = text.partition("Traceback (most recent call last):")
+    line = _error_line(error)
+    if line is None:
+        first = next((line for line in str(error).splitlines() if line.strip()), "")
+        line = f"{type(error).__name__}: {first}"
+    return line[:_LONGEST_REASON].strip()
+
+
+def kind_of(error: BaseException) -> type[BaseException]:
+    """Class of the error that a task raised, where it is Python's, psycopg2's or ours; else of the error itself."""
+    line = _error_line(error)
+    if line is None:
+        return type(error)
+    module, _, name = line.partition(":")[0].rpartition(".")
+    found = getattr(_HOMES.get(module or builtins.__name__), name, None)
+    return found if isinstance(found, type) and issubclass(found, BaseException) else type(error)
+
+
+def told_by(error: BaseException) -> str:
+    """The message of the error that went wrong, without its class, on one line."""
+    line = _error_line(error)
+    message = str(error) if line is None else line.partition(": ")[2]
+    return " ".join(message.split())[:_LONGEST_REASON]
+
+
+def _error_line(error: BaseException) -> str | None:
+    _, traceback, trace = str(error).partition(_TRACEBACK)
     found = _ERROR_LINE.search(trace) if traceback else None
-    line = found.group(0) if found else next((line for line in text.splitlines() if line.strip()), "")
-    return (line if found else f"{type(error).__name__}: {line}")[:_LONGEST_REASON].strip()
+    return found.group(0) if found else None

@@ -39,6 +39,7 @@ def open_batch(
 ) -> OpenedBatch:
     """Open a batch, and mark batches that were never closed as abandoned, with the counts of their parts.
 
+    A batch that this driver has open already, for the same micro-batch, stays open: it failed, and is tried again.
     From then on no transaction can load into an older batch.
 
     Args:
@@ -53,8 +54,13 @@ def open_batch(
     """
     with connection, connection.cursor() as cursor:
         _check_epoch(cursor, pipeline, epoch)
-        query = "SELECT batch_no FROM freshet.batch WHERE pipeline = %s AND state = 'started' FOR UPDATE"
-        for (batch_no,) in lock_against_loaders(cursor, pipeline, query, [pipeline]):
+        query = (
+            "SELECT batch_no, epoch, spark_batch_id FROM freshet.batch WHERE pipeline = %s AND state = 'started' "
+            "ORDER BY batch_no FOR UPDATE"
+        )
+        for batch_no, *of in lock_against_loaders(cursor, pipeline, query, [pipeline]):
+            if of == [epoch, spark_batch_id]:
+                return OpenedBatch(batch_no, replayed=True)
             _close(cursor, pipeline, batch_no, "abandoned", {}, fact)
         cursor.execute(
             "SELECT state, spark_batch_id FROM freshet.batch WHERE pipeline = %s ORDER BY batch_no DESC LIMIT 1",

@@ -92,8 +92,8 @@ def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table
     new = _first_of_each(tuples, fact) & ~stored_facts(cursor, fact, tuples)
     candidates = np.flatnonzero(new)
     if len(candidates) > _SAMPLE:
-        # Seconds would pass before all of a large chunk is refused.
-        sample = candidates[:: len(candidates) // _SAMPLE]
+        # It would take seconds until all of a large chunk is refused.
+        sample = np.sort(np.random.default_rng().choice(candidates, _SAMPLE, replace=False))
         cursor.execute("SAVEPOINT before_sample")
         _insert(cursor, fact, tuples, sample)
         cursor.execute("ROLLBACK TO before_sample")

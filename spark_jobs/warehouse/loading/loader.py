@@ -88,12 +88,12 @@ class Loader:
             raise SchemaMismatchError(
                 f"{fact.schema}.{fact.table}, or Freshet's own tables, have changed since the stream started: "
                 f"{words(error)}. Make them fit the pipeline again; a stream goes on by itself then."
-            ) from error
+            ) from None  # the driver tells the first error of a chain
         if found is Meaning.SERVER_UNABLE:
             raise LoadBlockedError(
                 f"The warehouse at {address(self._url)} answers, but can't store for now: {words(error)}. "
                 f"The load goes on by itself when that is mended."
-            ) from error
+            ) from None  # the driver tells the first error of a chain
         if found is Meaning.TUPLE_REFUSED and way is Way.TUPLE_BY_TUPLE:
             raise error
         return found

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.warehouse.connection import takes_writes
 from spark_jobs.warehouse.drivers import GONE, MAX_SILENCE, Restart, is_gone
 from spark_jobs.warehouse.status.overload import StreamLoad
 
@@ -19,9 +20,18 @@ _FIRST_HEARTBEAT = timedelta(seconds=1)
 # Whoever launches a driver gives it as long to take its pipeline over: the default of Airflow's StreamJobTrigger.
 START_TIMEOUT = timedelta(minutes=5)
 
+_READ_ONLY = (
+    "the warehouse's server takes no writes, not even the driver's heartbeat: it is a standby, or was made read-only. "
+    "Let it write again"
+)
+
 
 class DrivenPipeline(NamedTuple):
-    """A pipeline and its newest driver, whose columns are None if there never was one."""
+    """A pipeline and its newest driver, whose columns are None if there never was one.
+
+    Attributes:
+        takes_writes: whether the server lets drivers write. If not, their silence tells nothing of them.
+    """
 
     name: str
     epoch: int
@@ -41,14 +51,29 @@ class DrivenPipeline(NamedTuple):
     restart_noted_at: datetime | None
     log_file: str | None
     spark_ui_url: str | None
-    blocked_by: str | None
-    blocked_since: datetime | None
+    told_blocked_by: str | None
+    told_blocked_since: datetime | None
     now: datetime
+    takes_writes: bool
 
     @property
     def silence(self) -> timedelta | None:
         """Time since the driver's last sign of life."""
         return None if self.heartbeat_at is None else self.now - self.heartbeat_at
+
+    @property
+    def _is_silent(self) -> bool:
+        return self.silence is not None and self.silence > MAX_SILENCE
+
+    @property
+    def blocked_by(self) -> str | None:
+        """What keeps the driver from loading, as far as a living one can tell; None: nothing."""
+        return _READ_ONLY if self._is_silent and not self.takes_writes else self.told_blocked_by
+
+    @property
+    def blocked_since(self) -> datetime | None:
+        """Since when."""
+        return self.heartbeat_at if self.blocked_by is _READ_ONLY else self.told_blocked_since
 
     @property
     def start_wanted_at(self) -> datetime | None:
@@ -98,7 +123,7 @@ class DrivenPipeline(NamedTuple):
             return "stopped"
         assert self.started_at is not None
         assert self.heartbeat_at is not None
-        if self.driver_state != "running" or self.now - self.heartbeat_at > MAX_SILENCE or self.is_gone:
+        if self.driver_state != "running" or self.is_gone or (self._is_silent and self.takes_writes):
             return "restarting" if self.restart else "down"
         if self.blocked_by is not None:
             return "blocked"
@@ -123,4 +148,5 @@ def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
         ORDER BY name
         """
     )
-    return [DrivenPipeline(*row) for row in cursor.fetchall()]
+    writable = takes_writes(cursor.connection)
+    return [DrivenPipeline(*row, writable) for row in cursor.fetchall()]

@@ -1,0 +1,96 @@
+"""Rejected tuples get a new try: which of them, and what the ledger says of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from spark_jobs.reprocessing.requeue import Rejection, Requeued, rejections, requeue
+from spark_jobs.warehouse.loading.outcome import Held, Outcome
+from spark_jobs.warehouse.status.pipeline_status import read_status
+from tests.reprocessing.conftest import Backlog
+from tests.spark.shop import land, sale
+from tests.test_cli import invoke
+from tests.warehouse.conftest import clean_warehouse, loading_warehouse, orders
+from tests.warehouse.stream import Stream
+
+__all__ = ["clean_warehouse", "loading_warehouse", "orders"]
+
+NO_PARTITION = "PostgreSQL refuses it: no partition (id = {})"
+
+
+@pytest.fixture
+def rejected(orders: Stream) -> Stream:
+    """Orders 1 to 5 without a partition, orders 6 and 7 too large, and a record that could not be read."""
+    groups = [orders.held([n], "rejected", NO_PARTITION.format(n)).held[0] for n in range(1, 6)]
+    groups += orders.held([6, 7], "rejected", "column amount: too large").held
+    malformed = orders.tuples([{"_raw": b"{no partition"}])
+    groups.append(Held("rejected", "malformed: no partition in here", None, malformed))
+    orders.load(Outcome(None, groups))
+    return orders
+
+
+def places(stream: Stream) -> dict[str, int]:
+    return dict(stream.query("SELECT place, count(*) FROM freshet.held_tuple GROUP BY place"))  # type: ignore[arg-type]
+
+
+def test_tuples_of_a_reason_become_due_and_the_ledger_knows(rejected: Stream) -> None:
+    rejected.query("UPDATE freshet.held_tuple SET attempts = 3, tried_at = now(), retry_at = now() + interval '1 h'")
+    before = read_status(rejected.connection)[0]
+    assert requeue(rejected.connection, "orders", "no partition") == Requeued(5, 1)
+    assert places(rejected) == {"shed": 5, "rejected": 3}
+    assert rejected.query(
+        "SELECT DISTINCT attempts, tried_at, retry_at FROM freshet.held_tuple WHERE place = 'shed'"
+    ) == [(0, None, None)]
+    after = read_status(rejected.connection)[0]
+    assert (before.shed, before.rejected, before.arrived) == (0, 8, 8)
+    assert (after.shed, after.rejected, after.arrived) == (5, 3, 8)
+    assert requeue(rejected.connection, "orders", "no partition") == Requeued(0, 1)
+    assert rejected.query("SELECT count(*) FROM freshet.reprocessing_run") == [(1,)]
+
+
+def test_what_arrived_earlier_and_what_an_open_batch_holds_stays(rejected: Stream) -> None:
+    assert requeue(rejected.connection, "orders", "", datetime.now(UTC) + timedelta(minutes=1)) == Requeued(0, 0)
+    rejected.query("UPDATE freshet.batch SET state = 'started'")
+    assert requeue(rejected.connection, "orders", "") == Requeued(0, 0)
+    rejected.query("UPDATE freshet.batch SET state = 'committed'")
+    assert requeue(rejected.connection, "lines", "") == Requeued(0, 0)
+    assert requeue(rejected.connection, "orders", "", datetime.now(UTC) - timedelta(minutes=1)) == Requeued(7, 1)
+
+
+def test_reasons_are_told_with_how_many_were_rejected_for_each(rejected: Stream) -> None:
+    assert rejections(rejected.connection, "orders") == [
+        Rejection(NO_PARTITION.format(1), 5, 0),
+        Rejection("column amount: too large", 2, 0),
+        Rejection("malformed: no partition in here", 1, 1),
+    ]
+
+
+def test_the_command_shows_reasons_and_gives_a_new_try(rejected: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHET_WAREHOUSE_URL", rejected.url)
+    status, output, _ = invoke("requeue", "orders")
+    assert (status, "5  PostgreSQL refuses it: no partition" in output) == (0, True)
+    status, output, _ = invoke("requeue", "orders", "--reason", "no partition", "--since", "1h")
+    assert status == 0
+    assert "5 rejected tuples wait to be reprocessed" in output
+    assert "1 stay rejected" in output
+
+
+def test_what_was_refused_becomes_a_fact_and_what_is_wrong_is_rejected_again_for_the_same_reason(
+    backlog: Backlog,
+) -> None:
+    backlog.ask("ALTER TABLE shop.fact_sales ADD CONSTRAINT small CHECK (sale_id < 5)")
+    land(backlog.folder, "sales", [*(sale(n) for n in range(10)), sale(50, amount="9999999999.25")])
+    backlog.load()
+    assert backlog.places() == {"fact": 5, "rejected": 6}
+    backlog.ask("ALTER TABLE shop.fact_sales DROP CONSTRAINT small")
+    reason = "SELECT reason FROM freshet.rejected WHERE event_id = '[50]'"
+    former = backlog.ask(reason)
+    with backlog.connected() as connection:
+        assert requeue(connection, "sales", "") == Requeued(6, 0)
+    backlog.check_law()
+    backlog.reprocess()
+    assert backlog.places() == {"fact": 10, "rejected": 1}
+    assert backlog.ask(reason) == former
+    backlog.check_law()
