@@ -85,7 +85,7 @@ def test_a_drain_can_run_beside_the_watching_run() -> None:
 
 
 def test_a_pipeline_is_added_by_a_file(pipelines: Path) -> None:
-    text = (pipelines / "orders.yaml").read_text()
+    text = (pipelines / "orders.yaml").read_text().replace("warehouse.fact_orders", "warehouse.fact_returns")
     (pipelines / "returns.yaml").write_text(re.sub(r"^name: orders$", "name: returns", text, flags=re.MULTILINE))
     bag = load()
     assert not bag.import_errors
