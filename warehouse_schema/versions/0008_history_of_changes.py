@@ -52,16 +52,17 @@ def upgrade() -> None:
             row_count integer;
             has_keys boolean; -- whether the key's columns, and all used ones, can be noted
             has_all boolean;
-            names text[]; -- of the columns that can be noted, and of those of the key among them; as SQL, too
-            key_names text[];
-            columns text;
+            columns text; -- SQL: those that can be noted, and those of the key
             key_columns text;
             same_key text; -- SQL: two rows have one key
-            content jsonb;
-            former jsonb;
+            former_row jsonb; -- the only one, before and after; of it the used columns, and the key
+            present_row jsonb;
+            former jsonb := '{}';
+            present jsonb := '{}';
             former_key jsonb;
-            present jsonb;
             present_key jsonb;
+            name text;
+            position integer := 0;
             changes text; -- SQL: kind, key, former
         BEGIN
             -- A transition table is in reach only where its trigger has it.
@@ -74,18 +75,60 @@ def upgrade() -> None:
                 RETURN NULL;
             END IF;
 
+            -- Most statements change one row, and it takes longer to plan a query than to run it: these plans are kept.
+            -- JSON of a whole row calls casts of types that are not PostgreSQL's own; virtual columns are null in it.
+            IF row_count = 1 AND NOT EXISTS (
+                SELECT FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
+                WHERE attrelid = TG_RELID AND attnum > 0
+                    AND (typnamespace <> 'pg_catalog'::regnamespace OR attgenerated = 'v')
+            ) THEN
+                IF TG_OP = 'UPDATE' THEN
+                    SELECT to_jsonb(former_rows), to_jsonb(present_rows) INTO former_row, present_row
+                    FROM former_rows, present_rows;
+                ELSIF TG_OP = 'DELETE' THEN
+                    SELECT to_jsonb(former_rows) INTO former_row FROM former_rows;
+                ELSE
+                    SELECT to_jsonb(present_rows) INTO present_row FROM present_rows;
+                END IF;
+                IF coalesce(present_row, former_row) ?& used[: key_count] THEN
+                    FOREACH name IN ARRAY used LOOP
+                        position := position + 1;
+                        IF coalesce(present_row, former_row) ? name THEN
+                            former := former || jsonb_build_object(name, former_row -> name);
+                            present := present || jsonb_build_object(name, present_row -> name);
+                        END IF;
+                        IF position = key_count THEN
+                            former_key := former;
+                            present_key := present;
+                        END IF;
+                    END LOOP;
+                    IF former = present AND former ?& used AND key_count < cardinality(arguments) THEN
+                        RETURN NULL;
+                    END IF;
+                    IF former_row IS NOT NULL THEN
+                        INSERT INTO freshet.relation_change (relation, kind, key, former) VALUES (
+                            relation_name, CASE WHEN former_key = present_key THEN 'update' ELSE 'delete' END,
+                            former_key, former);
+                    END IF;
+                    IF present_row IS NOT NULL AND former_key <> present_key THEN
+                        INSERT INTO freshet.relation_change (relation, kind, key)
+                        VALUES (relation_name, 'insert', present_key);
+                    END IF;
+                    RETURN NULL;
+                END IF;
+            END IF;
+
             -- Columns may have been renamed or dropped since the trigger was made. Of a domain the type below counts.
-            SELECT count(*) FILTER (WHERE position <= key_count AND base.typname IN (
+            SELECT count(*) FILTER (WHERE place <= key_count AND base.typname IN (
                     'int2', 'int4', 'int8', 'date', 'text', 'varchar', 'bpchar', 'uuid')) = key_count,
                 count(*) = cardinality(used) AND key_count < cardinality(arguments),
-                array_agg(wanted.name), array_agg(wanted.name) FILTER (WHERE position <= key_count),
                 string_agg(format('%I', attname), ', '),
-                string_agg(format('%I', attname), ', ') FILTER (WHERE position <= key_count),
+                string_agg(format('%I', attname), ', ') FILTER (WHERE place <= key_count),
                 string_agg(format('"the row".%1$I = another.%1$I', attname), ' AND ')
-                    FILTER (WHERE position <= key_count)
-            INTO has_keys, has_all, names, key_names, columns, key_columns, same_key
-            FROM unnest(used) WITH ORDINALITY AS wanted (name, position)
-                JOIN pg_attribute ON attrelid = TG_RELID AND attname = wanted.name::name
+                    FILTER (WHERE place <= key_count)
+            INTO has_keys, has_all, columns, key_columns, same_key
+            FROM unnest(used) WITH ORDINALITY AS wanted (used_name, place)
+                JOIN pg_attribute ON attrelid = TG_RELID AND attname = used_name::name
                     AND NOT attisdropped AND attgenerated <> 'v'
                 JOIN pg_type AS declared ON declared.oid = atttypid
                 JOIN pg_type AS base ON base.typnamespace = 'pg_catalog'::regnamespace AND base.oid = CASE
@@ -105,39 +148,6 @@ def upgrade() -> None:
             IF NOT has_keys THEN
                 INSERT INTO freshet.relation_change (relation, kind)
                 VALUES (relation_name, CASE TG_OP WHEN 'TRUNCATE' THEN 'truncate' ELSE 'bulk' END);
-                RETURN NULL;
-            END IF;
-
-            -- Most statements change one row, and it takes longer to plan a query than to run it: these plans are kept.
-            -- They make JSON of whole rows, which calls casts of types that are not PostgreSQL's own.
-            IF row_count = 1 AND NOT EXISTS (
-                SELECT FROM pg_attribute JOIN pg_type ON pg_type.oid = atttypid
-                WHERE attrelid = TG_RELID AND attnum > 0 AND typnamespace <> 'pg_catalog'::regnamespace
-            ) THEN
-                IF TG_OP IN ('UPDATE', 'DELETE') THEN
-                    SELECT to_jsonb(former_rows) INTO content FROM former_rows;
-                    SELECT jsonb_object_agg(name, content -> name),
-                        jsonb_object_agg(name, content -> name) FILTER (WHERE name = ANY (key_names))
-                    INTO former, former_key FROM unnest(names) AS name;
-                END IF;
-                IF TG_OP IN ('INSERT', 'UPDATE') THEN
-                    SELECT to_jsonb(present_rows) INTO content FROM present_rows;
-                    SELECT jsonb_object_agg(name, content -> name),
-                        jsonb_object_agg(name, content -> name) FILTER (WHERE name = ANY (key_names))
-                    INTO present, present_key FROM unnest(names) AS name;
-                END IF;
-                IF has_all AND former = present THEN
-                    RETURN NULL;
-                END IF;
-                IF former IS NOT NULL THEN
-                    INSERT INTO freshet.relation_change (relation, kind, key, former) VALUES (
-                        relation_name, CASE WHEN former_key = present_key THEN 'update' ELSE 'delete' END,
-                        former_key, former);
-                END IF;
-                IF present_key IS DISTINCT FROM former_key AND present_key IS NOT NULL THEN
-                    INSERT INTO freshet.relation_change (relation, kind, key)
-                    VALUES (relation_name, 'insert', present_key);
-                END IF;
                 RETURN NULL;
             END IF;
 

@@ -7,7 +7,7 @@ import { explained, facts, panel } from "./parts.js";
 
 const WATCHED = {
   triggers: ["by triggers", "Triggers on the relation record each change; the driver reads what is new."],
-  rereading: ["by rereading", "No triggers could be installed: all hot tuples are read again and again."],
+  rereading: ["by rereading", "No triggers note all changes: all hot tuples are read again and again."],
   nothing: ["not at all", "Hot tuples keep their values until the cache is rebuilt or the driver restarted."],
 };
 
