@@ -101,7 +101,9 @@ class Streaming:
                 except FreshetError as error:
                     problem = problem or error
                     drained = self._drain_without_airflow(live, hurry)
-        return StreamingEnd(problem or self._missed(), cut_short=not drained)
+        if problem is None and self._not_loading:
+            problem = self._missed()
+        return StreamingEnd(problem, cut_short=not drained)
 
     def _wait_for_drivers(self, runs: StreamRuns, live: LiveStatus, stop: StopSignal) -> bool:
         """Wait until every pipeline has a driver that is watched; returns whether that came before the signal to stop.
@@ -114,17 +116,18 @@ class Streaming:
         """
         deadline = time.monotonic() + DRIVER_TIMEOUT_SECONDS
         while missing := self._missing(runs):
-            live.update(" ".join(["The Spark drivers are starting.", *self._not_loading.values()]))
-            for pipeline in set(runs.failed()) & missing:
-                self._not_loading[pipeline] = failed_run(pipeline)
+            given_up = f" Without {', '.join(sorted(self._not_loading))}." if self._not_loading else ""
+            live.update(f"The Spark drivers are starting.{given_up}")
+            for pipeline in missing.intersection(runs.failed()):
+                self._not_loading[pipeline] = f"{failed_run(pipeline)} {self._driver_log(pipeline)}"
             if time.monotonic() > deadline:
-                for pipeline in missing:
+                for pipeline in missing - self._not_loading.keys():
                     late = f"The driver of {pipeline} did not start within {DRIVER_TIMEOUT_SECONDS:.0f} s."
-                    self._not_loading[pipeline] = late
+                    self._not_loading[pipeline] = f"{late} {self._driver_log(pipeline)}"
             if stop.wait(REFRESH_SECONDS):
                 return False
-        if self._not_loading and set(self._pipelines) <= self._not_loading.keys():
-            raise self._missed() or PlatformError("No pipeline has a driver.")
+        if self._not_loading.keys() >= set(self._pipelines):
+            raise self._missed()
         return True
 
     def _missing(self, runs: StreamRuns) -> set[str]:
@@ -132,23 +135,17 @@ class Streaming:
         return {*self._pipelines_without_driver(), *runs.not_watching()} - self._not_loading.keys()
 
     def _note_blocked(self) -> None:
-        """Remember which pipelines are blocked in the end: what has landed for them is not loaded."""
+        """Find out what is not loaded in the end: drivers may have come late, and others be blocked."""
+        for pipeline in set(self._pipelines) - set(self._pipelines_without_driver()):
+            self._not_loading.pop(pipeline, None)
         with contextlib.closing(connect(self._url)) as connection:
             for status in read_status(connection):
                 if status.name in self._pipelines and status.blocked_by:
                     self._not_loading[status.name] = f"{status.name} is blocked: {status.blocked_by}"
-                elif status.name in self._not_loading and status.state != "down":
-                    del self._not_loading[status.name]  # its driver has come after all
 
-    def _missed(self) -> FreshetError | None:
-        """What is told in the end of the pipelines that were not loaded."""
-        if not self._not_loading:
-            return None
-        told = [
-            reason if "is blocked" in reason else f"{reason} {self._driver_log(pipeline)}"
-            for pipeline, reason in sorted(self._not_loading.items())
-        ]
-        return PlatformError("\n".join(told))
+    def _missed(self) -> PlatformError:
+        """What is told of the pipelines that are not loaded."""
+        return PlatformError("\n".join(reason for _, reason in sorted(self._not_loading.items())))
 
     def _drain(self, runs: StreamRuns, live: LiveStatus, hurry: StopSignal) -> bool:
         """Drain all streams through Airflow; returns whether that was finished."""

@@ -149,4 +149,4 @@ def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
         """
     )
     writable = takes_writes(cursor.connection)
-    return [DrivenPipeline(*row, writable) for row in cursor.fetchall()]
+    return [DrivenPipeline._make((*row, writable)) for row in cursor.fetchall()]
