@@ -4,19 +4,50 @@ from __future__ import annotations
 
 import itertools
 import logging
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
 
 from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
+from tests.distribution import FolderScheduling, order
 from tests.waiting import wait_for
 
 _numbers = itertools.count()
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Two processes for the whole suite: half of the time one of them waits. What is asked for by name runs in this."""
+    return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give the two processes a main file: pyspark takes a process without one for its doctests, and ends it."""
+    if hasattr(config, "workerinput"):
+        sys.modules["__main__"].__file__ = str(Path(pytest.__file__).with_name("__main__.py"))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderScheduling:
+    """Which test runs in which of them."""
+    return FolderScheduling(config, log)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    items.sort(key=lambda item: order(item.nodeid))
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_keyboard_interrupt() -> None:
+    """Let the fixtures stop what they have started: a process may be sent several signals for one Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def pytest_unconfigure() -> None:

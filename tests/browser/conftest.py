@@ -38,7 +38,7 @@ expect.set_options(timeout=PATIENCE_MS)
 LogIn = Callable[..., Page]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def home() -> Iterator[Home]:
     """The installation that Airflow runs in."""
     with tempfile.TemporaryDirectory(prefix="freshet-page-") as folder:
@@ -56,7 +56,7 @@ def shown_database(postgres: EmbeddedPostgres) -> str:
     return postgres.url(DATABASE)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def airflow(home: Home, postgres: EmbeddedPostgres, shown_database: str) -> Iterator[EmbeddedAirflow]:
     """API server and DAG processor. Nothing executes runs: those that a button starts stay queued."""
     write_private(password_file(home), json.dumps({name: name for name in USERS}))
@@ -88,14 +88,14 @@ def warehouse(shown_database: str) -> Iterator[PageWarehouse]:
         yield warehouse
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def client(airflow: EmbeddedAirflow) -> Iterator[httpx.Client]:
     """HTTP without a session."""
     with httpx.Client(base_url=airflow.url, timeout=30, trust_env=False) as client:
         yield client
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def tokens(client: httpx.Client) -> dict[str, str]:
     """The session token of each user."""
     answers = {name: client.post("/auth/token", json={"username": name, "password": name}) for name in USERS}
