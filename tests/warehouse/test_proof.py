@@ -260,7 +260,7 @@ def test_a_missing_table_or_column_is_told(tmp_path: Path, warehouse_url: str) -
 
 def test_a_warehouse_that_refuses_us_is_told(sales: LandedSales) -> None:
     with pytest.raises(WarehouseUnavailableError):
-        verify(sales.definition, f"{sales._url}&dbname=nowhere", sales.home)
+        verify(sales.definition, f"{sales.url}&dbname=nowhere", sales.home)
 
 
 def test_a_broken_checkpoint_is_told(sales: LandedSales) -> None:
