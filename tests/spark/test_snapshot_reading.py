@@ -84,7 +84,7 @@ def test_a_new_snapshot_takes_the_names_of_the_former_one(shop: Shop, snapshots:
         snapshots.take()
         query(shop.url, "UPDATE shop.customer SET city = 'Ulm' WHERE id <= %s", [version])
         assert snapshots.batch() == (version, 40 * version, version)
-        query(shop.url, "UPDATE shop.customer SET city = 'Bonn' WHERE id <= %s", [version + 10])
+        query(shop.url, "UPDATE shop.customer SET city = 'Bonn ' || %s WHERE id <= %s", [version, version + 10])
         assert snapshots.batch() == (version, 40 * version, version + 10)
         first, last = 2000 * version + 1, 2000 * (version + 1)
         query(shop.url, "INSERT INTO shop.customer SELECT id, id FROM generate_series(%s, %s) id", [first, last])
