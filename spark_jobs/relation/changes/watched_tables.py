@@ -29,7 +29,7 @@ _TABLES = """
         SELECT n.nspname || '.' || c.relname AS relation, c.oid
         FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
         WHERE (n.nspname, c.relname) IN (SELECT split_part(name, '.', 1), substr(name, strpos(name, '.') + 1)
-                                         FROM unnest(%(relations)s) AS name)
+                                         FROM unnest(%(relations)s::text[]) AS name)
         UNION
         SELECT part.relation, i.inhrelid FROM pg_inherits AS i JOIN part ON i.inhparent = part.oid
     )

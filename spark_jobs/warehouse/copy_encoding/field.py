@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel
+from spark_jobs.joins.structures.jit import kernel, read_only
 
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
@@ -108,14 +108,14 @@ def plain_values(values: pa.Array, dtype: str) -> NDArray:
 
 
 def byte_strings(values: pa.Array) -> tuple[Offsets, Bytes]:
-    """Offsets, shape (n + 1,), and data of a string or binary array. No copy."""
+    """Offsets, shape (n + 1,), and data of a string or binary array, to be read only. No copy."""
     large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
     _, offsets, data = values.buffers()
     if offsets is None or not len(values):
-        return np.zeros(len(values) + 1, np.int32), np.empty(0, np.uint8)
+        return read_only(np.zeros(len(values) + 1, np.int32)), read_only(np.empty(0, np.uint8))
     offset_type = np.dtype(np.int64 if large else np.int32)
     numbers = np.frombuffer(offsets, offset_type)[values.offset : values.offset + len(values) + 1]
-    return numbers, np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return read_only(numbers), read_only(np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8))
 
 
 @kernel
