@@ -225,7 +225,7 @@ def requeue(
         typer.Option(parser=_duration, metavar="DURATION", help="Only what arrived in this time, such as 2h."),
     ] = None,
 ) -> None:
-    """Give rejected tuples of a pipeline a new try, once what refused them is mended; reprocessing makes it."""
+    """Give rejected tuples of a pipeline a new try, once what refused them is fixed; reprocessing makes it."""
     from contextlib import closing
     from datetime import UTC, datetime
 

@@ -148,7 +148,7 @@ class Fact(Part):
         columns: column of the table -> source column or output of a lookup; or `_batch_no`, the number of the batch
             or reprocessing run that stored the fact.
         on_refused: what to do where the table refuses most of a chunk for one reason, say a CHECK or a missing
-            partition: block the stream until the table is mended, or reject the tuples.
+            partition: block the stream until the table is fixed, or reject the tuples.
     """
 
     table: TableName = Field(examples=["table: warehouse.fact_orders"])

@@ -63,9 +63,18 @@ def connect(
 
 
 def takes_writes(connection: extensions.connection) -> bool:
-    """Whether the server, or the database, lets sessions write: a standby does not, nor one that was made read-only."""
-    settings = ("in_hot_standby", "default_transaction_read_only")  # reported since PostgreSQL 14
-    return all(connection.info.parameter_status(setting) != "on" for setting in settings)
+    """Whether the server, or the database, lets sessions write: a standby does not, nor one that was made read-only.
+
+    That the session's own user may only read says nothing of others.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT NOT pg_is_in_recovery() AND NOT (setting = 'on' "
+            "AND source NOT IN ('user', 'database user', 'client', 'session')) "
+            "FROM pg_settings WHERE name = 'default_transaction_read_only'"
+        )
+        [(writable,)] = cursor.fetchall()
+    return bool(writable)
 
 
 def address(url: str) -> str:

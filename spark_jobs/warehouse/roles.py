@@ -63,7 +63,7 @@ class NotGranted(NamedTuple):
 
     Attributes:
         problem: what is missing, in words.
-        who: whoever can mend that.
+        who: whoever can fix that.
         statement: what they have to run, in SQL.
     """
 

@@ -48,7 +48,7 @@ def test_long_and_missing_durations_stay_readable() -> None:
 def test_a_blocked_pipeline_tells_by_what_and_since_when() -> None:
     since = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
     text = shown(STATUS, replace(STATUS, name="lines", state="blocked", blocked_by="disk full", blocked_since=since))
-    assert "lines is blocked since 2024-05-01 12:30:00 UTC: disk full" in text
+    assert "lines has been blocked since 2024-05-01 12:30:00 UTC: disk full" in text
     assert "orders is blocked" not in text
 
 

@@ -92,7 +92,7 @@ class Loader:
         if found is Meaning.SERVER_UNABLE:
             raise LoadBlockedError(
                 f"The warehouse at {address(self._url)} answers, but can't store for now: {words(error)}. "
-                f"The load goes on by itself when that is mended."
+                f"The load goes on by itself when that is fixed."
             ) from None  # the driver tells the first error of a chain
         if found is Meaning.TUPLE_REFUSED and way is Way.TUPLE_BY_TUPLE:
             raise error

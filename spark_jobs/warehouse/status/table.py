@@ -51,7 +51,7 @@ class StatusTable:
         for status in self._statuses:
             if status.blocked_since is not None:
                 yield Text(
-                    f"{status.name} is blocked since {status.blocked_since:%Y-%m-%d %H:%M:%S} UTC: {status.blocked_by}",
+                    f"{status.name} has been blocked since {status.blocked_since:%Y-%m-%d %H:%M:%S} UTC: {status.blocked_by}",
                     style="red",
                 )
 

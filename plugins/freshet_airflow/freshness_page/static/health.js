@@ -6,7 +6,7 @@ export const STATE_WORDS = {
   running: "The driver loads what arrives.",
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
   "catching up": "The driver loads what had to wait until it was ready; facts are late until that is done.",
-  blocked: "The driver lives and tries, but something outside the events keeps it from loading them. It goes on by itself when that is mended.",
+  blocked: "The driver lives and tries, but something outside the events keeps it from loading them. It goes on by itself when that is fixed.",
   draining: "The driver loads what has landed, then stops.",
   stopped: "Nobody loads: the stream was drained, or was never started.",
   restarting: "The driver has ended, and another one is on its way. What arrives meanwhile waits in the source.",
