@@ -50,10 +50,8 @@ class StatusTable:
         yield table if width <= options.max_width or len(rows) > _MOST_COLUMNS else _by_column(names, rows)
         for status in self._statuses:
             if status.blocked_since is not None:
-                yield Text(
-                    f"{status.name} has been blocked since {status.blocked_since:%Y-%m-%d %H:%M:%S} UTC: {status.blocked_by}",
-                    style="red",
-                )
+                since = f"{status.blocked_since:%Y-%m-%d %H:%M:%S} UTC"
+                yield Text(f"{status.name} has been blocked since {since}: {status.blocked_by}", style="red")
 
 
 def render(statuses: Sequence[PipelineStatus]) -> StatusTable:
