@@ -26,7 +26,7 @@ After `reprocessing.most_attempts` tries a tuple is *rejected*, with the reason.
 |---|---|
 | load the backlog now | trigger this DAG; it takes what is due |
 | retry unmatched tuples now | trigger it with *Retry all unmatched now* |
-| retry rejected tuples | fix what refused them; trigger it with part of the reason in *Give rejected tuples a new try* |
+| retry rejected tuples | fix what refused them; trigger it, part of the reason in *Give rejected tuples a new try* |
 | load one bad hour only | trigger it with *Arrived from* and *Arrived until* |
 | finish although the stream is busy | trigger it without *Yield to the stream* |
 | see how far it is | the task's log, or the page *Warehouse freshness* |
