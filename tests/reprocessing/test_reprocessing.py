@@ -10,7 +10,6 @@ from typing import Any
 import psycopg2
 import pytest
 
-from spark_jobs.errors import FreshetError
 from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
@@ -257,8 +256,9 @@ def test_latencies_of_reprocessed_facts_are_the_runs_and_not_the_streams(backlog
     assert sum(latency) == 50
 
 
-def test_a_run_goes_on_beside_tuples_that_make_it_fail(backlog: Backlog) -> None:
-    """A trigger with an error of its own kind: neither an outage, nor PostgreSQL's way to refuse a row."""
+def test_a_tuple_that_a_trigger_refuses_with_a_code_of_its_own_is_rejected_and_the_others_become_facts(
+    backlog: Backlog,
+) -> None:
     backlog.shed(range(500))
     backlog.ask(
         """
@@ -270,18 +270,9 @@ def test_a_run_goes_on_beside_tuples_that_make_it_fail(backlog: Backlog) -> None
         CREATE TRIGGER poison BEFORE INSERT ON shop.fact_sales FOR EACH ROW EXECUTE FUNCTION shop.poison();
         """
     )
-    with pytest.raises(FreshetError, match="poison"):
-        backlog.reprocess()
-    [(state, taken, error)] = backlog.runs("state", "taken", "error")
-    assert (state, taken) == ("failed", 500)
-    assert "poison" in error
-    # Those that failed together with it are few; they are tried again later.
-    places = backlog.places()
-    assert places["shed"] <= 64
-    assert places["fact"] == 500 - places["shed"]
-    assert attempts(backlog) == [(1, places["shed"])]
-    backlog.ask("DROP TRIGGER poison ON shop.fact_sales")
-    make_due(backlog)
     backlog.reprocess()
-    assert backlog.places() == {"fact": 500}
+    assert backlog.runs("state", "taken", "rejected") == [("finished", 500, 1)]
+    assert backlog.places() == {"fact": 499, "rejected": 1}
+    [(reason,)] = backlog.ask("SELECT reason FROM freshet.rejected")
+    assert "poison [SQLSTATE XX999]" in reason
     backlog.check_law()

@@ -147,8 +147,8 @@ def test_a_duplicate_of_a_held_event_is_dropped_by_the_stream_before_and_after_i
     assert shed.query("SELECT count(*) FROM freshet.held_tuple") == [(8,)]
 
 
-def test_a_duplicate_that_the_stream_holds_while_the_event_becomes_a_fact_is_taken_out_again(shed: Stream) -> None:
-    """The stream's insert waits for the run, whose row it collides with, and goes through when that is gone."""
+def test_a_duplicate_that_the_stream_would_hold_while_the_event_becomes_a_fact_is_dropped(shed: Stream) -> None:
+    """Until the run commits, the event is held as far as the stream can see; afterwards it is a fact."""
     run = Run(shed)
     joined = run.read([1])
     with shed.batch() as loader, psycopg2.connect(shed.url) as blocker, blocker.cursor() as cursor:
@@ -156,15 +156,13 @@ def test_a_duplicate_that_the_stream_holds_while_the_event_becomes_a_fact_is_tak
         settling = threading.Thread(target=run.settle, args=[joined])
         settling.start()
         wait_for_waiters(shed.url, 1)
-        holding = threading.Thread(target=loader.load, args=[shed.held([1], "unmatched")])
-        holding.start()
-        wait_for_waiters(shed.url, 2)
+        assert loader.load(shed.held([1], "unmatched")) == LoadCounts(duplicates=1)
         blocker.commit()
         settling.join()
-        holding.join()
+        loader.load(shed.held([1], "unmatched"))
     assert facts(shed) == [1]
     assert shed.query("SELECT FROM freshet.held_tuple WHERE event_id = '[1]'") == []
-    assert shed.query("SELECT unmatched, duplicates FROM freshet.batch ORDER BY batch_no DESC LIMIT 1") == [(0, 1)]
+    assert shed.query("SELECT unmatched, duplicates FROM freshet.batch ORDER BY batch_no DESC LIMIT 1") == [(0, 2)]
 
 
 def test_a_payload_that_was_mended_after_it_was_read_is_tried_anew(shed: Stream) -> None:
