@@ -236,11 +236,14 @@ class StreamJob:
         columns = {name: kind.arrow() for name, kind in self._definition.source.columns.items()}
         workers = self._session.sparkContext.parallelize(range(self._parts), self._parts)
         with ThreadPoolExecutor(1, "rehearsal") as beside:
-            rehearsal = beside.submit(workers.foreach, lambda _: rehearse(rehearsed, columns))
+            rehearsal = beside.submit(workers.map(lambda _: rehearse(rehearsed, columns)).collect)
             rehearse_learning()
             tasks = self._session.range(0, self._parts, 1, self._parts)
             settle(tasks, lambda batches: iter(()), context, self._reports.send)
-            rehearsal.result()
+            faults = [fault for fault in rehearsal.result() if fault is not None]
+        if faults:
+            name = self._definition.name
+            _log.warning("%s: could not rehearse, so the first batches will be slower: %s", name, faults[0])
         self._reports.receive()
 
     def _arrivals(self, tuples: DataFrame, files: list[Path]) -> tuple[ArrivalsReader, DataFrame]:

@@ -26,8 +26,10 @@ exec {java} "$@"
 
 # How often a method runs before Java's second compiler, which takes ten times as long as the first, has its turn. At
 # Java's own thresholds a driver spends half of the processor time of its start in it, on code that it needs no more
-# when it has started; what each batch needs reaches these after some minutes.
+# when it has started; what each batch needs reaches these after some minutes. A Java without a second compiler knows
+# none of these options, and would not start.
 _PATIENT_COMPILER = (
+    "-XX:+IgnoreUnrecognizedVMOptions "
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000"
 )

@@ -74,7 +74,8 @@ with closing(psycopg2.connect(url)) as connection:
     columns = {name: kind.arrow() for name, kind in definition.source.columns.items()}
     rehearsed = BatchContext(url, Rehearsal(tables.event, tables.fact), 2, plans, (front,), None)
     before_all = compiled()
-    rehearse(rehearsed, columns)
+    fault = rehearse(rehearsed, columns)
+    assert fault is None, fault
     before = compiled()
     assert before > before_all
 

@@ -6,14 +6,18 @@ the first batches would spend seconds on it, while tuples wait.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from spark_jobs.errors import WriterFencedError
+from spark_jobs.pipeline.obstacles import obstacle
 from spark_jobs.pipeline.source.arrivals import read_by_spark
 from spark_jobs.pipeline.tasks.back_stage import back_stages
 from spark_jobs.pipeline.tasks.back_task import back_task
@@ -21,18 +25,22 @@ from spark_jobs.pipeline.tasks.batch_context import BatchContext, FrontStagePlan
 from spark_jobs.pipeline.tasks.front_task import front_task
 from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast
 from spark_jobs.relation.copy_decoding.decode import decode_copy
+from spark_jobs.relation.key_kinds import KeyKind
+from spark_jobs.relation.key_values import key_values
 from spark_jobs.relation.page_ranges import PageRanges
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.queries import sample_query
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.relation.uuid_text import format_uuids
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW
 
 _TUPLES = 8
+_SAMPLED = 20  # tuples of R: the stream may have no value for the key of the first
 _NOW = datetime(2000, 1, 1, tzinfo=UTC)
 
 
-def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None:
+def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str | None:
     """Send tuples that match, tuples that may not, and bad records through both stages, by each way a batch may take.
 
     Of R it reads a page or two for each of these ways.
@@ -40,10 +48,31 @@ def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None:
     Args:
         context: a batch whose destination stores nothing.
         columns: the source's columns.
+
+    Returns:
+        the traceback of an error that the rehearsal met: the stream can do without the rest of it. None where it met
+        none.
+
+    Raises:
+        WarehouseUnavailableError, SchemaMismatchError, WriterFencedError, psycopg2.Error: the first batch would meet
+            the same.
     """
+    try:
+        _rehearse(context, columns)
+    except WriterFencedError:
+        raise
+    except Exception as error:
+        if obstacle(error) is not None:
+            raise
+        return traceback.format_exc()
+    return None
+
+
+def _rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None:
     plans = tuple(_bounded(plan) for plan in context.lookups)
-    matching = _with_keys(_tuples(columns), plans, context.warehouse_url)
-    for tuples in (matching, _tuples(columns)):
+    keys = {name for plan in plans for name in plan.spec.stream_columns} - set(context.event.event_id)
+    unmatched = _tuples(columns, keys)
+    for tuples in (_with_keys(unmatched, plans, context.warehouse_url), unmatched):
         for once in _ways(replace(context, lookups=plans)):
             _settle(once, tuples)
 
@@ -80,14 +109,17 @@ class _PageByPage(MappedBroadcast):
         return OwnedPages(owned.index, PageRanges.balanced(owned.index.page_count, owned.index.page_count))
 
 
-def _tuples(columns: Mapping[str, pa.DataType]) -> pa.Table:
-    """Equal tuples with a value in each column, and bad records: a malformed one, and one without values."""
-    sound, bad = [True] * _TUPLES, [False] * 2
-    values = {name: [_value(kind) if is_sound else None for is_sound in sound + bad] for name, kind in columns.items()}
-    raw = [None] * _TUPLES + [b"{", None]
+def _tuples(columns: Mapping[str, pa.DataType], keys: Set[str]) -> pa.Table:
+    """Equal tuples with a value in each column, one without `keys`, and bad records: a malformed one, an empty one."""
+    raw = [None] * (_TUPLES + 1) + [b"{", None]
+
+    def values(name: str, kind: pa.DataType) -> pa.Array:
+        value = _value(kind)
+        return pa.array([*[value] * _TUPLES, None if name in keys else value, None, None], kind)
+
     return pa.table(
         [
-            *(pa.array(values[name], kind) for name, kind in columns.items()),
+            *(values(name, kind) for name, kind in columns.items()),
             pa.array([_NOW] * len(raw), pa.timestamp("us", "UTC")),
             pa.array(raw, pa.binary()),
         ],
@@ -105,29 +137,44 @@ def _value(kind: pa.DataType) -> Any:
         return "a"
     if pa.types.is_binary(kind):
         return b"a"
-    return Decimal(1) if pa.types.is_decimal(kind) else pa.scalar(1).cast(kind).as_py()
+    # 1 is no decimal(4,4).
+    return Decimal(0) if pa.types.is_decimal(kind) else pa.scalar(1).cast(kind).as_py()
 
 
 def _with_keys(tuples: pa.Table, plans: Sequence[LookupPlan], url: str) -> pa.Table:
     """The tuples with the key of a tuple of each relation; those that have no value stay so."""
     for plan in plans:
-        for name, value in zip(plan.spec.stream_columns, _some_key(plan.spec, url), strict=False):
-            number = tuples.column_names.index(name) if name in tuples.column_names else -1
-            if number >= 0:
-                tuples = tuples.set_column(number, name, _filled(tuples[name], value))
+        for name, value in _some_key(plan.spec, tuples.schema, url).items():
+            filled = pc.if_else(tuples[name].is_valid(), value, pa.scalar(None, value.type))
+            tuples = tuples.set_column(tuples.column_names.index(name), name, filled)
     return tuples
 
 
-def _filled(column: pa.ChunkedArray, value: pa.Scalar) -> pa.ChunkedArray:
-    key = value.cast(column.type)
-    return pa.chunked_array([pa.array([key.as_py() if known else None for known in column.is_valid()], column.type)])
+def _some_key(spec: RelationSpec, stream: pa.Schema, url: str) -> dict[str, pa.Scalar]:
+    """The key of any tuple of R as values of the stream; nothing where R has none that the stream can have."""
+    content = PostgresRelation(url, spec).connection.run(
+        lambda connection: copy_out(connection, sample_query(spec, _SAMPLED))
+    )
+    read = decode_copy(content, list(spec.read_types))
+    keys = pa.table(
+        {
+            column.stream: _in_stream(values, column.kind, stream.field(column.stream).type)
+            for column, values in zip(spec.key, read, strict=False)
+        }
+    ).drop_null()
+    return {name: keys[name][0] for name in keys.column_names} if keys.num_rows else {}
 
 
-def _some_key(spec: RelationSpec, url: str) -> list[pa.Scalar]:
-    """The key of any tuple of R, column by column; nothing where R is empty."""
-    content = PostgresRelation(url, spec).connection.run(lambda connection: copy_out(connection, sample_query(spec, 1)))
-    columns = decode_copy(content, list(spec.read_types))[: len(spec.key)]
-    return [column[0] for column in columns] if len(columns[0]) else []
+def _in_stream(values: pa.Array, kind: KeyKind, stream_type: pa.DataType) -> pa.Array:
+    """Values of a key column of R as the stream has them; null where its type has no such value."""
+    if kind is KeyKind.UUID:
+        texts = pa.array(format_uuids(key_values(values, kind)[0]), stream_type)
+        return pc.if_else(values.is_valid(), texts, pa.scalar(None, stream_type))
+    if kind is KeyKind.INTEGER:
+        narrowed = values.cast(stream_type, safe=False)
+        same = pc.equal(narrowed.cast(values.type, safe=False), values)
+        return pc.if_else(same, narrowed, pa.scalar(None, stream_type))
+    return values.cast(stream_type)
 
 
 def _unreported(report: TaskReport) -> None:
