@@ -46,8 +46,10 @@ _CLAIMED = """
     SELECT pipeline, fact_table FROM claimed
     WHERE fact_table = %(table)s OR oid IN (SELECT oid FROM wanted) ORDER BY pipeline LIMIT 1
 """
-_LIVING = """
+# A driver that is blocked before it has a Spark session has loaded nothing, and registers anew before it does.
+_LOADING = """
     SELECT FROM freshet.driver WHERE pipeline = %s AND state = 'running' AND heartbeat_at > clock_timestamp() - %s
+        AND spark_application_id IS NOT NULL
 """
 _HELD = """
     SELECT count(*), place FROM freshet.held_tuple
@@ -116,7 +118,7 @@ def check_registration(
     known = _known(cursor, pipeline)
     if known is None or known.equals(identity):
         return identity
-    cursor.execute(_LIVING, [pipeline, max_silence])
+    cursor.execute(_LOADING, [pipeline, max_silence])
     if cursor.rowcount:
         raise PipelineDefinitionError(
             f"Pipeline {pipeline} has a driver that loads {known}. Its file now says {identity}. "

@@ -193,7 +193,7 @@ def test_what_a_living_driver_loads_does_not_change_under_it(
     connection: extensions.connection, change: dict[str, str]
 ) -> None:
     register(connection)
-    epoch = drivers.take_over(connection, "sales", log_file=None)
+    epoch = drivers.take_over(connection, "sales", log_file=None, spark_application_id="local-1")
     with pytest.raises(PipelineDefinitionError, match="Drain the driver first"):
         register(connection, **change)
     drivers.finish(connection, "sales", epoch, "stopped")
