@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Literal
@@ -89,8 +89,11 @@ class _Blocked:
     ) -> None:
         self._heartbeat.stop()
         state: drivers.EndState = "stopped" if error is None else "failed"
-        with self._connected() as connection:
-            drivers.finish(connection, self._pipeline, self._epoch, state, _words(error))
+        try:
+            with self._connected() as connection:
+                drivers.finish(connection, self._pipeline, self._epoch, state, _words(error))
+        except (psycopg2.Error, WarehouseUnavailableError) as unrecorded:  # the driver's own error tells more
+            _log.warning("%s: the driver's end was not recorded: %s", self._pipeline, unrecorded)
 
     def wait(self, check: Callable[[], None], look_seconds: float) -> bool:
         """Compare again and again; True when the pipeline fits, False when the driver is to end."""
@@ -119,8 +122,9 @@ class _Blocked:
         return self._heartbeat.wanted == "running"
 
     def _tell(self, reason: str) -> None:
+        """Show why the driver waits. Where the warehouse can't be told, the next look tells it, if it still waits."""
         _log.warning("%s: %s", self._pipeline, reason)
-        with self._connected() as connection:
+        with suppress(psycopg2.Error, WarehouseUnavailableError), self._connected() as connection:
             drivers.block(connection, self._pipeline, self._epoch, reason)
 
     @contextmanager

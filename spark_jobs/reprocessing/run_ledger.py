@@ -13,6 +13,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.warehouse.loading.outcome import PLACES
+from spark_jobs.warehouse.registration import lock_in_use
 from spark_jobs.warehouse.work_under_way import DRIVER_DIED, RUN, RUN_LIVES, try_lock
 
 EndState = Literal["finished", "yielded", "failed", "abandoned"]
@@ -74,8 +75,12 @@ def open_run(connection: extensions.connection, pipeline: str, request: Reproces
         connection: the driver's; this is one transaction on it.
         pipeline: a registered pipeline.
         request: what the run is asked to do.
+
+    Raises:
+        PipelineDefinitionError: the pipeline was retired.
     """
     with connection, connection.cursor() as cursor:
+        lock_in_use(cursor, pipeline)  # first, as whoever retires it does
         abandon_dead(cursor, pipeline)
         cursor.execute(
             "INSERT INTO freshet.reprocessing_run "

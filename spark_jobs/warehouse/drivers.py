@@ -164,10 +164,15 @@ def retire_pipeline(connection: extensions.connection, name: str, *, patience: t
         )
 
 
-def _fence_driver(cursor: extensions.cursor, name: str, patience: timedelta) -> None:
-    """Lock the pipeline's row against loaders, for a new epoch, and mark the driver that it has as fenced."""
-    query = "SELECT epoch FROM freshet.pipeline WHERE name = %s FOR UPDATE"
-    if not lock_against_loaders(cursor, name, query, [name], patience=patience):
+def _fence_driver(cursor: extensions.cursor, name: str, patience: timedelta) -> datetime | None:
+    """Lock the pipeline's row against loaders, for a new epoch, and mark the driver that it has as fenced.
+
+    Returns:
+        when the pipeline was retired; None if it is in use.
+    """
+    query = "SELECT retired_at FROM freshet.pipeline WHERE name = %s FOR UPDATE"
+    rows = lock_against_loaders(cursor, name, query, [name], patience=patience)
+    if not rows:
         raise PipelineDefinitionError(
             f"Pipeline {name!r} is not registered in this warehouse. `freshet load {name}` registers it."
         )
@@ -176,6 +181,8 @@ def _fence_driver(cursor: extensions.cursor, name: str, patience: timedelta) -> 
         "WHERE pipeline = %s AND state = 'running'",
         [name],
     )
+    retired_at: datetime | None = rows[0][0]
+    return retired_at
 
 
 def take_over(
@@ -196,11 +203,15 @@ def take_over(
         the new epoch, larger than every older driver's.
 
     Raises:
-        PipelineDefinitionError: the pipeline is not registered.
+        PipelineDefinitionError: the pipeline is not registered, or was retired since it was.
     """
     started_at = process_started_at(os.getpid())
     with connection, connection.cursor() as cursor:
-        _fence_driver(cursor, pipeline, patience)
+        if _fence_driver(cursor, pipeline, patience) is not None:
+            raise PipelineDefinitionError(
+                f"Pipeline {pipeline} was retired meanwhile. Start it again: it gets its fact table back, if no other "
+                f"pipeline has taken it."
+            )
         cursor.execute(
             """
             WITH taken AS (

@@ -46,8 +46,10 @@ _CLAIMED = """
     SELECT pipeline, fact_table FROM claimed
     WHERE fact_table = %(table)s OR oid IN (SELECT oid FROM wanted) ORDER BY pipeline LIMIT 1
 """
-_LIVING = """
+# A driver that is blocked before it has a Spark session has loaded nothing, and registers anew before it does.
+_LOADING = """
     SELECT FROM freshet.driver WHERE pipeline = %s AND state = 'running' AND heartbeat_at > clock_timestamp() - %s
+        AND spark_application_id IS NOT NULL
 """
 _HELD = """
     SELECT count(*), place FROM freshet.held_tuple
@@ -116,7 +118,7 @@ def check_registration(
     known = _known(cursor, pipeline)
     if known is None or known.equals(identity):
         return identity
-    cursor.execute(_LIVING, [pipeline, max_silence])
+    cursor.execute(_LOADING, [pipeline, max_silence])
     if cursor.rowcount:
         raise PipelineDefinitionError(
             f"Pipeline {pipeline} has a driver that loads {known}. Its file now says {identity}. "
@@ -141,19 +143,29 @@ def check_registered(cursor: extensions.cursor, pipeline: str, definition: Mappi
     """
     identity = Identity.of(cursor, definition)
     _check_fact_table(cursor, pipeline, identity)
-    cursor.execute("SELECT retired_at IS NOT NULL FROM freshet.pipeline WHERE name = %s", [pipeline])
-    row = cursor.fetchone()
-    if row is None:
+    if not lock_in_use(cursor, pipeline):
         return False
     known = _known(cursor, pipeline)
-    if row[0]:
-        raise PipelineDefinitionError(f"Pipeline {pipeline} was retired. Start its stream, and it is one again.")
     if known is not None and not known.equals(identity):
         raise PipelineDefinitionError(
             f"The stream of pipeline {pipeline} was started with {known}. Its file now says {identity}. "
             f"Start the stream, which takes the change over or says what is in the way; or take the change back."
         )
     return True
+
+
+def lock_in_use(cursor: extensions.cursor, pipeline: str) -> bool:
+    """Whether a pipeline is registered; if so, nobody retires it until the transaction has ended.
+
+    Raises:
+        PipelineDefinitionError: it was retired.
+    """
+    # FOR KEY SHARE would give the row as it was before whoever retires it has committed.
+    cursor.execute("SELECT retired_at FROM freshet.pipeline WHERE name = %s FOR SHARE", [pipeline])
+    row = cursor.fetchone()
+    if row is not None and row[0] is not None:
+        raise PipelineDefinitionError(f"Pipeline {pipeline} was retired. Start its stream, and it is one again.")
+    return row is not None
 
 
 def _known(cursor: extensions.cursor, pipeline: str) -> Identity | None:

@@ -28,8 +28,10 @@ def _is_locked(work: str, name: str) -> str:
     )
 
 
+# Nobody can beat while the server is away, and locks end with it: silence counts from its start.
 RUN_LIVES = (
-    f"(heartbeat_at > clock_timestamp() - interval '{_SILENCE_WITHOUT_LOCK.seconds} s' "
+    "(greatest(heartbeat_at, pg_postmaster_start_time()) "
+    f"> clock_timestamp() - interval '{_SILENCE_WITHOUT_LOCK.seconds} s' "
     f"OR heartbeat_at > clock_timestamp() - interval '{MAX_SILENCE.seconds} s' AND {_is_locked(RUN, 'batch_no')})"
 )
 """SQL condition on a row of freshet.reprocessing_run that is running: its driver lives."""

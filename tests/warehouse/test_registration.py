@@ -12,6 +12,8 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.reprocessing import run_ledger
+from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.warehouse import drivers
 from tests.warehouse.ledger_rows import execute
 from tests.warehouse.stream import wait_for_waiters
@@ -141,6 +143,43 @@ def test_a_driver_that_was_only_paused_can_write_no_more_for_a_retired_pipeline(
     assert execute(connection, "SELECT epoch FROM freshet.pipeline") > (epoch,)
 
 
+def test_a_pipeline_that_is_retired_while_its_driver_warms_up_leaves_its_fact_table_to_the_next(
+    connection: extensions.connection,
+) -> None:
+    execute(connection, SALES)
+    register(connection)
+    drivers.retire_pipeline(connection, "sales")
+    register(connection, "returns")
+    drivers.take_over(connection, "returns", log_file=None)
+    with pytest.raises(PipelineDefinitionError, match="Pipeline sales was retired meanwhile"):
+        drivers.take_over(connection, "sales", log_file=None)
+    assert execute(connection, "SELECT count(*) FROM freshet.driver") == (1,)
+
+
+def test_a_reprocessing_run_of_a_pipeline_that_is_being_retired_is_not_opened(
+    connection: extensions.connection, clean_warehouse: str
+) -> None:
+    register(connection)
+    refused: list[str] = []
+
+    def open_run() -> None:
+        with closing(psycopg2.connect(clean_warehouse)) as own:
+            try:
+                run_ledger.open_run(own, "sales", ReprocessingRequest(limit=1))
+            except PipelineDefinitionError as error:
+                refused.append(str(error))
+
+    thread = threading.Thread(target=open_run)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT FROM freshet.pipeline FOR UPDATE")
+        cursor.execute("UPDATE freshet.pipeline SET retired_at = clock_timestamp()")
+        thread.start()
+        wait_for_waiters(clean_warehouse)
+    thread.join()
+    assert refused == ["Pipeline sales was retired. Start its stream, and it is one again."]
+    assert execute(connection, "SELECT count(*) FROM freshet.reprocessing_run") == (0,)
+
+
 CHANGES = [
     ("sale_id string, shop string", ("sale_id",), r"was \(sale_id bigint\) and is now \(sale_id string\)"),
     ("sale_id bigint, shop string", ("sale_id", "shop"), r"is now \(sale_id bigint, shop string\)"),
@@ -193,7 +232,7 @@ def test_what_a_living_driver_loads_does_not_change_under_it(
     connection: extensions.connection, change: dict[str, str]
 ) -> None:
     register(connection)
-    epoch = drivers.take_over(connection, "sales", log_file=None)
+    epoch = drivers.take_over(connection, "sales", log_file=None, spark_application_id="local-1")
     with pytest.raises(PipelineDefinitionError, match="Drain the driver first"):
         register(connection, **change)
     drivers.finish(connection, "sales", epoch, "stopped")

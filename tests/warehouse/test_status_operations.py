@@ -85,7 +85,28 @@ def test_a_run_whose_driver_has_died_is_told_as_abandoned_before_anybody_has_not
     with closing(psycopg2.connect(clean_warehouse)) as driver:
         run_ledger.heartbeat(driver, run)
         execute(connection, "UPDATE freshet.reprocessing_run SET heartbeat_at = heartbeat_at - interval '2 min'")
-        assert state() == "abandoned"  # a driver that hangs
+        wait_for(lambda: state() == "abandoned", "the driver that hangs to be taken for dead")
+
+
+def test_a_run_is_not_taken_for_dead_because_the_server_was_away(connection: extensions.connection) -> None:
+    """The driver's session, and its lock, are gone with the server; it comes back with the next heartbeats."""
+    register(connection)
+    run_ledger.open_run(connection, "orders", ReprocessingRequest(limit=1))
+    execute(connection, "UPDATE freshet.reprocessing_run SET heartbeat_at = heartbeat_at - interval '5 min'")
+
+    def state(age: timedelta) -> str:
+        """The run's state where the server was started so long ago."""
+        execute(
+            connection,
+            "CREATE OR REPLACE FUNCTION warehouse.pg_postmaster_start_time() RETURNS timestamptz LANGUAGE sql "
+            f"AS $$ SELECT clock_timestamp() - interval '{age.total_seconds()} s' $$",
+        )
+        execute(connection, "SET search_path = warehouse, pg_catalog")
+        told = only(read_status(connection)).reprocessing
+        assert told is not None
+        return told.state
+
+    assert [state(timedelta(seconds=age)) for age in (5, 11)] == ["running", "abandoned"]
 
 
 def test_a_cache_is_as_stale_as_the_oldest_change_that_has_not_reached_it(connection: extensions.connection) -> None:
