@@ -176,6 +176,17 @@ def test_what_had_to_wait_until_a_driver_was_ready_is_caught_up_with_and_no_over
     assert only(read_status(connection)).state == "overloaded"
 
 
+def test_catching_up_may_take_longer_than_the_window(connection: extensions.connection) -> None:
+    """Loading what had waited takes 10 minutes, and what landed meanwhile is under way for 5."""
+    register(connection)
+    ready(connection, seconds=910)
+    looking = StatusReader()
+    for age, late in ((900, 1500), (600, 1000), (310, 700), (200, 700), (0, 400)):
+        add_batch(connection, age=timedelta(seconds=age), facts=9, latencies_ms=(late * 1000,) * 9)
+        looking.read(connection)
+    assert only(looking.read(connection)).state == only(read_status(connection)).state == "catching up"
+
+
 def test_a_driver_that_gets_later_and_later_is_overloaded_though_it_began_with_a_backlog(
     connection: extensions.connection,
 ) -> None:

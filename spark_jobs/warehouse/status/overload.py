@@ -40,6 +40,10 @@ class LoadedBatch(NamedTuple):
     event_latency: ArrayLike | None
     arrival_latency: ArrayLike | None
 
+    def has_landed(self) -> bool:
+        """Whether it had tuples at all."""
+        return longest(self.arrival_latency) is not None
+
     def has_landed_before(self, moment: datetime) -> bool:
         """Whether one of its tuples had landed before that."""
         oldest = longest(self.arrival_latency)
@@ -85,7 +89,7 @@ def judge(
         batches: those that were committed lately.
         target: how fresh the facts are to be.
         looked_back: how long ago "lately" began.
-        waited_until: what landed before had to wait because nothing ran, see `caught_up_at`; None: nothing had to.
+        waited_until: what landed before had to wait because nothing ran, see `CatchingUp`; None: nothing had to.
     """
     shed = sum(batch.shed for batch in batches)
     seconds = f"the last {looked_back.total_seconds():.0f} s"
@@ -101,28 +105,6 @@ def judge(
     if others is not None and others > target.total_seconds():
         return StreamLoad(True, reason)
     return StreamLoad(True, f"{reason}: events have waited until a driver was ready", catching_up=True)
-
-
-def caught_up_at(batches: Sequence[LoadedBatch], ready_at: datetime) -> datetime:
-    """When a driver had loaded what had landed before it was ready, and what landed while it did so, and so on.
-
-    Each of these waves has waited for the one before, and is shorter than that where the stream catches up. Where it
-    is not, more arrives than can be loaded, and no further wave is excused.
-
-    Args:
-        batches: those that the driver has committed lately.
-        ready_at: when it began to load.
-
-    Returns:
-        so far; the driver's beginning, if nothing had landed before.
-    """
-    caught_up, wave = ready_at, timedelta.max
-    while True:
-        waiting = [batch.closed_at for batch in batches if batch.has_landed_before(caught_up)]
-        end = max(waiting, default=caught_up)
-        if not timedelta() < end - caught_up < wave:
-            return caught_up
-        caught_up, wave = end, end - caught_up
 
 
 def _p99(batches: Sequence[LoadedBatch]) -> float | None:

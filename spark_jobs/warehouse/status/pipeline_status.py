@@ -15,6 +15,7 @@ from spark_jobs.warehouse.latency import Int64Array, percentile
 from spark_jobs.warehouse.ledger.sums import LedgerSums
 from spark_jobs.warehouse.loading.outcome import PLACES
 from spark_jobs.warehouse.status.backlog import Backlog, BacklogReader
+from spark_jobs.warehouse.status.catching_up import CatchingUpReader
 from spark_jobs.warehouse.status.driver_states import DrivenPipeline, State, read_pipelines
 from spark_jobs.warehouse.status.ledger_reading import ClosedBatch, Ledger, LedgerReader
 from spark_jobs.warehouse.status.minutes import HourAndDay, MinutesReader
@@ -26,7 +27,7 @@ from spark_jobs.warehouse.status.operations import (
     ValidationStatus,
     read_operations,
 )
-from spark_jobs.warehouse.status.overload import LOOKED_BACK, LoadedBatch, StreamLoad, caught_up_at, judge
+from spark_jobs.warehouse.status.overload import LOOKED_BACK, LoadedBatch, StreamLoad, judge
 from spark_jobs.warehouse.status.stages import Stages, mean_stages
 
 WINDOW = timedelta(seconds=60)
@@ -164,6 +165,7 @@ class StatusReader:
         self._ledgers = LedgerReader(window)
         self._minutes = MinutesReader()
         self._backlogs = BacklogReader()
+        self._catching_up = CatchingUpReader()
 
     def read(self, connection: extensions.connection) -> list[PipelineStatus]:
         """The status of every registered pipeline, by name. One transaction; nothing is written."""
@@ -193,9 +195,23 @@ class StatusReader:
                 minutes[pipeline.name],
                 backlogs[pipeline.name],
                 operations[pipeline.name],
+                self._load(cursor, pipeline, ledgers[pipeline.name].recent),
             )
             for pipeline in pipelines
         ]
+
+    def _load(self, cursor: extensions.cursor, pipeline: DrivenPipeline, recent: Sequence[ClosedBatch]) -> StreamLoad:
+        """How busy the stream is, as `stream_load` tells it, and whether that is because nothing ran before."""
+        lately = [
+            LoadedBatch(batch.closed_at, batch.shed, batch.event_latency, batch.arrival_latency)
+            for batch in recent
+            if batch.state == "committed" and batch.closed_at > pipeline.now - LOOKED_BACK
+        ]
+        load = judge(lately, pipeline.freshness_target)
+        if not load.overloaded or pipeline.started_at is None:
+            return load
+        waited_until = self._catching_up.waited_until(cursor, pipeline.name, pipeline.started_at)
+        return judge(lately, pipeline.freshness_target, waited_until=waited_until)
 
     def _status(
         self,
@@ -204,8 +220,9 @@ class StatusReader:
         minutes: HourAndDay,
         backlog: Backlog,
         operations: Operations,
+        load: StreamLoad,
     ) -> PipelineStatus:
-        whole, load = ledger.whole, _load(pipeline, ledger.recent)
+        whole = ledger.whole
         state = pipeline.state(load)
         recent = ledger.recent
         seconds = self._seconds(pipeline, ledger)
@@ -270,21 +287,6 @@ def read_status(connection: extensions.connection, window: timedelta = WINDOW) -
 def to_json(statuses: Sequence[PipelineStatus]) -> str:
     """The status of several pipelines as JSON text: a list of objects."""
     return json.dumps([status.to_dict() for status in statuses], indent=2)
-
-
-def _load(pipeline: DrivenPipeline, recent: Sequence[ClosedBatch]) -> StreamLoad:
-    """How busy the stream is, as `stream_load` tells it, and whether that is because nothing ran before."""
-    committed = [
-        LoadedBatch(batch.closed_at, batch.shed, batch.event_latency, batch.arrival_latency)
-        for batch in recent
-        if batch.state == "committed"
-    ]
-    lately = [batch for batch in committed if batch.closed_at > pipeline.now - LOOKED_BACK]
-    if pipeline.started_at is None:
-        return judge(lately, pipeline.freshness_target)
-    own = [batch for batch in committed if batch.closed_at > pipeline.started_at]
-    waited_until = caught_up_at(own, pipeline.started_at)
-    return judge(lately, pipeline.freshness_target, waited_until=waited_until)
 
 
 def _freshness(histogram: Int64Array) -> Freshness:
