@@ -88,7 +88,14 @@ def reprocess(
 
 def _requeue(definition: PipelineDefinition, warehouse_url: str, chosen: argparse.Namespace) -> None:
     with closing(connect(warehouse_url)) as connection:
-        done = requeue(connection, definition.name, chosen.requeue, chosen.arrived_from, chosen.airflow_run)
+        done = requeue(
+            connection,
+            definition.name,
+            chosen.requeue,
+            since=chosen.arrived_from,
+            until=chosen.arrived_until,
+            airflow_run=chosen.airflow_run,
+        )
     _log.info("%s: %d rejected tuples were requeued, %d can't be", definition.name, done.tuples, done.hopeless)
 
 

@@ -13,19 +13,22 @@ _HAS_EVENT = "payload_encoding = 'json' AND starts_with(event_id, '[')"
 _REJECTED = """
     pipeline = %(pipeline)s AND place = 'rejected'
     AND (%(since)s::timestamptz IS NULL OR arrived_at >= %(since)s::timestamptz)
+    AND (%(until)s::timestamptz IS NULL OR arrived_at < %(until)s::timestamptz)
     AND batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')
 """
 _FOR_REASON = f"{_REJECTED} AND strpos(reason, %(reason)s) > 0"
-# The ledger knows it as a run that was over at once, and made shed tuples of rejected ones.
+# The ledger knows it as a run that was over at once, and made shed tuples of rejected ones. They are held as such from
+# now on: retention must not take them before their new try because they were rejected long ago.
 _REQUEUE = f"""
     WITH requeued AS (
         UPDATE freshet.held_tuple SET place = 'shed', reason = concat('requeued; it was rejected before: ', reason),
-            relation = NULL, attempts = 0, tried_at = NULL, tried_xmin = NULL, retry_at = NULL
+            held_at = clock_timestamp(), relation = NULL, attempts = 0, tried_at = NULL, tried_xmin = NULL,
+            retry_at = NULL
         WHERE {_FOR_REASON} AND {_HAS_EVENT} RETURNING 1
     ), counted AS (SELECT count(*) AS tuples FROM requeued)
-    INSERT INTO freshet.reprocessing_run (pipeline, state, airflow_run, algorithm, places, arrived_from, tuple_limit,
-        closed_at, due, taken, shed, rejected)
-    SELECT %(pipeline)s, 'finished', %(airflow_run)s, 'requeue', '{{rejected}}', %(since)s, tuples,
+    INSERT INTO freshet.reprocessing_run (pipeline, state, airflow_run, algorithm, places, arrived_from, arrived_until,
+        tuple_limit, closed_at, due, taken, shed, rejected)
+    SELECT %(pipeline)s, 'finished', %(airflow_run)s, 'requeue', '{{rejected}}', %(since)s, %(until)s, tuples,
         clock_timestamp(), tuples, tuples, tuples, -tuples
     FROM counted WHERE tuples > 0 RETURNING taken
 """
@@ -69,7 +72,7 @@ def rejections(connection: extensions.connection, pipeline: str, since: datetime
         cursor.execute(
             f"SELECT min(reason), count(*), count(*) FILTER (WHERE NOT ({_HAS_EVENT})) FROM freshet.held_tuple "
             f"WHERE {_REJECTED} GROUP BY regexp_replace(reason, '[0-9]+', '', 'g') ORDER BY count(*) DESC, 1",
-            {"pipeline": pipeline, "since": since},
+            {"pipeline": pipeline, "since": since, "until": None},
         )
         return [Rejection(*row) for row in cursor.fetchall()]
 
@@ -79,6 +82,7 @@ def requeue(
     pipeline: str,
     reason: str,
     since: datetime | None = None,
+    until: datetime | None = None,
     airflow_run: str | None = None,
 ) -> Requeued:
     """Make rejected tuples due for the next reprocessing, as if they had been shed and never tried.
@@ -90,9 +94,16 @@ def requeue(
         pipeline: its name.
         reason: only tuples whose reason contains this text.
         since: only tuples that arrived then or later.
+        until: only tuples that arrived before.
         airflow_run: id of the DAG run that asks; None without Airflow.
     """
-    arguments = {"pipeline": pipeline, "reason": reason, "since": since, "airflow_run": airflow_run}
+    arguments = {
+        "pipeline": pipeline,
+        "reason": reason,
+        "since": since,
+        "until": until,
+        "airflow_run": airflow_run,
+    }
     with connection, connection.cursor() as cursor:
         cursor.execute(_REQUEUE, arguments)
         row = cursor.fetchone()

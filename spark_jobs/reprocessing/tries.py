@@ -19,11 +19,14 @@ _MOST_DOUBLINGS = 12
 _COUNTS = "(h.retry_at IS NULL OR h.retry_at <= now())"
 _ATTEMPTS = f"(h.attempts + {_COUNTS}::int)"
 _EXHAUSTED = f"(t.place <> 'rejected' AND {_ATTEMPTS} >= %(most_attempts)s)"
+_PLACE = f"(CASE WHEN {_EXHAUSTED} THEN 'rejected' ELSE t.place END)"
 
+# Retention counts from when a tuple came into its place.
 _NOTE = f"""
     WITH tried AS (
         UPDATE freshet.held_tuple AS h SET
-            place = CASE WHEN {_EXHAUSTED} THEN 'rejected' ELSE t.place END,
+            place = {_PLACE},
+            held_at = CASE WHEN h.place = {_PLACE} THEN h.held_at ELSE clock_timestamp() END,
             reason = CASE
                 WHEN {_EXHAUSTED} THEN concat({_ATTEMPTS}, ' tries came to nothing; the last one: ', t.reason)
                 ELSE t.reason END,

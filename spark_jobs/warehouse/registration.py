@@ -204,9 +204,9 @@ def _check_held_ids(cursor: extensions.cursor, pipeline: str, known: Identity, i
         raise PipelineDefinitionError(
             f"The event id of pipeline {pipeline} was {_listed(known)} and is now {_listed(identity)}, but tuples are "
             f"held under ids as they were ({held}): sent again, the same events would be stored once more. Take the "
-            f"change back until nothing is held (`freshet reprocess {pipeline} --all-unmatched`; rejected tuples go "
-            f"when `retention.rejected` is over), or load the new events under a new pipeline name into a new fact "
-            f"table."
+            f"change back until nothing is held (`freshet reprocess {pipeline} --all-unmatched`; rejected tuples get a "
+            f"new try by `freshet requeue {pipeline}`, or go when `retention.rejected` is over), or load the new "
+            f"events under a new pipeline name into a new fact table."
         )
 
 

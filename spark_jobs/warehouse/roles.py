@@ -29,7 +29,8 @@ _GRANTEES = (LOADER, VALIDATOR, READER)
 _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
     LOADER: {
         "INSERT, UPDATE, DELETE": ("batch", "batch_part", "held_tuple", "driver", "reprocessing_run", "cache"),
-        "INSERT, UPDATE": ("pipeline", "ledger_minute", "freshness_episode", "ledger_pruned", "pruned_tuple"),
+        "INSERT, UPDATE": ("pipeline", "ledger_minute", "freshness_episode", "ledger_pruned"),
+        "INSERT": ("pruned_tuple",),
         # Retention runs as the loader, and ends validations that were cut off.
         "UPDATE (result, error, closed_at)": ("validation",),
         "DELETE": ("ledger_minute", "freshness_episode", "validation", "validation_result", "relation_change"),

@@ -96,8 +96,8 @@ class PageWarehouse:
     def prune_uncounted(self, name: str, number: int) -> None:
         """Damage: so many shed tuples were pruned of which the ledger knows nothing."""
         self._execute(
-            "INSERT INTO freshet.pruned_tuple (pipeline, event_id, place) "
-            "SELECT %s, '[' || number || ']', 'shed' FROM generate_series(1, %s) AS number",
+            "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
+            "SELECT %s, '[' || number || ']', number, 1, 'shed' FROM generate_series(1, %s) AS number",
             name,
             number,
         )

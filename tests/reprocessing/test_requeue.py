@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from spark_jobs.reprocessing.requeue import Rejection, Requeued, rejections, requeue
 from spark_jobs.warehouse.loading.outcome import Held, Outcome
+from spark_jobs.warehouse.retention.pruning import prune
 from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.reprocessing.conftest import Backlog
 from tests.spark.shop import land, sale
 from tests.test_cli import invoke
-from tests.warehouse.conftest import clean_warehouse, loading_warehouse, orders
 from tests.warehouse.stream import Stream
-
-__all__ = ["clean_warehouse", "loading_warehouse", "orders"]
 
 NO_PARTITION = "PostgreSQL refuses it: no partition (id = {})"
 
 
 @pytest.fixture
-def rejected(orders: Stream) -> Stream:
+def rejected(warehouse_url: str) -> Iterator[Stream]:
     """Orders 1 to 5 without a partition, orders 6 and 7 too large, and a record that could not be read."""
+    orders = Stream(warehouse_url)
     groups = [orders.held([n], "rejected", NO_PARTITION.format(n)).held[0] for n in range(1, 6)]
     groups += orders.held([6, 7], "rejected", "column amount: too large").held
     malformed = orders.tuples([{"_raw": b"{no partition"}])
     groups.append(Held("rejected", "malformed: no partition in here", None, malformed))
     orders.load(Outcome(None, groups))
-    return orders
+    yield orders
+    orders.close()
 
 
 def places(stream: Stream) -> dict[str, int]:
@@ -57,6 +58,24 @@ def test_what_arrived_earlier_and_what_an_open_batch_holds_stays(rejected: Strea
     rejected.query("UPDATE freshet.batch SET state = 'committed'")
     assert requeue(rejected.connection, "lines", "") == Requeued(0, 0)
     assert requeue(rejected.connection, "orders", "", datetime.now(UTC) - timedelta(minutes=1)) == Requeued(7, 1)
+
+
+def test_what_arrived_at_the_end_of_the_time_or_later_stays(rejected: Stream) -> None:
+    [(first,)] = rejected.query("SELECT min(arrived_at) FROM freshet.held_tuple")
+    rejected.query("UPDATE freshet.held_tuple SET arrived_at = arrived_at + interval '1 h' WHERE event_id > '[5'")
+    assert requeue(rejected.connection, "orders", "", until=first) == Requeued(0, 0)
+    assert requeue(rejected.connection, "orders", "", until=first + timedelta(minutes=30)) == Requeued(4, 0)
+    assert rejected.query("SELECT arrived_until FROM freshet.reprocessing_run") == [(first + timedelta(minutes=30),)]
+
+
+def test_retention_leaves_what_was_rejected_long_ago_its_new_try(rejected: Stream) -> None:
+    rejected.query("UPDATE freshet.held_tuple SET held_at = now() - interval '40 days'")
+    rejected.connection.commit()
+    requeue(rejected.connection, "orders", "no partition")
+    rejected.connection.autocommit = True
+    kept: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": "30d"}
+    assert prune(rejected.connection, "orders", kept) == {}
+    assert prune(rejected.connection, "orders", kept | {"rejected": "30d"}) == {"rejected": 3}
 
 
 def test_reasons_are_told_with_how_many_were_rejected_for_each(rejected: Stream) -> None:

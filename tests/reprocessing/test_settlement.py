@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import psycopg2
 import pyarrow as pa
 import pytest
 
-from spark_jobs.errors import WriterFencedError
+from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
 from spark_jobs.reprocessing.request import ReprocessingRequest
@@ -82,6 +84,32 @@ def test_settled_once_a_tuple_is_passed_by(shed: Stream) -> None:
     assert run.counts() == (4, 3, -4, 1, 0)
     assert facts(shed) == [1, 2, 3]
     assert shed.query("SELECT attempts FROM freshet.unmatched") == [(1,)]
+
+
+def test_retention_counts_anew_from_a_try_that_changes_the_place(shed: Stream) -> None:
+    shed.query("UPDATE freshet.held_tuple SET held_at = now() - interval '40 days'")
+    shed.query("UPDATE freshet.held_tuple SET place = 'unmatched' WHERE event_id = '[1]'")
+    run = Run(shed)
+    run.settle(None, still_unmatched(run.read([1, 2])))
+    late = "SELECT event_id FROM freshet.unmatched WHERE held_at > now() - interval '1 day'"
+    assert shed.query(late) == [("[2]",)]
+
+
+@pytest.mark.parametrize("on_refused", ["block", "reject"])
+def test_a_table_that_refuses_most_of_a_run_blocks_it_unless_the_pipeline_wants_that_rejected(
+    warehouse_url: str, on_refused: Literal["block", "reject"]
+) -> None:
+    with closing(Stream(warehouse_url)) as stream:
+        stream.load(stream.held(range(30)))
+        stream.query("ALTER TABLE warehouse.fact ADD CONSTRAINT none CHECK (id < 0)")
+        stream.fact = replace(stream.fact, on_refused=on_refused)
+        run = Run(stream)
+        if on_refused == "reject":
+            assert run.settle(run.read(range(30))) == LoadCounts(rejected=30)
+        else:
+            with pytest.raises(LoadBlockedError, match="and restart the stream or the reprocessing"):
+                run.settle(run.read(range(30)))
+            assert run.counts() == (0, 0, 0, 0, 0)
 
 
 def test_of_two_runs_one_settles_a_tuple(shed: Stream) -> None:

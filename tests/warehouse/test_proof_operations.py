@@ -30,8 +30,9 @@ def reprocessed(sales: LandedSales, **changes: int) -> None:
 def prune(sales: LandedSales, event_id: str) -> None:
     """Delete a held tuple as retention does."""
     sales.execute(
-        "WITH deleted AS (DELETE FROM freshet.held_tuple WHERE event_id = %s RETURNING pipeline, event_id, place) "
-        "INSERT INTO freshet.pruned_tuple SELECT * FROM deleted",
+        "WITH deleted AS (DELETE FROM freshet.held_tuple WHERE event_id = %s RETURNING *) "
+        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
+        "SELECT pipeline, event_id, event_hash, batch_no, place FROM deleted",
         event_id,
     )
 
@@ -111,7 +112,7 @@ def test_a_tuple_that_is_held_no_more_but_was_not_pruned_is_missing(sales: Lande
 
 def test_what_another_pipeline_has_pruned_does_not_count(sales: LandedSales) -> None:
     sales.land(sale(1))
-    sales.execute("INSERT INTO freshet.pruned_tuple VALUES ('other', '[1]', 'shed')")
+    sales.execute("INSERT INTO freshet.pruned_tuple VALUES ('other', '[1]', 'shed', now(), 1, 1)")
     assert list(sales.differences()) == ["missing"]
 
 

@@ -71,6 +71,7 @@ _REFUSED = {
         "UPDATE warehouse.fact_orders SET clerk = ''",
         "DELETE FROM warehouse.fact_orders",
         "TRUNCATE warehouse.fact_orders",
+        "UPDATE freshet.pruned_tuple SET place = 'shed'",
         "UPDATE master.customer SET c_name = ''",
         "DELETE FROM freshet.pipeline",
         _VALIDATE,

@@ -80,8 +80,8 @@ def test_more_pruned_than_the_ledger_counts_is_a_negative_number(connection: ext
     add_batch(connection, facts=10, shed=1)
     execute(
         connection,
-        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, place) VALUES ('orders', '[1]', 'shed'), "
-        "('orders', '[2]', 'shed')",
+        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
+        "VALUES ('orders', '[1]', 1, 1, 'shed'), ('orders', '[2]', 2, 1, 'shed')",
     )
     assert balance(connection) == (11, 10, -1, 0, 0, 2), "it adds up all the same"
 

@@ -12,6 +12,11 @@ depends_on = None
 
 
 def upgrade() -> None:
+    _make_table()
+    make_function()
+
+
+def _make_table() -> None:
     op.execute("""
         CREATE TABLE freshet.relation_change (
             change_no   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -38,7 +43,12 @@ def upgrade() -> None:
         COMMENT ON COLUMN freshet.relation_change.key IS
             'Column: value, of the columns that lookups find the row by. A changed key is a delete and an insert.';
         COMMENT ON COLUMN freshet.relation_change.former IS 'The whole row as it was before an update or a delete.';
+    """)
 
+
+def make_function() -> None:
+    """Make the function that triggers on master data run; a later revision goes back to it."""
+    op.execute("""
         -- Runs as its owner: who writes master data needs no rights in this schema.
         CREATE FUNCTION freshet.note_relation_change() RETURNS trigger
             LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$

@@ -207,6 +207,7 @@ def upgrade() -> None:
             END IF;
             RETURN NULL;
         END $function$;
+        REVOKE ALL ON FUNCTION freshet.note_relation_change() FROM PUBLIC;
     """)
 
 
@@ -215,3 +216,6 @@ def downgrade() -> None:
         ALTER TABLE freshet.relation_change DROP COLUMN keys, DROP COLUMN formers;
         DROP FUNCTION freshet.note_relation_change() CASCADE; -- its triggers too: they are made anew
     """)
+    scripts = op.get_context().script
+    assert scripts is not None
+    scripts.get_revision("0004").module.make_function()

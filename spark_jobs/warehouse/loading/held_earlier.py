@@ -44,7 +44,7 @@ class HeldEarlier:
 
     def _forget(self) -> None:
         self._filter = HeldFilter(_LEAST_MEMORY)
-        self._through = 0  # all batches up to this one are in the filter
+        self._through = -1  # all batches up to this one are in the filter; what was pruned before 0007 has 0
         self._renewed_with = 0  # so many codes were in it when it was new
 
     def among(self, cursor: extensions.cursor, tuples: pa.Table, fact: FactTable, batch_no: int) -> Bools:
@@ -91,7 +91,7 @@ class HeldEarlier:
             self._forget()
         if batch_no - 1 == self._through:
             return
-        if self._through == 0 or self._is_full:
+        if self._through < 0 or self._is_full:
             self._renew(cursor, batch_no)
         else:
             self._add(cursor, self._filter, batch_no)

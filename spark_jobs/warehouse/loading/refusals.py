@@ -74,5 +74,5 @@ def blame_table(fact: FactTable, refusals: Sequence[Refusal], tried: int) -> Non
     raise LoadBlockedError(
         f"{fact.schema}.{fact.table} refuses {refused:,} of {tried:,} tuples for one reason: {told}. Nothing is "
         f"rejected for that: change the table, and the load goes on by itself. If the tuples are wrong, set "
-        f"`on_refused: reject` under `fact` in the pipeline's file, and restart the stream."
+        f"`on_refused: reject` under `fact` in the pipeline's file, and restart the stream or the reprocessing."
     )

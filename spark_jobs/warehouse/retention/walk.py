@@ -12,6 +12,8 @@ _HELD_STRETCH = """
     SELECT event_id FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id > %(behind)s
     ORDER BY event_id OFFSET %(most)s - 1 LIMIT 1
 """
+# Loaders let no event in again that was pruned. Should one be held a second time nevertheless, it has arrived once, and
+# must not keep all others from being pruned.
 _PRUNE_HELD = """
     WITH deleted AS (
         DELETE FROM freshet.held_tuple AS held USING (
@@ -24,9 +26,17 @@ _PRUNE_HELD = """
         RETURNING held.event_id, held.event_hash, held.batch_no
     ), remembered AS (
         INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
-        SELECT %(pipeline)s, event_id, event_hash, batch_no, '{place}' FROM deleted RETURNING 1
+        SELECT %(pipeline)s, event_id, event_hash, batch_no, '{place}' FROM deleted
+        ON CONFLICT (pipeline, event_id) DO NOTHING RETURNING 1
+    ), pruned_before AS (
+        SELECT (SELECT count(*) FROM deleted) - (SELECT count(*) FROM remembered) AS count
+    ), booked AS (
+        INSERT INTO freshet.ledger_pruned AS kept (pipeline, {place}, duplicates)
+        SELECT %(pipeline)s, -count, count FROM pruned_before WHERE count > 0
+        ON CONFLICT (pipeline) DO UPDATE SET
+            {place} = kept.{place} + excluded.{place}, duplicates = kept.duplicates + excluded.duplicates
     )
-    SELECT count(*) FROM remembered
+    SELECT count(*) FROM deleted
 """
 _CHANGES_STRETCH = """
     SELECT change_no FROM freshet.relation_change WHERE change_no > %(behind)s
@@ -41,7 +51,8 @@ _PRUNE_CHANGES = """
 def prune_held(connection: extensions.connection, pipeline: str, place: str, age: timedelta, most: int) -> int:
     """Delete the tuples of a place that have been held for longer; that they arrived is remembered.
 
-    Loaders know them by that: sent again, they are duplicates as they were while they were held.
+    Loaders know them by that: sent again, they are duplicates as they were while they were held. One that was pruned
+    before is booked as a duplicate, so that the ledger's sums stay those of different tuples.
 
     Args:
         connection: in autocommit mode; each stretch is a transaction.
