@@ -16,12 +16,16 @@ from spark_jobs.settings import PROJECT_ROOT, Home
 
 # Started by spark-submit, whose Java is then this process' parent.
 BATCH_JOB = """
-import json, os, sys
+import contextlib, json, os, sys
 from pathlib import Path
 from spark_jobs.platform.low_priority import yield_processor
 
 def nice_values(process):
-    return sorted({os.getpriority(os.PRIO_PROCESS, int(task.name)) for task in Path(f"/proc/{process}/task").iterdir()})
+    values = set()
+    for thread in Path(f"/proc/{process}/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):  # a thread that has ended since the listing
+            values.add(os.getpriority(os.PRIO_PROCESS, int(thread.name)))
+    return sorted(values)
 
 before = nice_values(os.getppid())
 lowered = yield_processor()
