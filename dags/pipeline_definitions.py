@@ -5,6 +5,6 @@ A file of its own: an import error takes away every DAG of its file, and the DAG
 
 from __future__ import annotations
 
-from spark_jobs.pipeline_definition import load_definitions
+from spark_jobs.definition import load_definitions
 
 load_definitions()

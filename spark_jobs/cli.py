@@ -129,7 +129,7 @@ def up(
     Then it drains the streams, stops all that it started, and proves what was loaded: exit status 0 only if the
     proof holds. The next `freshet up` goes on where this one ended.
     """
-    from spark_jobs.platform.up import run_up
+    from spark_jobs.local.up import run_up
 
     if figures is not None and overload is None:
         raise typer.BadParameter("--figures are those of a bad day: give --overload, too")
@@ -148,10 +148,10 @@ def load(
     ] = None,
 ) -> None:
     """Run the Spark job of a pipeline here in the foreground, without Airflow, until Ctrl-C."""
-    from spark_jobs.pipeline_definition import load_definition
+    from spark_jobs.definition import load_definition
 
     load_definition(pipeline)  # a wrong name is told before the heavy imports
-    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.stream_load import load as run_load
 
     with warehouse(home(), create=False) as url:
@@ -179,7 +179,7 @@ def reprocess(
 
     Exit status 3 if it has yielded to the stream, which runs and is overloaded: tuples are left.
     """
-    from spark_jobs.pipeline_definition import load_definition
+    from spark_jobs.definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
     from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
@@ -195,7 +195,7 @@ def reprocess(
         all_unmatched=all_unmatched,
         yields=not no_yield,
     )
-    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.reprocess_shed import reprocess as run_reprocess
 
     with warehouse(home(), create=False) as url:
@@ -229,8 +229,8 @@ def requeue(
     from contextlib import closing
     from datetime import UTC, datetime
 
-    from spark_jobs.pipeline_definition import load_definition
-    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.definition import load_definition
+    from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.reprocessing import requeue as requeueing
     from spark_jobs.warehouse.connection import connect
 
@@ -265,11 +265,11 @@ def rebuild_cache(
     ] = True,
 ) -> None:
     """Read anew what a pipeline keeps of its master data, here in the foreground; safe beside its stream."""
-    from spark_jobs.pipeline_definition import load_definition
+    from spark_jobs.definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
-    from spark_jobs.pipeline.cache_rebuild import RebuildRequest
-    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.hot_set.cache_rebuild import RebuildRequest
+    from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.rebuild_cache import rebuild
 
     request = RebuildRequest(tuple(lookup or ()), hot_tuples=hot, snapshots=snapshot)
@@ -283,10 +283,10 @@ def status(*, as_json: Json = False) -> None:
     """Show how fresh the warehouse is, and what became of the events of each pipeline."""
     from contextlib import closing
 
-    from spark_jobs.platform.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.ledger.status.pipeline_status import read_status, to_json
+    from spark_jobs.ledger.status.table import render
+    from spark_jobs.local.warehouse_server import PATIENCE, warehouse
     from spark_jobs.warehouse.connection import connect
-    from spark_jobs.warehouse.status.pipeline_status import read_status, to_json
-    from spark_jobs.warehouse.status.table import render
 
     with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
         statuses = read_status(connection)
@@ -311,9 +311,9 @@ def verify(
 
     Exit status 1 if not; the first events that differ are named.
     """
-    from spark_jobs.pipeline_definition import load_definition
-    from spark_jobs.platform.warehouse_server import warehouse
-    from spark_jobs.warehouse.proof import verify as prove
+    from spark_jobs.definition import load_definition
+    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.proof import verify as prove
 
     definition = load_definition(pipeline)
     with warehouse(home(), create=False) as url:
@@ -345,9 +345,9 @@ def validate(
     """
     from datetime import UTC, datetime
 
+    from spark_jobs.definition import load_definition
     from spark_jobs.errors import NotValidatedError
-    from spark_jobs.pipeline_definition import load_definition
-    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.validation.selection import Selection
     from spark_jobs.validation.validate import validate_facts
 
@@ -381,7 +381,7 @@ def retire(pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="Nam
     """
     from contextlib import closing
 
-    from spark_jobs.platform.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.local.warehouse_server import PATIENCE, warehouse
     from spark_jobs.warehouse.connection import connect
     from spark_jobs.warehouse.drivers import retire_pipeline
 
@@ -398,8 +398,8 @@ def migrate() -> None:
     """
     from contextlib import closing
 
-    from spark_jobs.pipeline_definition import load_definitions
-    from spark_jobs.platform.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.definition import load_definitions
+    from spark_jobs.local.warehouse_server import PATIENCE, warehouse
     from spark_jobs.relation.changes.triggers import unwatch_relations, watch_relations
     from spark_jobs.warehouse.connection import connect
     from spark_jobs.warehouse.migration import migrate as run_migrations
@@ -427,8 +427,8 @@ def migrate() -> None:
 @app.command()
 def seed(*, scale: Scale = DEFAULT_SCALE) -> None:
     """Generate TPC-H data and load its master data: customers, parts, suppliers."""
-    from spark_jobs.platform.progress_bars import progress_bars
-    from spark_jobs.platform.warehouse_server import warehouse
+    from spark_jobs.local.progress_bars import progress_bars
+    from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.warehouse.migration import migrate as run_migrations
     from spark_jobs.workload.tpch import seed as run_seed
     from spark_jobs.workload.tpch_files import check_scale
@@ -464,12 +464,12 @@ def calibrate(
     if pipeline is not None and disk == "direct":
         raise typer.BadParameter("a pipeline reads its relations from PostgreSQL; leave out either of the two")
     if pipeline is not None or disk == "postgres":
-        from spark_jobs.pipeline_definition import load_definition, load_definitions
+        from spark_jobs.definition import load_definition, load_definitions
 
         # A wrong name is told before the heavy imports.
         definitions = [load_definition(pipeline)] if pipeline else list(load_definitions().values())
-        from spark_jobs.pipeline.lookups.calibration import calibrate_lookups
-        from spark_jobs.platform.warehouse_server import warehouse
+        from spark_jobs.driver.lookups.calibration import calibrate_lookups
+        from spark_jobs.local.warehouse_server import warehouse
 
         with warehouse(home(), create=False) as url:
             measured = calibrate_lookups(definitions, url)
@@ -564,7 +564,7 @@ def bench_load(
 
     Takes about two hours and 10 GiB at full size. Run nothing else beside it.
     """
-    from spark_jobs.benchmarks.load.benchmark import SIZES, render, run_load_benchmark
+    from spark_jobs.experiments.load.benchmark import SIZES, render, run_load_benchmark
 
     result = run_load_benchmark(home(), rows or list(SIZES), events, repetitions, error_console.print)
     if as_json:
@@ -583,7 +583,7 @@ def bench_kernels(
 
     Takes some minutes on one core. Run nothing else beside it.
     """
-    from spark_jobs.benchmarks.kernels.benchmark import render, run_kernel_benchmark
+    from spark_jobs.experiments.kernels.benchmark import render, run_kernel_benchmark
 
     figures = run_kernel_benchmark(repetitions, error_console.print)
     if as_json:
@@ -612,8 +612,8 @@ def bench_papers(
     """
     from functools import partial
 
-    from spark_jobs.benchmarks.papers.run import run_papers
-    from spark_jobs.platform.progress_bars import progress_bars
+    from spark_jobs.experiments.papers.run import run_papers
+    from spark_jobs.local.progress_bars import progress_bars
 
     run_papers(figure or [], disk, scale, out, home(), partial(progress_bars, error_console), typer.echo)
 

@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from spark_jobs.definition import PipelineDefinition, load_definition
+from spark_jobs.driver.session import join_session
+from spark_jobs.hot_set.cache_rebuild import CacheRebuild, RebuildRequest
 from spark_jobs.job_main import run_main
-from spark_jobs.pipeline.cache_rebuild import CacheRebuild, RebuildRequest
-from spark_jobs.pipeline.session import join_session
-from spark_jobs.pipeline_definition import PipelineDefinition, load_definition
-from spark_jobs.platform.low_priority import yield_processor
+from spark_jobs.local.low_priority import yield_processor
 from spark_jobs.settings import home
 
 if TYPE_CHECKING:

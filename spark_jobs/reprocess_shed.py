@@ -11,11 +11,11 @@ from contextlib import closing
 from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
+from spark_jobs.definition import PipelineDefinition, load_definition
+from spark_jobs.driver.session import join_session
 from spark_jobs.job_main import run_main
+from spark_jobs.local.low_priority import yield_processor
 from spark_jobs.moments import parse_moment
-from spark_jobs.pipeline.session import join_session
-from spark_jobs.pipeline_definition import PipelineDefinition, load_definition
-from spark_jobs.platform.low_priority import yield_processor
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob, RunEnd
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
 from spark_jobs.reprocessing.requeue import requeue

@@ -10,11 +10,11 @@ from types import FrameType
 
 import psycopg2
 
+from spark_jobs.definition import load_definition
+from spark_jobs.driver.misfit import fitting_tables
+from spark_jobs.driver.session import join_session
+from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.job_main import run_main
-from spark_jobs.pipeline.misfit import fitting_tables
-from spark_jobs.pipeline.session import join_session
-from spark_jobs.pipeline.stream_job import StreamJob
-from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
 

@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.drivers import register_pipeline
 

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 from psycopg2 import extensions
 
 from freshet_airflow import warehouse_connection
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
 from spark_jobs.reprocessing.due_tuples import due_now
 
 _MANUAL = "manual"
@@ -53,8 +53,8 @@ class BacklogCheckOperator(BaseOperator):
 
     def _check(self, connection: extensions.connection) -> None:
         # Not at the top: the DAG files, which are read again and again, lead here, and these import numpy and pyarrow.
+        from spark_jobs.ledger.status.overload import stream_load
         from spark_jobs.reprocessing.run_ledger import abandon_dead
-        from spark_jobs.warehouse.status.overload import stream_load
 
         definition = load_definition(self.pipeline)
         with connection.cursor() as cursor:

@@ -8,7 +8,7 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.platform.detached_driver import DriverCommand, driver_environment
+from spark_jobs.local.detached_driver import DriverCommand, driver_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
 
 if TYPE_CHECKING:

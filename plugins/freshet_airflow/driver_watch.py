@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from spark_jobs.platform.detached_driver import DriverLaunch
+from spark_jobs.local.detached_driver import DriverLaunch
 from spark_jobs.warehouse.drivers import DriverRecord
 
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from spark_jobs.ledger.status.pipeline_status import PipelineStatus
     from spark_jobs.warehouse.freshness_episodes import Episode, News
-    from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
 
 # In these states nothing is loaded: an episode that is over has ended without a recovery.
 _NOT_LOADING = ("stopped", "starting", "restarting", "blocked", "down")

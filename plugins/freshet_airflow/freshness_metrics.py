@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from airflow.observability import stats
 
 if TYPE_CHECKING:
-    from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
+    from spark_jobs.ledger.status.pipeline_status import PipelineStatus
 
 SECONDS = 10.0
 _STATES = {

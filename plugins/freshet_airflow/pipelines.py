@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import get_parsing_context
 
-from spark_jobs.pipeline_definition import definition_files
+from spark_jobs.definition import definition_files
 
 
 def pipeline_names() -> list[str]:

@@ -54,7 +54,7 @@ def _check_relations(pipeline: str, relations: list[str]) -> None:
     if not relations:
         return
     # Not at the top: the DAG files, which are read again and again, lead here.
-    from spark_jobs.pipeline_definition import load_definition
+    from spark_jobs.definition import load_definition
 
     known = [lookup.relation for lookup in load_definition(pipeline).lookups]
     unknown = [relation for relation in relations if relation not in known]

@@ -16,15 +16,15 @@ from freshet_airflow.driver_states import desired_state
 from freshet_airflow.driver_watch import Ending
 from freshet_airflow.restart_policy import RestartPolicy
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
+from spark_jobs.definition import load_definition
 from spark_jobs.errors import PipelineDefinitionError, PlatformError
-from spark_jobs.pipeline_definition import load_definition
-from spark_jobs.platform.detached_driver import (
+from spark_jobs.local.detached_driver import (
     DriverLaunch,
     attach_or_launch,
     end_driver,
     find_driver,
 )
-from spark_jobs.platform.log_tail import log_tail
+from spark_jobs.local.log_tail import log_tail
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord

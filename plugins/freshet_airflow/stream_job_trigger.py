@@ -17,7 +17,7 @@ from freshet_airflow.driver_watch import DriverWatch, Ending, Sighting
 from freshet_airflow.restart_policy import RestartPolicy
 from freshet_airflow.warehouse_connection import session, warehouse_url_in_trigger
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.platform.detached_driver import DriverLaunch
+from spark_jobs.local.detached_driver import DriverLaunch
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import takes_writes
 

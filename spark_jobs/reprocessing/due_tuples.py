@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.pipeline_definition import Lookup
+from spark_jobs.definition import Lookup
 from spark_jobs.reprocessing.request import ReprocessingRequest
 
 # Whether a tuple may be taken. Tuples of an open batch belong to its loaders, and what was tried since the run began

@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import sql
 
-from spark_jobs.pipeline.session import ARROW_BATCH_ROWS
-from spark_jobs.pipeline.source.arrivals import Arrivals, ArrivalsReader
-from spark_jobs.pipeline.tasks.front_task import ArrowTask
-from spark_jobs.pipeline_definition import Source
+from spark_jobs.definition import Source
+from spark_jobs.driver.session import ARROW_BATCH_ROWS
+from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.copy_decoding.column_types import column_type
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.reading_connection import reading_connection
+from spark_jobs.source.arrivals import Arrivals, ArrivalsReader
+from spark_jobs.stages.front_task import ArrowTask
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.loading.outcome import Held
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.driver.checks import PipelineTables, check_tables
+from spark_jobs.driver.heartbeat import Heartbeat
 from spark_jobs.errors import FreshetError, WriterFencedError
-from spark_jobs.pipeline.checks import PipelineTables, check_tables
-from spark_jobs.pipeline.heartbeat import Heartbeat
-from spark_jobs.pipeline.tasks.errors import cause_of
-from spark_jobs.pipeline_definition import PipelineDefinition
+from spark_jobs.ledger.status.overload import stream_load
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.batch_plan import BatchPlan
 from spark_jobs.reprocessing.chunk_failure import note_failure, tuples_may_be_to_blame
@@ -24,9 +24,9 @@ from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.reprocessing.tries import RetryPolicy
+from spark_jobs.stages.errors import cause_of
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registered
-from spark_jobs.warehouse.status.overload import stream_load
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

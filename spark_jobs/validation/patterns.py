@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import psycopg2
 from psycopg2 import extensions, sql
 
+from spark_jobs.definition.validation import Expectation, Matches
 from spark_jobs.errors import NotValidatedError
-from spark_jobs.pipeline_definition.validation import Expectation, Matches
 from spark_jobs.validation.fact_columns import FactColumns
 
 # A constant is matched, so that the pattern is compiled, and the column, so that its type is looked at; no fact is.

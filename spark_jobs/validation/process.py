@@ -11,7 +11,7 @@ from typing import IO, Any
 from pydantic import BaseModel
 
 from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
-from spark_jobs.platform.detached_driver import driver_environment
+from spark_jobs.local.detached_driver import driver_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.validation.selection import Selection
 

@@ -8,8 +8,8 @@ from contextlib import closing
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import NotValidatedError, SchemaMismatchError, WarehouseUnavailableError
-from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.settings import Home
 from spark_jobs.validation import records
 from spark_jobs.validation.defaults import expectations_of

@@ -10,13 +10,13 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.warehouse.copy_encoding.catalogue import encoder_for
-from spark_jobs.warehouse.copy_encoding.rows import Target
+from spark_jobs.loading.copy_encoding.catalogue import encoder_for
+from spark_jobs.loading.copy_encoding.rows import Target
 from spark_jobs.warehouse.event_columns import BATCH_NO
 from spark_jobs.warehouse.postgres_types import PostgresType
 
 if TYPE_CHECKING:
-    from spark_jobs.pipeline_definition import PipelineDefinition
+    from spark_jobs.definition import PipelineDefinition
 
 # Equal values of these types always look the same, so that an event id has one form only.
 _EVENT_ID_TYPES = (

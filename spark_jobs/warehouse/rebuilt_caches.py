@@ -7,7 +7,7 @@ from typing import Protocol
 
 from psycopg2 import extensions
 
-from spark_jobs.pipeline.cache_files import CacheVersion
+from spark_jobs.hot_set.cache_files import CacheVersion
 from spark_jobs.relation.postgres_snapshot import SnapshotManifest
 from spark_jobs.warehouse.drivers import newest_driver
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.errors import PipelineDefinitionError
-from spark_jobs.pipeline_definition.ddl import parse_columns
 
 # Types whose values have the same text in an event id, as far as they have the value.
 _INTEGERS = re.compile("tinyint|smallint|int|bigint")

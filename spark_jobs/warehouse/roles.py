@@ -19,7 +19,7 @@ from typing import NamedTuple
 import psycopg2
 from psycopg2 import errors, extensions, sql
 
-from spark_jobs.pipeline_definition import PipelineDefinition
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.relation.changes.watched_tables import FUNCTION, NOTER
 
 LOADER, VALIDATOR, READER, MIGRATOR = "freshet_loader", "freshet_validator", "freshet_reader", "freshet_migrator"

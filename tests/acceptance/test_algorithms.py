@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.pipeline_definition import ALGORITHMS
+from spark_jobs.definition import ALGORITHMS
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE
 from tests.spark.shop import query
 

@@ -17,10 +17,10 @@ import psycopg2
 import pytest
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.platform.airflow_api import AirflowApi
-from spark_jobs.platform.airflow_configuration import ADMINISTRATOR, administrator_password, api_url, password_file
-from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
-from spark_jobs.platform.warehouse_server import DATABASE
+from spark_jobs.local.airflow_api import AirflowApi
+from spark_jobs.local.airflow_configuration import ADMINISTRATOR, administrator_password, api_url, password_file
+from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.warehouse_server import DATABASE
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord

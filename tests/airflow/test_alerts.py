@@ -16,10 +16,10 @@ from freshet_airflow.alert_channels import tell_webhook
 from freshet_airflow.freshness_alert import Alert
 from psycopg2 import extensions
 
+from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.freshness_episodes import Episode, begin, end
-from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.airflow.alert_receivers import MailServer, Webhook, serving
 from tests.warehouse.ledger_rows import add_batch, drive, execute, register
 

@@ -7,7 +7,7 @@ import pytest
 from freshet_airflow.driver_command import STREAM_LOAD, driver_command
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.platform.detached_driver import DriverCommand
+from spark_jobs.local.detached_driver import DriverCommand
 from spark_jobs.settings import Home
 
 URL = "postgresql://loader:secret@warehouse/facts"

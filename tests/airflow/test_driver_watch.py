@@ -8,7 +8,7 @@ import pytest
 from freshet_airflow.driver_watch import DriverWatch, Ending, Sighting
 from freshet_airflow.restart_policy import RestartPolicy
 
-from spark_jobs.platform.detached_driver import DriverLaunch
+from spark_jobs.local.detached_driver import DriverLaunch
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
 

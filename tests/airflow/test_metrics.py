@@ -12,7 +12,7 @@ from airflow.observability.metrics.stats_utils import get_stats_factory
 from freshet_airflow.freshness_metrics import FreshnessMetrics
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.status.pipeline_status import read_status
+from spark_jobs.ledger.status.pipeline_status import read_status
 from tests.warehouse.ledger_rows import add_batch, drive, register
 
 

@@ -17,12 +17,12 @@ from airflow._shared.module_loading import import_string
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from psycopg2 import extensions
 
-from spark_jobs.platform.detached_driver import DriverLaunch
-from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
+from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.local.detached_driver import DriverLaunch
+from spark_jobs.local.embedded_postgres import EmbeddedPostgres
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.airflow.conftest import STAND_IN
 from tests.waiting import wait_for
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 import psycopg2
 from psycopg2 import extensions, sql
 
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.loading.outcome import Held, Outcome, Place
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.ledger import batch_ledger
-from spark_jobs.warehouse.loading.outcome import Held, Outcome, Place
 from tests.warehouse.conftest import RESET
 from tests.warehouse.stream import Stream
 

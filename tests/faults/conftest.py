@@ -9,10 +9,10 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
+from spark_jobs.proof import Proof, verify
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.drivers import request_state
-from spark_jobs.warehouse.proof import Proof, verify
 from tests.faults.driver_process import DriverProcess
 from tests.spark.shop import TABLES, query, sales_definition, write_definition
 from tests.waiting import wait_for

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from spark_jobs.platform.embedded_postgres.server import CONFIGURATION
-from spark_jobs.platform.embedded_postgres.server_user import identity, server_user
+from spark_jobs.local.embedded_postgres.server import CONFIGURATION
+from spark_jobs.local.embedded_postgres.server_user import identity, server_user
 from spark_jobs.warehouse.postgres_versions import OLDEST
 
 PROGRAMS = Path(f"/usr/lib/postgresql/{OLDEST}/bin")

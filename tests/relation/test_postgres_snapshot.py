@@ -14,10 +14,6 @@ import pytest
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.joins.semi_stream import ALGORITHMS
-from spark_jobs.pipeline.tasks.back_stage import make_back_stage, run_back_stage
-from spark_jobs.pipeline.tasks.keyed_relation import KeyedRelation
-from spark_jobs.pipeline.tasks.pages_waited_for import PagesWaitedFor
-from spark_jobs.pipeline.tasks.read_limit import ReadLimit
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
@@ -29,6 +25,10 @@ from spark_jobs.relation.postgres_snapshot import (
     build_snapshot,
 )
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.stages.back_stage import make_back_stage, run_back_stage
+from spark_jobs.stages.keyed_relation import KeyedRelation
+from spark_jobs.stages.pages_waited_for import PagesWaitedFor
+from spark_jobs.stages.read_limit import ReadLimit
 from tests.relation.conftest import Describe
 from tests.virtual_time import VirtualTime
 

@@ -8,8 +8,8 @@ from statistics import median
 import numpy as np
 import pytest
 
-from spark_jobs.benchmarks.semi_stream.measured_run import SaturatedRun
-from spark_jobs.benchmarks.semi_stream.real_disks import snapshot_relation
+from spark_jobs.experiments.semi_stream.measured_run import SaturatedRun
+from spark_jobs.experiments.semi_stream.real_disks import snapshot_relation
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
 from spark_jobs.joins.semi_stream.theory.prediction import predict

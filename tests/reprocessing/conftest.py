@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import EndState

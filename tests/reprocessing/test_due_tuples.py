@@ -8,7 +8,7 @@ from datetime import timedelta
 import psycopg2
 import pytest
 
-from spark_jobs.pipeline_definition import Lookup
+from spark_jobs.definition import Lookup
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.due_tuples import DueTuples, due_now
 from spark_jobs.reprocessing.request import ReprocessingRequest

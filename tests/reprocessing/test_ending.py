@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import psycopg2
 
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE

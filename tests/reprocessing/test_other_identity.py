@@ -9,9 +9,9 @@ from typing import Any, NoReturn
 import psycopg2
 import pytest
 
+from spark_jobs.definition import load_definition
+from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import PipelineDefinitionError
-from spark_jobs.pipeline.stream_job import StreamJob
-from spark_jobs.pipeline_definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.settings import Home

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.warehouse import drivers

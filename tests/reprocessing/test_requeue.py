@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from spark_jobs.ledger.retention.pruning import prune
+from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.reprocessing.requeue import Rejection, Requeued, rejections, requeue
-from spark_jobs.warehouse.loading.outcome import Held, Outcome
-from spark_jobs.warehouse.retention.pruning import prune
-from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.reprocessing.conftest import Backlog
 from tests.spark.shop import land, sale
 from tests.test_cli import invoke

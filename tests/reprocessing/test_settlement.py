@@ -14,14 +14,14 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
+from spark_jobs.loading.loader import Loader
+from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.reprocessing.tries import RetryPolicy
-from spark_jobs.warehouse.loading.loader import Loader
-from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
-from spark_jobs.warehouse.loading.outcome import Held, Outcome
 from tests.warehouse.stream import Stream, wait_for_waiters
 
 POLICY = RetryPolicy(most_attempts=3, first_pause=timedelta(minutes=1))

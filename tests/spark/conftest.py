@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from spark_jobs.pipeline import stream_job
-from spark_jobs.pipeline.admission import Admission
-from spark_jobs.pipeline.session import join_session
-from spark_jobs.pipeline.stream_job import StreamJob
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
+from spark_jobs.driver import stream_job
+from spark_jobs.driver.admission import Admission
+from spark_jobs.driver.session import join_session
+from spark_jobs.driver.stream_job import StreamJob
+from spark_jobs.proof import Proof, verify
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.proof import Proof, verify
 from tests.spark.shop import TABLES, query, sales_definition, write_definition
 
 

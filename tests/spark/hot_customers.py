@@ -12,17 +12,17 @@ import pyarrow as pa
 from psycopg2 import extensions
 from pyspark import SparkContext
 
-from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.front_stage.hot_tuples import HotTuplesKeeper
-from spark_jobs.pipeline.lookups.planning import front_stage_bytes, plan_lookups
-from spark_jobs.pipeline.tasks.batch_context import FrontStagePlan, HotTuples, TaskReport
-from spark_jobs.pipeline.tasks.reports import BatchReport
-from spark_jobs.pipeline.watch.noticing import Noticing
-from spark_jobs.pipeline_definition import Lookup, PipelineDefinition
+from spark_jobs.definition import Lookup, PipelineDefinition
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.driver.lookups.planning import front_stage_bytes, plan_lookups
+from spark_jobs.hot_set.front_stage.hot_tuples import HotTuplesKeeper
+from spark_jobs.hot_set.watch.noticing import Noticing
 from spark_jobs.relation.changes.triggers import Outcome, watch_relations
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.stages.batch_context import FrontStagePlan, HotTuples, TaskReport
+from spark_jobs.stages.reports import BatchReport
 from spark_jobs.warehouse.cache_rows import Watched
 
 

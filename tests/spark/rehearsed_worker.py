@@ -14,22 +14,22 @@ import psycopg2
 import pyarrow as pa
 from numba.core.registry import CPUDispatcher
 
+from spark_jobs.definition import load_definition
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.driver.lookups.planning import plan_lookups
 from spark_jobs.joins.semi_stream.hot_set import HotSet
-from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.lookups.planning import plan_lookups
-from spark_jobs.pipeline.source.arrivals import read_by_spark
-from spark_jobs.pipeline.tasks.back_task import back_task
-from spark_jobs.pipeline.tasks.batch_context import BatchContext, FrontStagePlan, HotTuples
-from spark_jobs.pipeline.tasks.front_task import front_task
-from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast, unique_name
-from spark_jobs.pipeline.tasks.rehearsal import rehearse
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.loading.loading_transaction import StreamBatch
+from spark_jobs.loading.rehearsal import Rehearsal
 from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.source.arrivals import read_by_spark
+from spark_jobs.stages.back_task import back_task
+from spark_jobs.stages.batch_context import BatchContext, FrontStagePlan, HotTuples
+from spark_jobs.stages.front_task import front_task
+from spark_jobs.stages.mapped_broadcast import MappedBroadcast, unique_name
+from spark_jobs.stages.rehearsal import rehearse
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW
-from spark_jobs.warehouse.ledger import batch_ledger
-from spark_jobs.warehouse.loading.loading_transaction import StreamBatch
-from spark_jobs.warehouse.loading.rehearsal import Rehearsal
 from tests.spark.shop import sale
 
 

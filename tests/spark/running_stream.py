@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg2
 
-from spark_jobs.pipeline.stream_job import StreamJob
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
+from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.relation.changes.staleness import STALENESS
 from spark_jobs.warehouse.drivers import request_state
 from tests.spark.conftest import Shop

@@ -10,9 +10,9 @@ import numpy as np
 import psycopg2
 import pytest
 
+from spark_jobs.definition import Lookup, load_definition
+from spark_jobs.hot_set.front_stage.hot_tuples import Reread
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.pipeline.front_stage.hot_tuples import Reread
-from spark_jobs.pipeline_definition import Lookup, load_definition
 from spark_jobs.relation.changes.triggers import look_at_relations
 from spark_jobs.relation.changes.unnoticed import unnoticed
 from spark_jobs.relation.keys import KeyColumns

@@ -9,15 +9,15 @@ from typing import Any
 import psycopg2
 import pytest
 
-from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.driven_lookups import DrivenLookups
-from spark_jobs.pipeline.lookups.page_renewal import CHECKED_BATCHES, PageRenewal
-from spark_jobs.pipeline.lookups.planning import plan_lookups
-from spark_jobs.pipeline.tasks.batch_context import LookupPlan
-from spark_jobs.pipeline.tasks.reports import BatchReport
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.driver.driven_lookups import DrivenLookups
+from spark_jobs.driver.lookups.page_renewal import CHECKED_BATCHES, PageRenewal
+from spark_jobs.driver.lookups.planning import plan_lookups
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.settings import Home
+from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.stages.reports import BatchReport
 from tests.spark.shop import query, sales_definition, write_definition
 
 MORE_CUSTOMERS = "INSERT INTO shop.customer SELECT id, id, 'far' FROM generate_series(2001, 9000) id"

@@ -10,12 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.hot_set.front_stage.published_versions import Published, PublishedVersions
 from spark_jobs.joins.semi_stream.front_stage import HotSet
-from spark_jobs.pipeline.front_stage.published_versions import Published, PublishedVersions
-from spark_jobs.pipeline.tasks.batch_context import HotTuples
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.stages.batch_context import HotTuples
 
 
 class Versions(PublishedVersions):

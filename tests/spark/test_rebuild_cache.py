@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError
-from spark_jobs.pipeline.cache_files import CacheStore
-from spark_jobs.pipeline.cache_rebuild import CacheRebuild, RebuildRequest
-from spark_jobs.pipeline.front_stage import hot_tuple_files
-from spark_jobs.pipeline.tasks.read_limit import tuples_at_once
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.hot_set.cache_files import CacheStore
+from spark_jobs.hot_set.cache_rebuild import CacheRebuild, RebuildRequest
+from spark_jobs.hot_set.front_stage import hot_tuple_files
 from spark_jobs.relation.postgres_snapshot import SnapshotStore
 from spark_jobs.settings import PROJECT_ROOT
+from spark_jobs.stages.read_limit import tuples_at_once
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import RunningStream, running
 from tests.spark.shop import land, query, sale, sales_definition

@@ -11,9 +11,9 @@ import psycopg2
 import pytest
 from sqlalchemy import make_url
 
-from spark_jobs.pipeline.cache_files import CacheStore
-from spark_jobs.pipeline.watch import relation_watch
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
+from spark_jobs.hot_set.cache_files import CacheStore
+from spark_jobs.hot_set.watch import relation_watch
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.warehouse.roles import grant_roles

@@ -12,15 +12,15 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.pipeline.checks import check_tables
-from spark_jobs.pipeline.lookups import snapshot_reading
-from spark_jobs.pipeline.lookups.planning import plan_lookups
-from spark_jobs.pipeline.lookups.snapshot_reading import SnapshotReading
-from spark_jobs.pipeline.tasks.mapped_broadcast import MappedBroadcast
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.driver.lookups import snapshot_reading
+from spark_jobs.driver.lookups.planning import plan_lookups
+from spark_jobs.driver.lookups.snapshot_reading import SnapshotReading
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.postgres_snapshot import SnapshotStore, build_snapshot
+from spark_jobs.stages.mapped_broadcast import MappedBroadcast
 from tests.spark.conftest import Shop
 from tests.spark.shop import query, sales_definition
 

@@ -6,7 +6,7 @@ from contextlib import closing
 
 import psycopg2
 
-from spark_jobs.warehouse.status.pipeline_status import read_status
+from spark_jobs.ledger.status.pipeline_status import read_status
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, sale
 

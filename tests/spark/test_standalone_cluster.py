@@ -13,10 +13,10 @@ import psutil
 import pyspark
 import pytest
 
-from spark_jobs.pipeline_definition import load_definition
-from spark_jobs.platform.java import java_environment
+from spark_jobs.definition import load_definition
+from spark_jobs.driver.java import java_environment
+from spark_jobs.proof import verify
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.proof import verify
 from tests.spark.shop import land, query, sale, sales_definition, write_definition
 from tests.waiting import wait_for
 

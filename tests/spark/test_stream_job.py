@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs.definition import ALGORITHMS
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
-from spark_jobs.pipeline_definition import ALGORITHMS
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.platform.java import java_environment
+from spark_jobs.driver.java import java_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
 
 JOB = """
 import sys
 from pathlib import Path
-from spark_jobs.pipeline.session import join_session
+from spark_jobs.driver.session import join_session
 from spark_jobs.settings import Home
 session = join_session("settings", Home(Path(sys.argv[1])))
 print("master", session.sparkContext.master)

@@ -12,7 +12,7 @@ import numpy as np
 import psycopg2
 import psycopg2.extras
 
-from spark_jobs.pipeline_definition import PipelineDefinition
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.settings import Home
 from spark_jobs.validation.report import Report
 from spark_jobs.validation.selection import Selection

@@ -12,8 +12,8 @@ import yaml
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import FreshetError, PlatformError
-from spark_jobs.pipeline_definition import PipelineDefinition
 from spark_jobs.validation.process import Request, ValidationProcess
 from spark_jobs.validation.selection import Selection
 from tests.validation.sales import Sales

@@ -12,9 +12,9 @@ import pytest
 from pydantic import ValidationError
 
 from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.window import ranges_between
-from spark_jobs.warehouse.status.pipeline_status import read_status
 from tests.validation.sales import Sales
 from tests.waiting import wait_for
 from tests.warehouse.ledger_rows import only

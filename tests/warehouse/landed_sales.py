@@ -12,11 +12,11 @@ from typing import Any
 import psycopg2
 from psycopg2 import sql
 
-from spark_jobs.pipeline_definition import PipelineDefinition
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.proof import verify
+from spark_jobs.proof.report import Proof
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.proof import verify
-from spark_jobs.warehouse.proof.report import Proof
 
 TABLES = """
     CREATE SCHEMA shop;

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.ledger.status.pipeline_status import PipelineStatus
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.latency import histogram
-from spark_jobs.warehouse.status.pipeline_status import PipelineStatus
 
 MINUTE = timedelta(minutes=1)
 

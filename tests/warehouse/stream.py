@@ -11,14 +11,14 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.loading.loader import Loader
+from spark_jobs.loading.loading_transaction import LoadCounts, StreamBatch
+from spark_jobs.loading.outcome import PLACES, Held, Outcome, Place
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW, EventColumns
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
-from spark_jobs.warehouse.ledger import batch_ledger
-from spark_jobs.warehouse.loading.loader import Loader
-from spark_jobs.warehouse.loading.loading_transaction import LoadCounts, StreamBatch
-from spark_jobs.warehouse.loading.outcome import PLACES, Held, Outcome, Place
 from tests.waiting import wait_for
 
 TIME = pa.timestamp("us", tz="UTC")

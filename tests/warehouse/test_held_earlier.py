@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spark_jobs.warehouse.loading import held_earlier
-from spark_jobs.warehouse.loading.held_earlier import HeldEarlier
-from spark_jobs.warehouse.loading.held_filter import HeldFilter
+from spark_jobs.loading import held_earlier
+from spark_jobs.loading.held_earlier import HeldEarlier
+from spark_jobs.loading.held_filter import HeldFilter
 from tests.warehouse.stream import Stream
 
 

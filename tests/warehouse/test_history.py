@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.status.history import Span, read_history
+from spark_jobs.ledger.status.history import Span, read_history
 from tests.warehouse.ledger_rows import MINUTE, add_batch, execute, latencies, register
 
 SECOND = timedelta(seconds=1)

@@ -9,10 +9,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.ledger import batch_ledger
-from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
-from spark_jobs.warehouse.loading.outcome import Held, Outcome
 from tests.warehouse.stream import Stream, wait_for_waiters
 
 

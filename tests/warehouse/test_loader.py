@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import SchemaMismatchError, WriterFencedError
+from spark_jobs.loading import chunk
+from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.loading import chunk
-from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
-from spark_jobs.warehouse.loading.outcome import Held, Outcome
 from tests.warehouse.stream import Stream
 
 BOTH_WAYS = pytest.mark.parametrize("careful", [False, True], ids=["optimistic", "careful"])

@@ -10,9 +10,9 @@ import psycopg2
 import pytest
 
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.loading.outcome import Outcome
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
-from spark_jobs.warehouse.loading.outcome import Outcome
 from tests.warehouse.stream import Stream, wait_for_waiters
 
 BOTH_WAYS = pytest.mark.parametrize("careful", [False, True], ids=["optimistic", "careful"])

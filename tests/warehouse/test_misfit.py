@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.definition import PipelineDefinition, load_definition
+from spark_jobs.driver.misfit import fitting_tables
+from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import FreshetError
-from spark_jobs.pipeline.misfit import fitting_tables
-from spark_jobs.pipeline.stream_job import StreamJob
-from spark_jobs.pipeline_definition import PipelineDefinition, load_definition
+from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.status.pipeline_status import PipelineStatus, read_status
 from tests.spark.shop import TABLES, sales_definition, write_definition
 from tests.waiting import wait_for
 from tests.warehouse.ledger_rows import execute

@@ -11,11 +11,11 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from spark_jobs.pipeline.session import join_session
-from spark_jobs.pipeline_definition.ddl import parse_ddl
+from spark_jobs.definition.ddl import parse_ddl
+from spark_jobs.driver.session import join_session
+from spark_jobs.loading.payload import payloads
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.event_columns import EventColumns
-from spark_jobs.warehouse.loading.payload import payloads
 
 DDL = (
     "i bigint, h smallint, t tinyint, f float, d double, n decimal(38,18), m decimal(15,2), b boolean, s string, "

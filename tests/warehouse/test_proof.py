@@ -12,8 +12,8 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.errors import PlatformError, SchemaMismatchError, WarehouseUnavailableError
-from spark_jobs.warehouse.proof import verify
-from spark_jobs.warehouse.proof.report import EXAMPLES, KINDS, Proof
+from spark_jobs.proof import verify
+from spark_jobs.proof.report import EXAMPLES, KINDS, Proof
 from tests.warehouse.landed_sales import TABLES, LandedSales, digest_id, ids, sale
 
 

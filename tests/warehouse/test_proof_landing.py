@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.warehouse.proof.landing import committed_files, landed_files
+from spark_jobs.proof.landing import committed_files, landed_files
 
 
 def names(paths: Iterable[Path]) -> list[str]:

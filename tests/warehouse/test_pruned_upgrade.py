@@ -12,14 +12,14 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.ledger.retention.walk import prune_held
+from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.warehouse.event_columns import RAW
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
-from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
-from spark_jobs.warehouse.loading.outcome import Held, Outcome
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.postgres_types import PostgresType
-from spark_jobs.warehouse.retention.walk import prune_held
 from tests.warehouse.landed_sales import digest_id
 from tests.warehouse.ledger_rows import execute
 from tests.warehouse.stream import TIME, Stream

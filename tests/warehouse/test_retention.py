@@ -9,12 +9,12 @@ from datetime import timedelta
 import pytest
 
 from spark_jobs.errors import FreshetError
+from spark_jobs.ledger.retention import pruning
+from spark_jobs.ledger.retention.pruning import prune, prune_all
+from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.warehouse.drivers import register_pipeline, take_over
 from spark_jobs.warehouse.event_columns import RAW
-from spark_jobs.warehouse.loading.loading_transaction import LoadCounts
-from spark_jobs.warehouse.loading.outcome import Held, Outcome
-from spark_jobs.warehouse.retention import pruning
-from spark_jobs.warehouse.retention.pruning import prune, prune_all
 from tests.warehouse.stream import Stream
 
 FOR_EVER: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": None}

@@ -12,10 +12,10 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.ledger.status.driver_states import START_TIMEOUT
+from spark_jobs.ledger.status.overload import stream_load
+from spark_jobs.ledger.status.pipeline_status import LookupStatus, StatusReader, read_status, to_json
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.status.driver_states import START_TIMEOUT
-from spark_jobs.warehouse.status.overload import stream_load
-from spark_jobs.warehouse.status.pipeline_status import LookupStatus, StatusReader, read_status, to_json
 from tests.warehouse.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
 
 

@@ -9,9 +9,9 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status
 from spark_jobs.warehouse.latency import total
-from spark_jobs.warehouse.ledger import batch_ledger
-from spark_jobs.warehouse.status.pipeline_status import StatusReader, read_status
 from tests.warehouse.ledger_rows import MINUTE, execute, latencies, only, register
 from tests.warehouse.stream import Stream
 

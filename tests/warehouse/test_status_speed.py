@@ -7,7 +7,7 @@ import time
 import psycopg2
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.status.pipeline_status import StatusReader
+from spark_jobs.ledger.status.pipeline_status import StatusReader
 from tests.warehouse.ledger_rows import execute, register
 
 # Batches of a second each, up to now; an array of the usual size in each.

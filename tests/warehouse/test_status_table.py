@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
-from spark_jobs.warehouse.status.backlog import Backlog, PlaceBacklog
-from spark_jobs.warehouse.status.operations import CacheStatus, ValidationStatus
-from spark_jobs.warehouse.status.pipeline_status import Freshness, LookupStatus, PipelineStatus
-from spark_jobs.warehouse.status.table import render
+from spark_jobs.ledger.status.backlog import Backlog, PlaceBacklog
+from spark_jobs.ledger.status.operations import CacheStatus, ValidationStatus
+from spark_jobs.ledger.status.pipeline_status import Freshness, LookupStatus, PipelineStatus
+from spark_jobs.ledger.status.table import render
 
 STATUS = PipelineStatus(
     name="orders", state="running", epoch=3, error=None, heartbeat_age_ms=500.0, log_file=None, spark_ui_url=None,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from spark_jobs.pipeline_definition import load_definition
+from spark_jobs.definition import load_definition
 from spark_jobs.settings import Home
 from spark_jobs.workload.bad_input import DEFECT, DUPLICATE, LINE_DEFECTS, ORDER_DEFECTS
 from spark_jobs.workload.order_events import EventFiles, OrderFiles, OrderLineFiles

@@ -23,7 +23,7 @@ from freshet_airflow.freshness_page.page_files import page_file
 from freshet_airflow.freshness_page.pipeline_dags import pipeline_dags
 from freshet_airflow.freshness_page.security_headers import DATA_DOCS_POLICY, PAGE_POLICY, protected
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.warehouse.status.history import Span
+from spark_jobs.ledger.status.history import Span
 
 PipelineName = Annotated[str, Query(min_length=1, max_length=200)]
 

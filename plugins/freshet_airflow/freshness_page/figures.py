@@ -11,8 +11,8 @@ from psycopg2 import extensions
 
 from freshet_airflow.freshness_page.shared_read import SharedRead
 from freshet_airflow.freshness_page.warehouse_reader import WarehouseReader
-from spark_jobs.warehouse.status.history import Span, read_history
-from spark_jobs.warehouse.status.pipeline_status import StatusReader
+from spark_jobs.ledger.status.history import Span, read_history
+from spark_jobs.ledger.status.pipeline_status import StatusReader
 
 # Pages ask every two seconds; a span's newest step is still filling.
 _STATUS_SECONDS = 1.0

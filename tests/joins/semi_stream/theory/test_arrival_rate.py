@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.benchmarks.semi_stream.measured_run import measure_with_arrivals
-from spark_jobs.benchmarks.semi_stream.workloads import zipf
+from spark_jobs.experiments.semi_stream.measured_run import measure_with_arrivals
+from spark_jobs.experiments.semi_stream.workloads import zipf
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.theory.arrival_rate import settling_seconds
 from spark_jobs.joins.semi_stream.theory.prediction import predict

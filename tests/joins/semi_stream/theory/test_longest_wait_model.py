@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.benchmarks.semi_stream.measurement import Measurement
+from spark_jobs.experiments.semi_stream.measurement import Measurement
 from spark_jobs.joins.semi_stream.base import Relation, SemiStreamJoin
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.joins.semi_stream.longest_wait_join import LongestWaitJoin

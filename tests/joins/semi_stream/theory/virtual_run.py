@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_jobs.benchmarks.semi_stream.measured_run import Measurement, SaturatedRun
-from spark_jobs.benchmarks.semi_stream.workloads import zipf
+from spark_jobs.experiments.semi_stream.measured_run import Measurement, SaturatedRun
+from spark_jobs.experiments.semi_stream.workloads import zipf
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin
 from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts

@@ -1,0 +1,301 @@
+"""What a pipeline is: the model of the YAML files under dags/pipelines, and how they are loaded.
+
+Imports pydantic and YAML only: Airflow reads the definitions whenever it parses a DAG file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, model_validator
+
+from spark_jobs.definition.checks import inconsistencies
+from spark_jobs.definition.ddl import StreamType, parse_columns
+from spark_jobs.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
+from spark_jobs.definition.operations import Freshness, Reprocessing, Retention, Shedding
+from spark_jobs.definition.problems import InconsistentDefinitionError, Problem, problems_of, shown, suggestion
+from spark_jobs.definition.validation import Expectation, Validation
+from spark_jobs.definition.yaml_file import read_yaml
+from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
+from spark_jobs.settings import HOME_VARIABLE, Home, pipelines_folder
+
+SUFFIXES = (".yaml", ".yml")
+
+ALGORITHMS = ("auto", *CATALOGUE)
+"""What `algorithm` may be: the cost model's choice, or a name of the catalogue."""
+
+_HOME = "${" + HOME_VARIABLE + "}"
+
+
+def _name(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
+        raise ValueError(
+            f"{shown(text)} is not a pipeline's name. Allowed: a small letter, then small letters, digits and _."
+        )
+    return text
+
+
+def _algorithm(text: str) -> str:
+    if text not in ALGORITHMS:
+        allowed = f"Allowed: {', '.join(ALGORITHMS)}."
+        raise ValueError(f"{shown(text)} is not allowed.{suggestion(text, ALGORITHMS)} {allowed}")
+    return text
+
+
+def _ddl(text: str) -> str:
+    try:
+        parse_columns(text)
+    except PipelineDefinitionError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+def _path(text: str) -> str:
+    rest = text.removeprefix(_HOME)
+    if not rest.startswith("/"):
+        raise ValueError(f"{shown(text)} is not an absolute path of a folder. Start it with / or {_HOME}/.")
+    if re.search(r"[][*?{}$\0]", rest):
+        raise ValueError(f"{shown(text)} holds one of *?[]{{}}$. Write the folder itself; only {_HOME} is expanded.")
+    return text
+
+
+class Source(Part):
+    """Where the events come from.
+
+    Attributes:
+        format: of the landed files: json (one object a line), parquet or csv.
+        path: folder in which files arrive; `${FRESHET_HOME}` stands for the installation's home.
+        schema_: Spark DDL of the events; `schema` in the file.
+        event_id: columns that tell events apart; the same id twice is the same event.
+        event_time: timestamp column, when the event happened; freshness is measured from it.
+        options: options of Spark's reader for this format.
+    """
+
+    format: Literal["json", "parquet", "csv"] = Field(examples=["format: json"])
+    path: Annotated[str, AfterValidator(_path)] = Field(examples=[f"path: {_HOME}/landing/orders"])
+    schema_: Annotated[str, AfterValidator(_ddl)] = Field(
+        alias="schema", examples=['schema: "id bigint, at timestamp"']
+    )
+    event_id: tuple[Word, ...] = Field(min_length=1, examples=["event_id: [o_orderkey]"])
+    event_time: Word = Field(examples=["event_time: ordered_at"])
+    options: dict[str, OptionText] = Field(default={}, examples=["options: {header: true}"])
+
+    @cached_property
+    def columns(self) -> dict[str, StreamType]:
+        """The columns of the schema, in its order."""
+        return parse_columns(self.schema_)
+
+    def resolved_path(self, home: Home) -> Path:
+        """The folder in which files arrive, for this installation."""
+        return Path(self.path.replace(_HOME, str(home.root), 1))
+
+
+class Default(Part):
+    """Values that stand in for the fetched ones where R has no tuple; one for each output."""
+
+    default: dict[str, Any] = Field(min_length=1, examples=["on_unmatched: {default: {customer_sk: -1}}"])
+
+
+OnUnmatched = Annotated[
+    Annotated[Literal["hold", "reject"], Tag("<policy>")] | Annotated[Default, Tag("<default>")],
+    Discriminator(lambda value: "<default>" if isinstance(value, dict | Default) else "<policy>"),
+]
+
+
+class Lookup(Part):
+    """A join of the stream with one relation R of master data.
+
+    Attributes:
+        relation: schema.table.
+        on: stream column -> column of R; together they find at most one tuple of R.
+        fetch: output name -> column of R.
+        algorithm: one of `ALGORITHMS`.
+        as_of: `event_time` for a relation that keeps every version of its tuples (SCD2): an event finds the version
+            that was valid when it happened. Without it a key has one tuple of R.
+        validity: with `as_of`: R's columns from when and until when (not included; null: still) a version is valid.
+        memory: bytes that the operator may use.
+        read: R itself (`live`), or the copy of it that the last cache rebuild made (`snapshot`).
+        read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
+        notice_changes: how soon a change of R reaches the facts, at the latest.
+        on_unmatched: what becomes of a tuple whose key is not in R: held to be tried again, rejected, or
+            loaded with default values.
+    """
+
+    relation: TableName = Field(examples=["relation: master.customer"])
+    on: dict[Word, Word] = Field(min_length=1, examples=["on: {o_custkey: c_custkey}"])
+    fetch: dict[Word, Word] = Field(min_length=1, examples=["fetch: {customer_sk: customer_sk}"])
+    as_of: Literal["event_time"] | None = Field(default=None, examples=["as_of: event_time"])
+    validity: tuple[Word, Word] | None = Field(default=None, examples=["validity: [valid_from, valid_to]"])
+    algorithm: Annotated[str, AfterValidator(_algorithm)] = Field(default="auto", examples=["algorithm: auto"])
+    memory: Bytes = Field(default=64 << 20, examples=["memory: 64MB"])
+    read: Literal["live", "snapshot"] = Field(default="live", examples=["read: live"])
+    read_limit: Rate | None = Field(default=None, examples=["read_limit: 5000/s"])
+    notice_changes: Duration = Field(default=timedelta(seconds=10), examples=["notice_changes: 10s"])
+    on_unmatched: OnUnmatched = Field(default="hold", examples=["on_unmatched: hold"])
+
+
+class Fact(Part):
+    """The table that is loaded.
+
+    Attributes:
+        table: schema.table; it must exist, with the event id as its primary key.
+        columns: column of the table -> source column or output of a lookup; or `_batch_no`, the number of the batch
+            or reprocessing run that stored the fact.
+        on_refused: what to do where the table refuses most of a chunk for one reason, say a CHECK or a missing
+            partition: block the stream until the table is fixed, or reject the tuples.
+    """
+
+    table: TableName = Field(examples=["table: warehouse.fact_orders"])
+    columns: dict[Word, Word] = Field(min_length=1, examples=["columns: {order_key: o_orderkey}"])
+    on_refused: Literal["block", "reject"] = Field(default="block", examples=["on_refused: block"])
+
+
+class PipelineDefinition(Part):
+    """A pipeline: events from a source, joined with relations, loaded as facts."""
+
+    name: Annotated[str, AfterValidator(_name)] = Field(examples=["name: orders"])
+    source: Source = Field(examples=["source: {format: json, path: ..., schema: ..., event_id: [..], event_time: ..}"])
+    lookups: tuple[Lookup, ...] = Field(default=(), examples=["lookups: [{relation: ..., on: {..}, fetch: {..}}]"])
+    fact: Fact = Field(examples=["fact: {table: warehouse.fact_orders, columns: {order_key: o_orderkey}}"])
+    freshness: Freshness = Field(default=Freshness(), examples=["freshness: {target: 5s}"])
+    shedding: Shedding = Field(default=Shedding(), examples=["shedding: {policy: considered}"])
+    reprocessing: Reprocessing = Field(default=Reprocessing(), examples=["reprocessing: {limit: 1000000}"])
+    validation: Validation = Field(default=Validation(), examples=["validation: {every: 5m}"])
+    retention: Retention = Field(default=Retention(), examples=["retention: {ledger: 30d}"])
+
+    @model_validator(mode="after")
+    def _check_consistency(self) -> PipelineDefinition:
+        problems = list(inconsistencies(self.source, self.lookups, self.fact, self.validation.expectations))
+        if problems:
+            raise InconsistentDefinitionError(problems)
+        return self
+
+
+def load_definition(name_or_path: str | Path) -> PipelineDefinition:
+    """Load a pipeline by its name (a file of the pipelines folder) or by the path of its file.
+
+    Raises:
+        PipelineDefinitionError: there is no such pipeline, there are two, or its file is wrong: all problems at once,
+            each with key, value, what is allowed and what to do.
+    """
+    path = Path(name_or_path)
+    if isinstance(name_or_path, str) and len(path.parts) <= 1 and path.suffix not in SUFFIXES:
+        path = _file_of(name_or_path)
+    content = read_yaml(path)
+    definition, problems = _parse(content)
+    if content.get("name") != path.stem and not any(key == "name" for key, _ in problems):
+        rename = f"rename the file to {content['name']}{path.suffix}"
+        text = f"{content['name']!r} is not the name of its file. Write name: {path.stem}, or {rename}."
+        problems.append(Problem("name", text))
+    if definition is None or problems:
+        lines = [f"  {key}: {text}".replace("\n", "\n      ") for key, text in problems]
+        count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
+        raise PipelineDefinitionError("\n".join([f"{path}: {count}", *lines]))
+    return definition
+
+
+def load_definitions(folder: Path | None = None) -> dict[str, PipelineDefinition]:
+    """Load all pipelines of a folder (default: the pipelines folder), by name.
+
+    Raises:
+        PipelineDefinitionError: a file is wrong, or two have one fact table; the message holds the problems of all
+            files.
+    """
+    definitions, errors = {}, []
+    for name, paths in _files_by_name(folder).items():
+        try:
+            definitions[name] = load_definition(_only(name, paths))
+        except PipelineDefinitionError as error:
+            errors.append(str(error))
+    errors += _shared_fact_tables(definitions.values())
+    if errors:
+        raise PipelineDefinitionError("\n".join(errors))
+    return definitions
+
+
+def definition_files(folder: Path | None = None) -> list[Path]:
+    """The pipeline files of a folder (default: the pipelines folder), in order of their names.
+
+    Hidden files, such as editors leave beside the one that they edit, are none. Of two that differ by their suffix
+    alone both are there: who loads their pipeline is told.
+
+    Raises:
+        PipelineDefinitionError: there is no such folder.
+    """
+    folder = folder or pipelines_folder()
+    if not folder.is_dir():
+        raise PipelineDefinitionError(f"{folder} is no folder. Pipelines are the YAML files of $FRESHET_PIPELINES.")
+    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and not path.name.startswith("."))
+
+
+def _files_by_name(folder: Path | None = None) -> dict[str, list[Path]]:
+    """Name of a pipeline -> the files that would be it; there should be one."""
+    files: dict[str, list[Path]] = {}
+    for path in definition_files(folder):
+        files.setdefault(path.stem, []).append(path)
+    return files
+
+
+def _only(name: str, paths: list[Path]) -> Path:
+    if len(paths) > 1:
+        files = " and ".join(path.name for path in paths)
+        text = f"{files} would both be the pipeline {name!r}. Remove one of them, or give it another name."
+        raise PipelineDefinitionError(f"{paths[0].parent}: {text}")
+    return paths[0]
+
+
+def _shared_fact_tables(definitions: Iterable[PipelineDefinition]) -> Iterator[str]:
+    """What is told of pipelines that load one table, by its spelling; the warehouse knows what else is one table."""
+    pipelines: dict[str, list[str]] = {}
+    for definition in definitions:
+        pipelines.setdefault(definition.fact.table, []).append(definition.name)
+    for table, names in pipelines.items():
+        if len(names) > 1:
+            yield (
+                f"{table} is the fact table of {' and '.join(names)}: each would take the other's events for "
+                f"duplicates of its own. Give each pipeline a fact table of its own."
+            )
+
+
+def _file_of(name: str) -> Path:
+    files = _files_by_name()
+    if name not in files:
+        raise PipelineDefinitionError(
+            f"There is no pipeline {name!r} in {pipelines_folder()}.{suggestion(name, files)} "
+            f"Pipelines: {', '.join(files) or 'none'}. Add {name}.yaml there, or name a file."
+        )
+    return _only(name, files[name])
+
+
+def _parse(content: dict[str, Any]) -> tuple[PipelineDefinition | None, list[Problem]]:
+    try:
+        return PipelineDefinition.model_validate(content), []
+    except ValidationError as error:
+        problems = list(problems_of(error, PipelineDefinition))
+    # Parts that are wrong in themselves keep the model from comparing them: compare those that are right.
+    lookups = content.get("lookups")
+    validation = content.get("validation")
+    expectations = validation.get("expectations") if isinstance(validation, dict) else None
+    found = inconsistencies(
+        _valid(Source, content.get("source")),
+        [_valid(Lookup, lookup) for lookup in lookups] if isinstance(lookups, list) else [],
+        _valid(Fact, content.get("fact")) if isinstance(lookups, list | None) else None,
+        [_valid(Expectation, each) for each in expectations] if isinstance(expectations, list) else [],
+    )
+    return None, [*problems, *(problem for problem in found if problem not in problems)]
+
+
+_AnyPart = TypeVar("_AnyPart", bound=Part)
+
+
+def _valid(part: type[_AnyPart], content: Any) -> _AnyPart | None:
+    try:
+        return part.model_validate(content)
+    except ValidationError:
+        return None

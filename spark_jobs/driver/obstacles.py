@@ -1,0 +1,63 @@
+"""What is in a batch's way where neither its tuples nor Freshet are at fault, told by the error that the driver met."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum, auto
+from functools import cache
+
+import psycopg2
+from psycopg2 import errorcodes, errors
+
+from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
+from spark_jobs.loading.server_errors import Meaning, meaning_of
+from spark_jobs.stages.errors import kind_of
+
+
+class Obstacle(Enum):
+    """Kinds of obstacles, by what the driver can still do."""
+
+    AWAY = auto()  # the warehouse does not answer: nobody can be told
+    BLOCKED = auto()  # it answers, and can't take the batch for now
+
+
+_BY_MEANING = {
+    Meaning.CONNECTION_LOST: Obstacle.AWAY,
+    Meaning.PASSING: Obstacle.AWAY,
+    Meaning.SCHEMA_CHANGED: Obstacle.BLOCKED,
+    Meaning.SERVER_UNABLE: Obstacle.BLOCKED,
+}
+
+
+def obstacle(error: BaseException) -> Obstacle | None:
+    """What kept a batch from being loaded; None where it is the batch, or Freshet.
+
+    Args:
+        error: raised in the driver, or by Spark for an error of one of its tasks.
+    """
+    kind = kind_of(error)
+    if issubclass(kind, LoadBlockedError | SchemaMismatchError):
+        return Obstacle.BLOCKED
+    if issubclass(kind, WarehouseUnavailableError):
+        return Obstacle.AWAY
+    sqlstate = error.pgcode if isinstance(error, psycopg2.Error) else _sqlstates().get(kind)
+    if sqlstate is not None:
+        return _BY_MEANING.get(meaning_of(sqlstate))
+    # What psycopg2 makes of a server that went away, in the middle of a query perhaps.
+    went_away = kind is psycopg2.DatabaseError or issubclass(kind, psycopg2.OperationalError | psycopg2.InterfaceError)
+    return Obstacle.AWAY if went_away else None
+
+
+@cache
+def _sqlstates() -> dict[type, str]:
+    """SQLSTATE of each of psycopg2's classes: of an error in a task only the class's name is left."""
+
+    def known() -> Iterator[tuple[type, str]]:
+        for code in vars(errorcodes).values():
+            if isinstance(code, str) and len(code) == 5:
+                try:
+                    yield errors.lookup(code), code
+                except KeyError:
+                    continue
+
+    return dict(known())

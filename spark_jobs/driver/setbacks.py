@@ -1,0 +1,45 @@
+"""How often, and after which pauses, a batch is tried again that could not be loaded. No I/O, no clock."""
+
+from __future__ import annotations
+
+from spark_jobs.driver.obstacles import Obstacle
+
+# A batch that fails so often in a row will not get better by itself.
+MOST_FAILURES = 5
+# A driver that can't reach the warehouse can't be told to stop either.
+LONGEST_OUTAGE_SECONDS = 1800.0
+OUTAGE_PAUSE_SECONDS = 3.0
+LONGEST_PAUSE_SECONDS = 30.0
+_MOST_DOUBLINGS = 5
+
+
+class Setbacks:
+    """The tries of a batch that came to nothing, one after another."""
+
+    def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """A batch was loaded."""
+        self._obstacle: Obstacle | None = None
+        self._tries = 0
+        self._since = 0.0
+
+    def pause(self, obstacle: Obstacle | None, now: float, *, ends: bool) -> float | None:
+        """How long to wait before the next try, in seconds; None: give up.
+
+        A stream that is blocked waits for as long as it takes: it is seen, and goes on by itself.
+
+        Args:
+            obstacle: what was in the way this time; None: the batch itself.
+            now: in seconds, on a clock that never goes back.
+            ends: whether the driver is to end, with all that has landed: somebody waits for it.
+        """
+        if not self._tries or obstacle is not self._obstacle:
+            self._obstacle, self._tries, self._since = obstacle, 0, now
+        self._tries += 1
+        if obstacle is Obstacle.AWAY:
+            return OUTAGE_PAUSE_SECONDS if now - self._since <= LONGEST_OUTAGE_SECONDS else None
+        if self._tries >= MOST_FAILURES and (ends or obstacle is None):
+            return None
+        return min(2.0 ** min(self._tries - 1, _MOST_DOUBLINGS), LONGEST_PAUSE_SECONDS)

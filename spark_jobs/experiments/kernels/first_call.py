@@ -1,0 +1,49 @@
+"""How soon a fresh worker process has joined its first tuple, with the kernels compiled and cached before."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from spark_jobs.experiments.kernels.figure import Figure
+
+TARGET = 1.0
+
+# From the first import to the end of the first step; the interpreter's own start is not the joins' work.
+_FIRST_CALL = """
+import time
+started = time.perf_counter()
+import numpy as np
+from spark_jobs.joins.semi_stream import create
+from spark_jobs.joins.semi_stream.base import Page
+class OnePage:
+    page_count, page_bytes, tuple_bytes = 1, 64, 8
+    def read_page(self, number):
+        return Page(np.array([7]), np.array([7]), 8)
+    def gather(self, parts):
+        return np.concatenate([rows[positions] for rows, positions in parts])
+join = create("cached_hybrid_join", OnePage(), 1 << 20)
+join.push(np.array([7, 8]), np.array([0, 0]), np.array([0, 1]))
+for _ in join.finish():
+    pass
+print(time.perf_counter() - started)
+"""
+
+
+def measure(repeats: int) -> list[Figure]:
+    """Seconds from the first import to the end of cached_hybrid_join's first step, in processes of their own."""
+    with tempfile.TemporaryDirectory() as folder:
+        # As an installation has them after its first run: the libraries' bytecode and the kernels' code on disk.
+        environment = os.environ | {"PYTHONPYCACHEPREFIX": str(Path(folder))}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        _first_call(environment)
+        times = [_first_call(environment) for _ in range(repeats)]
+    return [Figure.of("first call of a fresh worker process", times, "s", TARGET)]
+
+
+def _first_call(environment: dict[str, str]) -> float:
+    command = [sys.executable, "-c", _FIRST_CALL]
+    return float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)

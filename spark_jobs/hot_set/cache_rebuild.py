@@ -1,0 +1,226 @@
+"""The job that rebuilds what a pipeline's lookups hold of R: hot tuples and snapshots, lookup by lookup."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from psycopg2 import extensions
+
+from spark_jobs.definition import Lookup, PipelineDefinition
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.driver.lookups.planning import (
+    back_stage_bytes,
+    front_stage_bytes,
+    page_rows_allowed,
+    page_rows_within,
+)
+from spark_jobs.errors import FreshetError, SchemaMismatchError
+from spark_jobs.hot_set.cache_files import CacheStore, CacheVersion, LookupFolder, lookup_folder, remove_unused
+from spark_jobs.hot_set.front_stage.hot_tuple_rebuild import RereadTask, rebuilt_hot_tuples
+from spark_jobs.relation.changes.triggers import watch_relations
+from spark_jobs.relation.changes.unnoticed import current_snapshot
+from spark_jobs.relation.postgres_snapshot import SnapshotManifest, SnapshotStore, build_snapshot
+from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.settings import Home
+from spark_jobs.stages.errors import cause_of
+from spark_jobs.stages.read_limit import ReadLimit, read_limit_of
+from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.rebuilt_caches import note_rebuilt
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+# A snapshot's own pages are small, so that lookups read little that they do not want; a back stage joins some of them.
+_LARGEST_STORED_PAGE_ROWS = 500
+# More parts than cores: some keys' ranges take longer to read than others.
+_PARTS_PER_CORE = 4
+
+Argument = TypeVar("Argument")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class RebuildRequest:
+    """What is to be rebuilt.
+
+    Attributes:
+        relations: the relations whose lookups are; none: all.
+        hot_tuples: whether the front stages' tuples are.
+        snapshots: whether the snapshots of relations with `read: snapshot` are.
+    """
+
+    relations: tuple[str, ...] = ()
+    hot_tuples: bool = True
+    snapshots: bool = True
+
+
+@dataclass(frozen=True)
+class _CachedLookup:
+    """A lookup, its number in the pipeline, and the folder of its files."""
+
+    position: int
+    lookup: Lookup
+    spec: RelationSpec
+    folder: LookupFolder
+
+
+class CacheRebuild:
+    """Rebuilds the caches of one pipeline, beside its running stream or without one.
+
+    Args:
+        definition: the pipeline.
+        home: the installation.
+        warehouse_url: libpq URL of the warehouse.
+        make_session: makes the Spark session; called only if there is something to do.
+    """
+
+    def __init__(
+        self, definition: PipelineDefinition, home: Home, warehouse_url: str, make_session: Callable[[], SparkSession]
+    ) -> None:
+        self._definition = definition
+        self._home = home
+        self._url = warehouse_url
+        self._make_session = make_session
+
+    def run(self, request: RebuildRequest) -> Iterator[str]:
+        """Rebuild, and say of each lookup what became of it: version, tuples, bytes, seconds.
+
+        Raises:
+            SchemaMismatchError: a relation does not fit the pipeline, or can't be read by pages for its snapshot.
+            FreshetError: a relation is none of the pipeline's, the disk is full, or another rebuild is at work.
+            WarehouseUnavailableError: the warehouse does not answer.
+        """
+        self._check_relations(request.relations)
+        with closing(connect(self._url, application_name=f"freshet rebuild {self._definition.name}")) as connection:
+            lookups = self._lookups(connection)
+            remove_unused(self._home, self._definition.name, [each.folder for each in lookups])
+            chosen = [each for each in lookups if each.lookup.relation in (request.relations or [each.lookup.relation])]
+            # What changes from now on is noted, so that whoever takes a version over knows what it lacks.
+            watch_relations(connection, [each.lookup for each in chosen])
+            for each in chosen:
+                yield from self._rebuild(connection, each, request)
+
+    def _check_relations(self, chosen: Sequence[str]) -> None:
+        known = [lookup.relation for lookup in self._definition.lookups]
+        unknown = [relation for relation in chosen if relation not in known]
+        if unknown:
+            raise FreshetError(
+                f"{', '.join(unknown)}: no lookup of pipeline {self._definition.name} has this relation. "
+                f"Its relations: {', '.join(known) or 'none'}."
+            )
+
+    def _lookups(self, connection: extensions.connection) -> list[_CachedLookup]:
+        name = self._definition.name
+        relations = check_tables(connection, self._definition).relations
+        with connection:
+            return [
+                _CachedLookup(position, lookup, spec, lookup_folder(self._home, name, position, spec, connection))
+                for position, (lookup, spec) in enumerate(zip(self._definition.lookups, relations, strict=True))
+            ]
+
+    def _rebuild(
+        self, connection: extensions.connection, cached: _CachedLookup, request: RebuildRequest
+    ) -> Iterator[str]:
+        version = manifest = None
+        of_hot_tuples = request.hot_tuples and front_stage_bytes(cached.lookup) > 0
+        of_snapshot = request.snapshots and cached.lookup.read == "snapshot"
+        if not of_hot_tuples and not of_snapshot:
+            yield f"{cached.spec.relation}: nothing to rebuild"
+        if of_hot_tuples:
+            version, said = self._hot_tuples(connection, cached)
+            yield f"{cached.spec.relation}: {said}"
+        if of_snapshot:
+            manifest, said = self._snapshot(connection, cached)
+            yield f"{cached.spec.relation}: {said}"
+        if version is not None or manifest is not None:
+            note_rebuilt(connection, self._definition.name, cached.position, cached.lookup, version, manifest)
+
+    def _hot_tuples(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[CacheVersion | None, str]:
+        started = time.perf_counter()
+        store = CacheStore(cached.folder.hot_tuples)
+        recorded, refused = store.newest_sound()
+        for error in refused:
+            _log.warning("%s", error)
+        if recorded is None:
+            return None, "no frequencies have been recorded yet, so the hot tuples stay as they are"
+        noticed = _noticed(connection)
+        cores = self._make_session().sparkContext.defaultParallelism
+        rebuilt = rebuilt_hot_tuples(
+            recorded,
+            RereadTask(self._url, cached.spec, _limit(cached, cores)),
+            noticed,
+            memory_bytes=front_stage_bytes(cached.lookup),
+            parts=cores,
+            reread=self._on_spark,
+        )
+        written = replace(rebuilt, version=store.write(rebuilt))
+        return written, (
+            f"version {written.version} of the hot tuples: {len(written.rows):,} tuples, "
+            f"{written.rows.nbytes:,} bytes, from the frequencies of version {recorded.version} ({recorded.origin}), "
+            f"{time.perf_counter() - started:.1f} s"
+        )
+
+    def _snapshot(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[SnapshotManifest, str]:
+        spec, lookup = cached.spec, cached.lookup
+        if spec.page_refusal is not None:
+            raise SchemaMismatchError(f"{spec.relation} can't be read by pages, as a snapshot is. {spec.page_refusal}")
+        started = time.perf_counter()
+        built_at = datetime.now(UTC)
+        noticed = _noticed(connection)
+        cores = self._make_session().sparkContext.defaultParallelism
+        fitting = min(page_rows_within(spec, back_stage_bytes(lookup) // cores), _LARGEST_STORED_PAGE_ROWS)
+        manifest = build_snapshot(
+            SnapshotStore(cached.folder.snapshots),
+            self._url,
+            spec,
+            noticed,
+            built_at,
+            page_rows=page_rows_allowed(fitting, _task_limit(lookup, cores)),
+            parts=cores * _PARTS_PER_CORE,
+            run=lambda task, count: self._on_spark(task, list(range(count))),
+            pace=_limit(cached, cores),
+        )
+        seconds = time.perf_counter() - started
+        return manifest, (
+            f"snapshot {manifest.version}: {manifest.row_count:,} tuples, {manifest.content_bytes:,} bytes, "
+            f"{seconds:.1f} s ({manifest.row_count / seconds:,.0f} tuples/s, "
+            f"{manifest.content_bytes / seconds / 1e6:,.1f} MB/s)"
+        )
+
+    def _on_spark(self, task: Callable[[Argument], Result], arguments: list[Argument]) -> list[Result]:
+        """The results of a task for each argument, each in a Spark task of its own."""
+        from py4j.protocol import Py4JJavaError
+
+        if not arguments:
+            return []
+        spark = self._make_session().sparkContext
+        try:
+            return spark.parallelize(arguments, len(arguments)).map(task).collect()
+        except Py4JJavaError as error:
+            raise FreshetError(cause_of(error)) from error
+
+
+def _task_limit(lookup: Lookup, cores: int) -> float | None:
+    """A task's share of the lookup's read limit: as many tasks run at a time as there are cores."""
+    return lookup.read_limit / cores if lookup.read_limit else None
+
+
+def _limit(cached: _CachedLookup, cores: int) -> Callable[[], ReadLimit] | None:
+    """Gives the limit of a process that runs tasks. A task's own one would let its first read begin at once."""
+    rate = _task_limit(cached.lookup, cores)
+    return None if rate is None else partial(read_limit_of, (cached.position, cached.spec.relation), rate)
+
+
+def _noticed(connection: extensions.connection) -> str:
+    """The snapshot as of now; the transaction ends, so that the next one is newer."""
+    with connection:
+        return current_snapshot(connection)

@@ -1,0 +1,263 @@
+"""The driver's side of a front stage: learns from the batches which tuples of R are hot, publishes versions of them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import numpy as np
+from numpy.typing import NDArray
+from pyspark import SparkContext
+
+from spark_jobs.hot_set.cache_files import CacheVersion
+from spark_jobs.hot_set.front_stage.published_versions import PublishedVersions
+from spark_jobs.hot_set.front_stage.reread_tuples import with_reread
+from spark_jobs.joins.semi_stream.front_stage import FrontStage, HotSet
+from spark_jobs.relation.changes.changed_keys import ChangedKeys
+from spark_jobs.relation.changes.unnoticed import Changes
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.stages.batch_context import FrontStagePlan, HotTuples, LookupPlan
+from spark_jobs.stages.reports import BatchReport
+
+_log = logging.getLogger(__name__)
+
+# Hits of every hot tuple are counted in one batch of so many: frequencies change slowly, and the counts of a
+# large hot set are megabytes that each task would have to send.
+_COUNTED_BATCHES = 8
+
+Reread = Callable[[KeyColumns], RelationRows]
+"""Reads the tuples of R that have these keys, as they are now."""
+
+
+def rehearse_learning() -> None:
+    """Have the code compiled or loaded that a driver learns by; otherwise the first batches would wait for it."""
+    stage = FrontStage(1 << 16, 64)
+    keys, counts = np.arange(8), np.ones(8, np.int64)
+    for _ in range(2):
+        stage.offer(keys, 100 * counts)
+        stage.publish()
+    stage.observe_hits(np.ones(stage.hot_set.slot_count, np.int64))
+    stage.remove(np.array([0]))
+    stage.replace_all(keys, counts.astype(np.float32))
+    stage.hot_set.probe(keys)
+
+
+class HotTuplesKeeper:
+    """Keeps the front stage of one lookup up to date.
+
+        batch thread:   plan_for_batch --> (the tasks) --> learn        tuples found frequent come in
+        watch thread:   refresh, replace, export                        tuples that changed are read again
+
+    After each batch it takes the tuples of R that the back stage found frequent, and publishes a new version if
+    that changes the cache. A running batch is never disturbed: a version is read-only, and the next batch names the
+    one it uses. The two threads share the state under a lock that neither holds while it reads or publishes.
+
+    What a batch found may be older than a change that was noticed while it ran. Such tuples are not taken: their
+    change has been dealt with, and nobody would read them again.
+
+    Args:
+        plan: the lookup.
+        context: Spark, to publish versions.
+        memory_bytes: memory of the front stage; 0 if the lookup has none.
+    """
+
+    def __init__(self, plan: LookupPlan, context: SparkContext, memory_bytes: int) -> None:
+        self._plan = plan
+        self._spark = context
+        self._stage = FrontStage(memory_bytes, max(plan.spec.tuple_bytes, 1)) if plan.front else None
+        self._rows = RelationRows.empty(plan.spec)
+        self._versions = PublishedVersions(context, f"hot-{plan.position}")
+        self._version = 0  # counts up whenever keys or tuples change
+        self._batches = 0
+        self._lock = threading.Lock()
+        self._changed_meanwhile = ChangedKeys()  # since the batch that was planned last began
+
+    @property
+    def hot_tuples(self) -> int:
+        """Tuples in the cache."""
+        return len(self._rows)
+
+    @property
+    def hot_keys(self) -> KeyColumns:
+        """Keys of the tuples in the cache."""
+        with self._lock:
+            return self._rows.keys
+
+    def plan_for_batch(self) -> FrontStagePlan:
+        """What the next batch uses and reports. O(1): what was refreshed since the last one is published already."""
+        if self._stage is None:
+            return FrontStagePlan(None, most_offers=0, count_hits=False)
+        with self._lock:
+            self._changed_meanwhile.clear()
+        published = self._versions.use_newest()
+        return FrontStagePlan(
+            hot=None if published is None else published.broadcast,
+            most_offers=self._stage.capacity,
+            count_hits=self._batches % _COUNTED_BATCHES == 0,
+        )
+
+    def learn(self, report: BatchReport) -> None:
+        """Take what the batch that was planned last found out, and publish if the cache changed. O(capacity)."""
+        if self._stage is None:
+            return
+        self._batches += 1
+        position = self._plan.position
+        hits, offers = report.hits(position), report.offers(position)
+        with self._lock:
+            if hits is not None:
+                self._observe(hits * _COUNTED_BATCHES)
+            changed = bool(offers) and self._take(offers)
+        if changed:
+            self._publish()
+
+    def refresh(self, changes: Changes, reread: Reread) -> None:
+        """Read the hot tuples that have changed again, and publish: every batch planned after this uses them so.
+
+        Args:
+            changes: what has changed in R.
+            reread: reads tuples of R. If it raises, the cache stays as it was: call again with these changes.
+        """
+        if self._stage is None or changes.nothing:
+            return
+        with self._lock:
+            # First of all: which of the changed tuples are hot must not grow while they are read.
+            self._note(changes)
+            stale = self._rows.keys if changes.anything else self._hot_among(changes.keys)
+        self.read_again(stale, reread)
+
+    def read_again(self, keys: KeyColumns, reread: Reread) -> None:
+        """Read hot tuples again, without knowing of any change, and publish.
+
+        What the running batch finds may be older, and is taken all the same: this is for callers that read all hot
+        tuples again and again. Who will not do so once more has to call `refresh`.
+
+        Args:
+            keys: which tuples; those that are hot no longer are left out.
+            reread: reads tuples of R. If it raises, the cache stays as it was.
+        """
+        if not len(keys):
+            return
+        found = reread(keys)
+        with self._lock:
+            changed = self._put(keys.codes, found)
+        if changed:
+            self._publish()
+
+    def replace(self, rows: RelationRows, frequencies: NDArray[np.float32], changes: Changes, reread: Reread) -> None:
+        """Take over other hot tuples: a rebuilt version, or that with which a driver starts.
+
+        Args:
+            rows: tuples of R, n of them; the most frequent are taken if they are too many.
+            frequencies: float32, shape (n,), how often each was found.
+            changes: what has changed in R since they were read.
+            reread: reads tuples of R.
+        """
+        if self._stage is None:
+            return
+        if len(rows) > self._stage.capacity:
+            frequent = np.argpartition(frequencies, -self._stage.capacity)[-self._stage.capacity :]
+            rows, frequencies = rows.take(frequent), frequencies[frequent]
+        hot_set = HotSet(0, rows.keys.codes)
+        slots = np.unique(hot_set.probe(changes.keys.codes))
+        stale = rows.keys if changes.anything else rows.keys.take(slots[slots >= 0])
+        if len(stale):
+            rows, gone = with_reread(rows, hot_set, stale.codes, reread(stale))
+            kept = np.delete(np.arange(len(rows)), gone)
+            rows, frequencies = rows.take(kept), frequencies[kept]
+        with self._lock:
+            self._note(changes)
+            self._stage.replace_all(rows.keys.codes, frequencies)
+            self._rows = rows
+            self._version += 1
+        self._publish()
+
+    def forget(self) -> None:
+        """Drop all tuples, and publish; what the running batch finds is not taken either."""
+        if self._stage is None:
+            return
+        with self._lock:
+            self._changed_meanwhile.add_all()
+            self._rows = RelationRows.empty(self._plan.spec)
+            self._stage.replace_all(self._rows.keys.codes, np.empty(0, np.float32))
+            self._version += 1
+        self._publish()
+
+    def export(self, noticed: str | None) -> CacheVersion | None:
+        """The cache as it is now, to be written down; None where there is nothing.
+
+        Args:
+            noticed: pg_snapshot of the last refresh; None where changes are not noticed.
+        """
+        with self._lock:
+            if self._stage is None or not len(self._rows):
+                return None
+            frequencies = self._stage.frequencies.copy()
+            return CacheVersion(1, "learned", datetime.now(UTC), self._rows, frequencies, noticed)
+
+    def close(self) -> None:
+        """Free what was published."""
+        self._versions.close()
+
+    def _note(self, changes: Changes) -> None:
+        if changes.anything:
+            self._changed_meanwhile.add_all()
+        else:
+            self._changed_meanwhile.add(changes.keys.codes)
+
+    def _hot_among(self, keys: KeyColumns) -> KeyColumns:
+        """Those of the hot tuples that have one of these keys."""
+        assert self._stage is not None
+        slots = np.unique(self._stage.hot_set.probe(keys.codes))
+        return self._rows.keys.take(slots[slots >= 0])
+
+    def _observe(self, hits: NDArray[np.int64]) -> None:
+        """Record the hits of the version that the batch used, whose slots may be others' by now."""
+        assert self._stage is not None
+        used = self._versions.in_use
+        if used is not None and used.hot_set is not self._stage.hot_set:
+            slots = self._stage.hot_set.probe(used.hot_set.keys)
+            still = slots >= 0
+            moved = np.zeros(self._stage.hot_set.slot_count, np.int64)
+            moved[slots[still]] = hits[still]
+            hits = moved
+        self._stage.observe_hits(hits)
+
+    def _take(self, offers: list[tuple[RelationRows, NDArray[np.int64]]]) -> bool:
+        """Offer tuples to the cache; whether that changed it."""
+        assert self._stage is not None
+        rows = RelationRows.concatenate([part for part, _ in offers])
+        frequencies = np.concatenate([part for _, part in offers])
+        outdated = self._changed_meanwhile.contains(rows.keys.codes)
+        if outdated.any():
+            current = np.flatnonzero(~outdated)
+            rows, frequencies = rows.take(current), frequencies[current]
+        accepted = self._stage.offer(rows.keys.codes, frequencies)
+        publication = self._stage.publish()
+        if publication is None:
+            return False
+        candidates = RelationRows.concatenate([self._rows, rows.take(accepted)])
+        self._rows = candidates.take(publication.sources)
+        self._version += 1
+        return True
+
+    def _put(self, asked: NDArray[np.int64], found: RelationRows) -> bool:
+        """Put tuples that were read again into the cache, and drop those that are gone; whether that changed it."""
+        assert self._stage is not None
+        rows, gone = with_reread(self._rows, self._stage.hot_set, asked, found)
+        if gone.size:
+            rows = rows.take(self._stage.remove(gone).sources)
+        elif rows.columns.equals(self._rows.columns):
+            return False  # what changed is not fetched
+        self._rows = rows
+        self._version += 1
+        return True
+
+    def _publish(self) -> None:
+        assert self._stage is not None
+        with self._lock:
+            version, value = self._version, HotTuples(self._stage.hot_set, self._rows)
+        self._versions.publish(version, value)
+        _log.info("%s: %d hot tuples, version %d", self._plan.spec.relation, len(value.rows), version)

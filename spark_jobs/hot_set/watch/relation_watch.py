@@ -1,0 +1,137 @@
+"""The driver's watch over its relations: a thread that brings their changes into the front stages."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from functools import partial
+
+import psycopg2
+from psycopg2 import extensions
+
+from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.hot_set.watch.lookup_watch import LookupWatch
+from spark_jobs.hot_set.watch.separate_steps import SeparateSteps
+from spark_jobs.relation.changes.triggers import look_at_relations, watch_relations
+from spark_jobs.warehouse.cache_rows import write_cache_rows
+from spark_jobs.warehouse.connection import connect
+
+_log = logging.getLogger(__name__)
+
+# Triggers can be dropped, tables get new partitions: so often missing ones are installed again.
+TRIGGERS_CHECKED_SECONDS = 30.0
+_SHORTEST_INTERVAL, _LONGEST_INTERVAL = 0.25, 5.0
+# A change may come right after a look, and its tuples have to be read and published.
+_LOOKS_WITHIN_NOTICE = 4
+_LONGEST_END_SECONDS = 30.0
+
+
+class RelationWatch(threading.Thread):
+    """Looks for changes of all relations of a pipeline again and again, on a connection of its own.
+
+    A warehouse that is away is no reason to end: what has changed meanwhile is noticed when it is back.
+
+    Args:
+        warehouse_url: the warehouse.
+        pipeline: the pipeline driven.
+        lookups: its lookups that have a front stage.
+        writer: writes the front stages' files; shut down when the watch stops.
+    """
+
+    def __init__(
+        self, warehouse_url: str, pipeline: str, lookups: Sequence[LookupWatch], writer: ThreadPoolExecutor
+    ) -> None:
+        super().__init__(name="relation-watch", daemon=True)
+        self._url = warehouse_url
+        self._pipeline = pipeline
+        self._lookups = lookups
+        self._writer = writer
+        self._steps = SeparateSteps(f"relation watch of {pipeline}")
+        self._epoch = 0
+        self._checked_at = 0.0
+        self._ended = threading.Event()
+        shortest = min((watch.lookup.notice_changes for watch in lookups), default=timedelta(seconds=_LONGEST_INTERVAL))
+        interval = shortest.total_seconds() / _LOOKS_WITHIN_NOTICE
+        self.interval_seconds = min(max(interval, _SHORTEST_INTERVAL), _LONGEST_INTERVAL)
+
+    def begin(self, connection: extensions.connection) -> None:
+        """Install triggers where that may be done, and fill the front stages from their files; before `start`.
+
+        Args:
+            connection: to the warehouse, not in a transaction.
+        """
+        outcomes = watch_relations(connection, [watch.lookup for watch in self._lookups])
+        self._checked_at = time.monotonic()
+        for watch in self._lookups:
+            watch.begin(connection, outcomes[watch.lookup.relation])
+
+    def start_as(self, epoch: int) -> None:
+        """Start the thread, for the driver of this epoch."""
+        self._epoch = epoch
+        self.start()
+
+    def run(self) -> None:
+        """Watch."""
+        while not self._ended.is_set():
+            try:
+                self._watch_while_connected()
+            except (psycopg2.Error, WarehouseUnavailableError) as error:
+                _log.warning("relation watch of %s: the warehouse does not answer: %s", self._pipeline, error)
+            except Exception:
+                _log.exception("relation watch of %s: changes could not be noticed; trying again", self._pipeline)
+            self._ended.wait(self.interval_seconds)
+
+    def stop(self) -> None:
+        """End the thread, and write down what the front stages have learned."""
+        self._ended.set()
+        if self.is_alive():
+            self.join(_LONGEST_END_SECONDS)
+        for watch in self._lookups:
+            watch.write_learned(at_end=True)
+        self._writer.shutdown()
+
+    def _watch_while_connected(self) -> None:
+        connection = connect(
+            self._url, application_name=f"freshet relation watch {self._pipeline}", patience=timedelta()
+        )
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET synchronous_commit = off")
+            connection.commit()
+            while not self._ended.is_set():
+                self._look(connection)
+                self._ended.wait(self.interval_seconds)
+        finally:
+            connection.close()
+
+    def _look(self, connection: extensions.connection) -> None:
+        """Look once at everything; what fails keeps nothing else from being looked at."""
+        self._steps.take("checking triggers", connection, partial(self._check_triggers, connection))
+        for number, watch in enumerate(self._lookups):
+            where = f"lookup {number} of {watch.lookup.relation}"
+            self._steps.take(f"noticing changes for {where}", connection, partial(watch.notice, connection))
+            self._steps.take(f"looking for a rebuilt cache of {where}", connection, partial(watch.renew, connection))
+            self._steps.take(f"writing the cache of {where}", connection, watch.write_learned)
+        self._steps.take("telling the caches' state", connection, partial(self._tell, connection))
+
+    def _check_triggers(self, connection: extensions.connection) -> None:
+        lookups = [watch.lookup for watch in self._lookups]
+        if time.monotonic() - self._checked_at >= TRIGGERS_CHECKED_SECONDS:
+            self._checked_at = time.monotonic()
+            outcomes = watch_relations(connection, lookups)
+        else:
+            outcomes = look_at_relations(connection, lookups)
+        for number, watch in enumerate(self._lookups):
+            self._steps.take(
+                f"checking triggers for lookup {number} of {watch.lookup.relation}",
+                connection,
+                partial(watch.watch, connection, outcomes[watch.lookup.relation]),
+            )
+
+    def _tell(self, connection: extensions.connection) -> None:
+        with connection, connection.cursor() as cursor:
+            write_cache_rows(cursor, self._pipeline, self._epoch, [watch.row() for watch in self._lookups])

@@ -1,0 +1,318 @@
+"""How fresh the warehouse is: the state of every pipeline, from the warehouse alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from psycopg2 import extensions
+
+from spark_jobs.ledger.status.backlog import Backlog, BacklogReader
+from spark_jobs.ledger.status.catching_up import CatchingUpReader
+from spark_jobs.ledger.status.driver_states import DrivenPipeline, State, read_pipelines
+from spark_jobs.ledger.status.ledger_reading import ClosedBatch, Ledger, LedgerReader
+from spark_jobs.ledger.status.minutes import HourAndDay, MinutesReader
+from spark_jobs.ledger.status.operations import (
+    CacheStatus,
+    EpisodeStatus,
+    Operations,
+    ReprocessingStatus,
+    ValidationStatus,
+    read_operations,
+)
+from spark_jobs.ledger.status.overload import LOOKED_BACK, LoadedBatch, StreamLoad, judge
+from spark_jobs.ledger.status.stages import Stages, mean_stages
+from spark_jobs.ledger.sums import LedgerSums
+from spark_jobs.loading.outcome import PLACES
+from spark_jobs.warehouse.drivers import Restart
+from spark_jobs.warehouse.latency import Int64Array, percentile
+
+WINDOW = timedelta(seconds=60)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True)
+class Freshness:
+    """Time from an event to its commit, in milliseconds; None where nothing was loaded. Right to within 10 %."""
+
+    p50_ms: float | None
+    p99_ms: float | None
+
+
+@dataclass(frozen=True)
+class LookupStatus:
+    """How the newest batch made one lookup, and why in this way."""
+
+    relation: str
+    algorithm: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class PipelineStatus:
+    """One pipeline. Times are in UTC, counts cover all its batches and reprocessing runs.
+
+    Attributes:
+        name: of the pipeline.
+        state: starting (the driver gets ready), running, overloaded (it sheds, or does not keep its target), catching
+            up (it is late with what had waited until a driver was ready), blocked (the driver lives, and something
+            outside the events keeps it from loading them), draining (it ends with what has landed), stopped (it was
+            drained, or never started), restarting (it has ended, and the next one is on its way), down (it has ended,
+            has fallen silent, or has not come within five minutes of the start).
+        epoch: the newest driver's; 0 if there never was one.
+        error: why it ended, if not as it was to.
+        heartbeat_age_ms: time since the driver's last sign of life.
+        log_file: of the driver.
+        spark_ui_url: of the driver.
+        target_ms: how fresh the facts are to be.
+        window_seconds: length of the window that ends now.
+        freshness_window: over the facts that the stream loaded in the window. What is reprocessed is late by design,
+            and does not count here nor below.
+        freshness_whole: over all those facts.
+        last_commit: of a batch.
+        batches: closed ones.
+        arrived: events stored anywhere, by the ledger. Loaded, shed, unmatched, rejected and pruned add up to it by
+            construction; `freshet verify` proves that they are true.
+        loaded: facts.
+        shed, unmatched, rejected: events held: what the ledger counts there, less what was pruned. A negative number
+            shows that the ledger is damaged.
+        duplicates: events that came again.
+        service_rate: facts per second that the stream loaded in the window.
+        hit_ratio: share of the front stage's probes that were hits, in the window; None without probes.
+        oldest_shed, oldest_unmatched: arrival of the oldest events held so.
+        lookups: how the newest batch made its lookups.
+        overload_reason: by what it is told that it is overloaded, or is catching up.
+        freshness_hour, freshness_day: as freshness_window, over the last hour and day.
+        arrival_rate: events per second in the window that were stored anywhere, duplicates not counted.
+        stages_ms: where the time went in the window.
+        pruned: events held once that retention has deleted.
+        backlog: the held events.
+        reprocessing: the newest run over held events.
+        caches: of the lookups.
+        validation: the newest one.
+        episode: the missed freshness target that is not over yet.
+        start_wanted_at: when a start was asked for that no driver has followed; None where none is waited for.
+        restart: the try to bring the driver back that is under way.
+        blocked_by, blocked_since: what keeps a blocked driver from loading, and since when; None in all other states.
+    """
+
+    name: str
+    state: State
+    epoch: int
+    error: str | None
+    heartbeat_age_ms: float | None
+    log_file: str | None
+    spark_ui_url: str | None
+    target_ms: float
+    window_seconds: float
+    freshness_window: Freshness
+    freshness_whole: Freshness
+    last_commit: datetime | None
+    batches: int
+    arrived: int
+    loaded: int
+    shed: int
+    unmatched: int
+    rejected: int
+    duplicates: int
+    service_rate: float
+    hit_ratio: float | None
+    oldest_shed: datetime | None
+    oldest_unmatched: datetime | None
+    lookups: tuple[LookupStatus, ...]
+    overload_reason: str | None = None
+    freshness_hour: Freshness = Freshness(None, None)
+    freshness_day: Freshness = Freshness(None, None)
+    arrival_rate: float = 0.0
+    stages_ms: Stages = field(default_factory=Stages)
+    pruned: int = 0
+    backlog: Backlog = field(default_factory=Backlog)
+    reprocessing: ReprocessingStatus | None = None
+    caches: tuple[CacheStatus, ...] = ()
+    validation: ValidationStatus | None = None
+    episode: EpisodeStatus | None = None
+    start_wanted_at: datetime | None = None
+    blocked_by: str | None = None
+    blocked_since: datetime | None = None
+    restart: Restart | None = None
+
+    @property
+    def state_in_words(self) -> str:
+        """The state, and which try it is."""
+        tries = f" (try {self.restart.number} of {self.restart.most})" if self.restart else ""
+        return self.state + tries
+
+    def to_dict(self) -> dict[str, Any]:
+        """The status as plain values, for JSON; times as ISO text."""
+        plain: dict[str, Any] = _plain(asdict(self))
+        return plain
+
+
+class StatusReader:
+    """Reads the status again and again: what it has read of the ledger once, it does not read again.
+
+    A look takes about a dozen queries, however many pipelines there are.
+
+    Args:
+        window: length of the window that ends now; no shorter than what overload is told by (`LOOKED_BACK`).
+    """
+
+    def __init__(self, window: timedelta = WINDOW) -> None:
+        self._window = window
+        self._ledgers = LedgerReader(window)
+        self._minutes = MinutesReader()
+        self._backlogs = BacklogReader()
+        self._catching_up = CatchingUpReader()
+
+    def read(self, connection: extensions.connection) -> list[PipelineStatus]:
+        """The status of every registered pipeline, by name. One transaction; nothing is written."""
+        begins = connection.info.transaction_status == extensions.TRANSACTION_STATUS_IDLE
+        with connection, connection.cursor() as cursor:
+            if begins:
+                # All queries see the same: a batch that is closed meanwhile is neither missed nor counted twice.
+                cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            pipelines = read_pipelines(cursor)
+            return self._read(cursor, pipelines) if pipelines else []
+
+    def _read(self, cursor: extensions.cursor, pipelines: list[DrivenPipeline]) -> list[PipelineStatus]:
+        names, now = [pipeline.name for pipeline in pipelines], pipelines[0].now
+        ledgers = self._ledgers.read(cursor, names, now)
+        minutes = self._minutes.read(cursor, names, now)
+        pruned = self._backlogs.read_pruned(cursor, now)
+        held: dict[str, dict[str, int]] = {
+            name: {place: getattr(ledger.whole, place) - pruned.get(name, {}).get(place, 0) for place in PLACES}
+            for name, ledger in ledgers.items()
+        }
+        backlogs = self._backlogs.read(cursor, held, now)
+        operations = read_operations(cursor, names)
+        return [
+            self._status(
+                pipeline,
+                ledgers[pipeline.name],
+                minutes[pipeline.name],
+                backlogs[pipeline.name],
+                operations[pipeline.name],
+                self._load(cursor, pipeline, ledgers[pipeline.name].recent),
+            )
+            for pipeline in pipelines
+        ]
+
+    def _load(self, cursor: extensions.cursor, pipeline: DrivenPipeline, recent: Sequence[ClosedBatch]) -> StreamLoad:
+        """How busy the stream is, as `stream_load` tells it, and whether that is because nothing ran before."""
+        lately = [
+            LoadedBatch(batch.closed_at, batch.shed, batch.event_latency, batch.arrival_latency)
+            for batch in recent
+            if batch.state == "committed" and batch.closed_at > pipeline.now - LOOKED_BACK
+        ]
+        load = judge(lately, pipeline.freshness_target)
+        if not load.overloaded or pipeline.started_at is None:
+            return load
+        waited_until = self._catching_up.waited_until(cursor, pipeline.name, pipeline.started_at)
+        return judge(lately, pipeline.freshness_target, waited_until=waited_until)
+
+    def _status(
+        self,
+        pipeline: DrivenPipeline,
+        ledger: Ledger,
+        minutes: HourAndDay,
+        backlog: Backlog,
+        operations: Operations,
+        load: StreamLoad,
+    ) -> PipelineStatus:
+        whole = ledger.whole
+        state = pipeline.state(load)
+        recent = ledger.recent
+        seconds = self._seconds(pipeline, ledger)
+        probes = sum(batch.probes for batch in recent)
+        return PipelineStatus(
+            name=pipeline.name,
+            state=state,
+            epoch=pipeline.epoch,
+            error=pipeline.error,
+            heartbeat_age_ms=None if pipeline.silence is None else pipeline.silence / _MILLISECOND,
+            log_file=pipeline.log_file,
+            spark_ui_url=pipeline.spark_ui_url,
+            target_ms=pipeline.freshness_target / _MILLISECOND,
+            window_seconds=self._window.total_seconds(),
+            freshness_window=_freshness(ledger.event_latency),
+            freshness_whole=_freshness(whole.freshness),
+            last_commit=_in_utc(whole.last_commit),
+            batches=whole.batches,
+            arrived=whole.arrived,
+            loaded=whole.facts,
+            shed=backlog.shed.count,
+            unmatched=backlog.unmatched.count,
+            rejected=backlog.rejected.count,
+            duplicates=whole.duplicates,
+            service_rate=sum(batch.facts for batch in recent) / seconds,
+            hit_ratio=sum(batch.hits for batch in recent) / probes if probes else None,
+            oldest_shed=backlog.shed.oldest,
+            oldest_unmatched=backlog.unmatched.oldest,
+            lookups=_lookups(ledger.newest),
+            overload_reason=load.reason if state in ("overloaded", "catching up") else None,
+            freshness_hour=_freshness(minutes.hour),
+            freshness_day=_freshness(minutes.day),
+            arrival_rate=sum(batch.arrived for batch in recent) / seconds,
+            stages_ms=mean_stages(ledger),
+            pruned=_held(whole) - sum(getattr(backlog, place).count for place in PLACES),
+            backlog=backlog,
+            reprocessing=operations.reprocessing,
+            caches=operations.caches,
+            validation=operations.validation,
+            episode=operations.episode,
+            start_wanted_at=_in_utc(pipeline.start_wanted_at),
+            blocked_by=pipeline.blocked_by if state == "blocked" else None,
+            blocked_since=_in_utc(pipeline.blocked_since) if state == "blocked" else None,
+            restart=pipeline.restart if state == "restarting" else None,
+        )
+
+    def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:
+        """How much of the window the pipeline has lived through."""
+        if ledger.filled or not ledger.recent:
+            return self._window.total_seconds()
+        return min((pipeline.now - ledger.recent[0].started_at).total_seconds(), self._window.total_seconds())
+
+
+def read_status(connection: extensions.connection, window: timedelta = WINDOW) -> list[PipelineStatus]:
+    """The status of every registered pipeline, by name.
+
+    Whoever asks again and again keeps a `StatusReader`: that reads only what is new.
+    """
+    return StatusReader(window).read(connection)
+
+
+def to_json(statuses: Sequence[PipelineStatus]) -> str:
+    """The status of several pipelines as JSON text: a list of objects."""
+    return json.dumps([status.to_dict() for status in statuses], indent=2)
+
+
+def _freshness(histogram: Int64Array) -> Freshness:
+    shares = (percentile(histogram, fraction) for fraction in (0.5, 0.99))
+    p50, p99 = (None if seconds is None else round(seconds * 1000, 1) for seconds in shares)
+    return Freshness(p50, p99)
+
+
+def _in_utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None else moment.astimezone(UTC)
+
+
+def _held(sums: LedgerSums) -> int:
+    return sum(getattr(sums, place) for place in PLACES)
+
+
+def _lookups(newest: ClosedBatch | None) -> tuple[LookupStatus, ...]:
+    return tuple(
+        LookupStatus(lookup["relation"], lookup.get("algorithm"), lookup.get("reason"))
+        for lookup in (newest.lookups if newest else None) or []
+    )
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value

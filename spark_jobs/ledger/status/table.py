@@ -1,0 +1,125 @@
+"""The status of the pipelines as a table for the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from spark_jobs.ledger.status.operations import ValidationStatus
+from spark_jobs.ledger.status.pipeline_status import Freshness, PipelineStatus
+
+Cells = dict[str, str | Text]
+
+_STATE_STYLES = {
+    "running": "green",
+    "starting": "cyan",
+    "overloaded": "bold yellow",
+    "catching up": "cyan",
+    "blocked": "bold red",
+    "draining": "yellow",
+    "stopped": "dim",
+    "restarting": "bold yellow",
+    "down": "bold red",
+}
+_VALIDATION_STYLES = {"failed": "red", "error": "red"}
+_ANY_WIDTH = 1000
+_MOST_COLUMNS = 4
+_OPTIONAL = ("oldest waits", "cache staleness", "validation")
+_COUNTS = ("arrived", "loaded", "shed", "unmatched", "rejected")
+
+
+class StatusTable:
+    """The table of `render`: fits itself to the terminal when it is printed."""
+
+    def __init__(self, statuses: Sequence[PipelineStatus]) -> None:
+        self._statuses = statuses
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """One row for each pipeline; in a terminal that is too narrow one column for each, unless they are many."""
+        if not self._statuses:
+            yield Text("No pipeline has been registered in this warehouse yet.", style="dim")
+            return
+        rows = _without_empty_columns([_cells(status) for status in self._statuses])
+        names = [status.name for status in self._statuses]
+        table = _by_row(names, rows)
+        width = Measurement.get(console, options.update(max_width=_ANY_WIDTH), table).maximum
+        yield table if width <= options.max_width or len(rows) > _MOST_COLUMNS else _by_column(names, rows)
+        for status in self._statuses:
+            if status.blocked_since is not None:
+                since = f"{status.blocked_since:%Y-%m-%d %H:%M:%S} UTC"
+                yield Text(f"{status.name} has been blocked since {since}: {status.blocked_by}", style="red")
+
+
+def render(statuses: Sequence[PipelineStatus]) -> StatusTable:
+    """The pipelines' status to print; freshness, service rate and hit ratio are those of the window."""
+    return StatusTable(statuses)
+
+
+def _by_row(names: Sequence[str], rows: Sequence[Cells]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("pipeline")
+    for heading in rows[0]:
+        table.add_column(heading, justify="left" if heading == "state" else "right")
+    for name, cells in zip(names, rows, strict=True):
+        table.add_row(name, *cells.values())
+    return table
+
+
+def _by_column(names: Sequence[str], rows: Sequence[Cells]) -> Table:
+    table = Table(box=None, padding=(0, 1), header_style="bold")
+    table.add_column("")
+    for name in names:
+        table.add_column(name, justify="right")
+    for heading in rows[0]:
+        table.add_row(heading, *(cells[heading] for cells in rows))
+    return table
+
+
+def _cells(status: PipelineStatus) -> Cells:
+    waiting = [age for age in (status.backlog.shed.oldest_age_ms, status.backlog.unmatched.oldest_age_ms) if age]
+    staleness = [cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None]
+    return {
+        "state": Text(status.state_in_words, style=_STATE_STYLES[status.state]),
+        "freshness p50 / p99": _freshness(status.freshness_window, status.target_ms),
+        "target": _duration(status.target_ms),
+        **{count: f"{getattr(status, count):,}" for count in _COUNTS},
+        "facts/s": f"{status.service_rate:,.0f}",
+        "hit ratio": "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}",
+        "oldest waits": _duration(max(waiting, default=None)),
+        "cache staleness": _duration(max(staleness, default=None)),
+        "validation": _validation(status.validation),
+    }
+
+
+def _without_empty_columns(rows: Sequence[Cells]) -> list[Cells]:
+    """Rows without the columns that say nothing of any pipeline."""
+    said = [heading for heading in rows[0] if heading not in _OPTIONAL or any(str(row[heading]) != "-" for row in rows)]
+    return [{heading: row[heading] for heading in said} for row in rows]
+
+
+def _validation(validation: ValidationStatus | None) -> Text:
+    if validation is None:
+        return Text("-")
+    failed = f"{validation.failed} of {validation.expectations} failed" if validation.result == "failed" else None
+    return Text(failed or validation.result, style=_VALIDATION_STYLES.get(validation.result, ""))
+
+
+def _freshness(freshness: Freshness, target_ms: float) -> Text:
+    missed = freshness.p99_ms is not None and freshness.p99_ms > target_ms
+    text = f"{_duration(freshness.p50_ms)} / {_duration(freshness.p99_ms)}"
+    return Text(text, style="red" if missed else "")
+
+
+def _duration(milliseconds: float | None) -> str:
+    if milliseconds is None:
+        return "-"
+    if milliseconds < 1000:
+        return f"{milliseconds:.0f} ms"
+    seconds = milliseconds / 1000
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

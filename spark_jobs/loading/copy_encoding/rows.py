@@ -1,0 +1,170 @@
+"""Tuples of an arrow table as PostgreSQL's binary COPY format."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.loading.copy_encoding.catalogue import encoder_for, plain_type
+from spark_jobs.loading.copy_encoding.encoder import ColumnEncoder
+from spark_jobs.loading.copy_encoding.field import LENGTH_BYTES, Field, Positions
+from spark_jobs.warehouse.postgres_types import PostgresType
+
+_HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack(">ii", 0, 0)
+_TRAILER = struct.pack(">h", -1)
+_COUNT_BYTES = 2
+_BLOCK_BYTES = 1 << 19  # a block stays in the processor's cache while one column after the other is written into it
+
+
+class Target(NamedTuple):
+    """A column to be loaded.
+
+    Attributes:
+        name: the column's name in PostgreSQL.
+        source: the column of the arrow table that it gets its values from.
+        type: its type.
+        nullable: whether it takes nulls.
+    """
+
+    name: str
+    source: str
+    type: PostgresType
+    nullable: bool
+
+
+class Encoding(NamedTuple):
+    """What became of a table.
+
+    Attributes:
+        rows: the tuples that fit, m of them.
+        fitting: int64, shape (m,), their numbers in the table; None if all fit.
+        unfit: int64, shape (k,), the numbers of the others, ascending.
+        complaints: why each of those does not fit, k texts.
+    """
+
+    rows: EncodedRows
+    fitting: Positions | None
+    unfit: Positions
+    complaints: list[str]
+
+
+class EncodedRows:
+    """Tuples that wait to be sent; they are rendered block by block while PostgreSQL takes them.
+
+    Args:
+        count: how many.
+        fields: one for each column.
+    """
+
+    def __init__(self, count: int, fields: Sequence[Field]) -> None:
+        self.count = count
+        self._fields = fields
+        widths = [field.widths() for field in fields]
+        fixed = _COUNT_BYTES + LENGTH_BYTES * len(fields) + sum(width for width in widths if isinstance(width, int))
+        varying = [width for width in widths if not isinstance(width, int)]
+        self._ends = np.empty(count + 1, np.int64)
+        self._ends[0] = 0
+        if varying:
+            np.cumsum(np.sum(varying, axis=0) + fixed, out=self._ends[1:])
+        else:
+            self._ends[:] = np.arange(count + 1) * fixed
+
+    def stream(self, start: int = 0, stop: int | None = None) -> CopyStream:
+        """The tuples start to stop as a file that psycopg2's copy_expert can read."""
+        return CopyStream(self, start, self.count if stop is None else stop)
+
+    def block_end(self, start: int, stop: int) -> int:
+        """End of the block of tuples that begins at `start`: at least one tuple, at most a block's bytes if it can."""
+        end = int(np.searchsorted(self._ends, self._ends[start] + _BLOCK_BYTES, side="right")) - 1
+        return min(max(end, start + 1), stop)
+
+    def render(self, start: int, stop: int) -> np.ndarray:
+        """The bytes of tuples start to stop, uint8."""
+        positions = self._ends[start:stop] - self._ends[start]
+        out = np.empty(self._ends[stop] - self._ends[start], np.uint8)
+        out[positions] = len(self._fields) >> 8
+        out[positions + 1] = len(self._fields) & 0xFF
+        positions += _COUNT_BYTES
+        for field in self._fields:
+            field.write(out, positions, start, stop)
+        return out
+
+
+class CopyStream(io.RawIOBase):
+    """A readable binary file over encoded rows."""
+
+    def __init__(self, rows: EncodedRows, start: int, stop: int) -> None:
+        self._rows = rows
+        self._next = start
+        self._stop = stop
+        self._block = memoryview(_HEADER)
+        self._ended = False
+
+    def read(self, size: int = -1, /) -> bytes:
+        """At most `size` bytes (default: a block), in one copy; none at the end."""
+        if not self._block:
+            self._block = self._next_block()
+        size = len(self._block) if size < 0 else size
+        part, self._block = self._block[:size], self._block[size:]
+        return bytes(part)
+
+    def _next_block(self) -> memoryview:
+        if self._next < self._stop:
+            start, self._next = self._next, self._rows.block_end(self._next, self._stop)
+            return self._rows.render(start, self._next).data
+        if not self._ended:
+            self._ended = True
+            return memoryview(_TRAILER)
+        return memoryview(b"")
+
+
+def encode(table: pa.Table, targets: Sequence[Target]) -> Encoding:
+    """Encode the tuples of a table, and find those that don't fit.
+
+    Args:
+        table: shape (n,), with the targets' source columns.
+        targets: the columns of the COPY statement, in its order.
+
+    Raises:
+        SchemaMismatchError: a column of the table has a type that its target does not take.
+    """
+    columns = [plain_array(table[target.source]) for target in targets]
+    encoders = [encoder_for(target.type, column.type) for target, column in zip(targets, columns, strict=True)]
+    unfit, complaints = _unfit_tuples(targets, encoders, columns, table.num_rows)
+    fitting = None
+    if unfit.size:
+        fitting = np.delete(np.arange(table.num_rows), unfit)
+        columns = [column.take(pa.array(fitting)) for column in columns]
+    fields = [encoder.field(column) for encoder, column in zip(encoders, columns, strict=True)]
+    return Encoding(EncodedRows(table.num_rows - unfit.size, fields), fitting, unfit, complaints)
+
+
+def plain_array(column: pa.ChunkedArray) -> pa.Array:
+    """A table's column as one array of plain layout."""
+    plain = plain_type(column.type)
+    if plain != column.type:
+        column = column.cast(plain)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, plain)])
+
+
+def _unfit_tuples(
+    targets: Sequence[Target], encoders: Sequence[ColumnEncoder], columns: Sequence[pa.Array], count: int
+) -> tuple[Positions, list[str]]:
+    """Numbers of the tuples that don't fit, ascending, and for each why the first such column does not."""
+    complaints: dict[int, str] = {}
+    for target, encoder, column in zip(targets, encoders, columns, strict=True):
+        if column.null_count and not target.nullable:
+            for row in np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)).tolist():
+                complaints.setdefault(row, f"column {target.name}: it is null, and the column takes no nulls")
+        unfit = encoder.unfit(column)
+        if unfit is not None:
+            for row in np.flatnonzero(unfit).tolist():
+                if row not in complaints:
+                    complaints[row] = f"column {target.name}: {encoder.complaint(column[row])}"
+    rows = sorted(complaints)
+    return np.array(rows, np.int64), [complaints[row] for row in rows]

@@ -1,0 +1,188 @@
+"""Held tuples as rows of freshet.held_tuple."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import numpy as np
+import psycopg2.errors
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2 import extensions
+
+from spark_jobs.loading.copy_encoding.characters import text_faults
+from spark_jobs.loading.copy_encoding.rows import EncodedRows, Target, encode, plain_array
+from spark_jobs.loading.event_times import TIMESTAMPTZ, utc_times
+from spark_jobs.loading.outcome import Held, Place
+from spark_jobs.loading.payload import digest_hashes, digests, payloads
+from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW, EventColumns
+from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts
+from spark_jobs.warehouse.fact_table import FactColumn
+from spark_jobs.warehouse.postgres_types import PostgresType
+
+_TEXT = PostgresType("text", "text")
+_BIGINT = PostgresType("int8", "bigint")
+_COLUMNS = {
+    "pipeline": _TEXT,
+    "event_id": _TEXT,
+    "event_hash": _BIGINT,
+    "place": _TEXT,
+    "reason": _TEXT,
+    "relation": _TEXT,
+    "payload": _TEXT,
+    "payload_encoding": _TEXT,
+    "event_time": TIMESTAMPTZ,
+    "arrived_at": TIMESTAMPTZ,
+    "batch_no": _BIGINT,
+}
+_TARGETS = [Target(name, name, kind, name in ("relation", "event_time")) for name, kind in _COLUMNS.items()]
+_NAMES = ", ".join(_COLUMNS)
+
+
+class HeldRows:
+    """Held tuples, built before the transaction that stores them.
+
+    Args:
+        table: shape (n,), the columns of freshet.held_tuple that a loader fills; None for no rows.
+    """
+
+    def __init__(self, table: pa.Table | None) -> None:
+        self._table = table
+
+    @classmethod
+    def build(cls, held: Sequence[Held], event: EventColumns, key: Sequence[FactColumn], batch_no: int) -> HeldRows:
+        """Rows for groups of tuples.
+
+        Args:
+            held: the groups.
+            event: the pipeline's event columns.
+            key: columns of the event id.
+            batch_no: the batch that holds them.
+        """
+        parts = [_rows(group, event, key, batch_no) for group in held if group.tuples.num_rows]
+        return cls(pa.concat_tables(parts) if parts else None)
+
+    def __len__(self) -> int:
+        return self._table.num_rows if self._table is not None else 0
+
+    @property
+    def event_ids(self) -> list[str]:
+        """Event ids as freshet.held_tuple has them."""
+        return self._table["event_id"].to_pylist() if self._table is not None else []
+
+    @property
+    def event_hashes(self) -> np.ndarray:
+        """Hash codes of the event ids, int64, shape (n,)."""
+        return self._table["event_hash"].to_numpy() if self._table is not None else np.empty(0, np.int64)
+
+    def without(self, dropped: np.ndarray) -> HeldRows:
+        """The rows that are not dropped; bool, shape (n,)."""
+        return HeldRows(self._table.filter(pa.array(~dropped)) if self._table is not None else None)
+
+    def joined(self, more: HeldRows) -> HeldRows:
+        """These rows and more."""
+        return HeldRows(pa.concat_tables([rows._table for rows in (self, more) if rows._table is not None]))
+
+    def encoded(self) -> EncodedRows:
+        """As freshet.held_tuple takes them; at least one."""
+        assert self._table is not None
+        rows, _, unfit, complaints = encode(self._table, _TARGETS)
+        assert not unfit.size, complaints[0]  # everything was made storable
+        return rows
+
+    def store(self, cursor: extensions.cursor) -> Counter[Place]:
+        """Store those whose event ids are not held yet.
+
+        Args:
+            cursor: in a transaction.
+
+        Returns:
+            how many were stored, by place.
+        """
+        if self._table is None or not len(self):
+            return Counter()
+        rows = self.encoded()
+        cursor.execute("SAVEPOINT before_held")
+        try:
+            _copy(cursor, "freshet.held_tuple", rows)
+        except psycopg2.errors.UniqueViolation:
+            cursor.execute("ROLLBACK TO before_held")
+            return _insert_new(cursor, rows)
+        cursor.execute("RELEASE before_held")
+        return Counter(self._table["place"].to_pylist())
+
+
+def _copy(cursor: extensions.cursor, table: str, rows: EncodedRows) -> None:
+    cursor.copy_expert(f"COPY {table} ({_NAMES}) FROM STDIN (FORMAT binary)", rows.stream(), size=1 << 20)
+
+
+def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> Counter[Place]:
+    cursor.execute(
+        f"CREATE TEMPORARY TABLE freshet_held ON COMMIT DROP AS SELECT {_NAMES} FROM freshet.held_tuple WITH NO DATA"
+    )
+    _copy(cursor, "freshet_held", rows)
+    # In the order of the key, so that two loaders of the same tuples can't wait for each other in a circle.
+    cursor.execute(
+        f"""
+        WITH stored AS (
+            INSERT INTO freshet.held_tuple ({_NAMES}) SELECT {_NAMES} FROM freshet_held ORDER BY event_id
+            ON CONFLICT DO NOTHING RETURNING place
+        )
+        SELECT place, count(*) FROM stored GROUP BY place
+        """
+    )
+    counts: Counter[Place] = Counter(dict(cursor.fetchall()))
+    cursor.execute("DROP TABLE freshet_held")
+    return counts
+
+
+def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: int) -> pa.Table:
+    tuples = held.tuples
+    payload = payloads(tuples, event)
+    event_ids, hashes = _identities(tuples, payload.records, key)
+    count = tuples.num_rows
+    columns = {
+        "pipeline": pa.repeat(event.pipeline, count),
+        "event_id": event_ids,
+        "event_hash": pa.array(hashes),
+        "place": pa.repeat(held.place, count),
+        "reason": storable_reasons(held.reason, count),
+        "relation": pa.repeat(pa.scalar(held.relation, pa.string()), count),
+        "payload": payload.texts,
+        "payload_encoding": payload.encodings,
+        "event_time": utc_times(plain_array(tuples[event.event_time])),
+        "arrived_at": utc_times(plain_array(tuples[ARRIVED_AT])).fill_null(datetime.now(UTC)),
+        "batch_no": pa.repeat(batch_no, count),
+    }
+    return pa.table(columns)
+
+
+def _identities(tuples: pa.Table, records: pa.Array, key: Sequence[FactColumn]) -> tuple[pa.Array, np.ndarray]:
+    """Event id and hash code of each tuple; a digest of the record where its id can't be used."""
+    event_ids, hashes = event_id_texts(tuples, key), event_hashes(tuples, key)
+    unusable = pc.fill_null(pc.greater(pc.binary_length(event_ids), MOST_CHARACTERS), True)
+    if RAW in tuples.column_names:
+        # What could be read of a malformed record is not to be trusted.
+        unusable = pc.or_(unusable, plain_array(tuples[RAW]).is_valid())
+    rows = np.flatnonzero(unusable.to_numpy(zero_copy_only=False))
+    if rows.size:
+        found = digests(records.take(pa.array(rows)))
+        texts = pa.array([f'{{"sha256":"{digest}"}}' for digest in found], event_ids.type)
+        event_ids = pc.replace_with_mask(event_ids, unusable, texts)
+        hashes[rows] = digest_hashes(found)
+    return event_ids, hashes
+
+
+def storable_reasons(reason: str | pa.StringArray, count: int) -> pa.Array:
+    """Reasons as PostgreSQL can store them, whatever was quoted in them."""
+    if isinstance(reason, str):
+        return pa.repeat(_storable(reason.encode("utf-8", "replace")), count)
+    if not text_faults(reason).any():
+        return reason
+    return pa.array([_storable(text.as_buffer().to_pybytes()) for text in reason], pa.string())
+
+
+def _storable(text: bytes) -> str:
+    return text.decode("utf-8", "backslashreplace").replace("\0", "\\0")

@@ -1,0 +1,17 @@
+"""An embedded PostgreSQL server, for whoever starts it and for nobody else on the machine.
+
+server.py           EmbeddedPostgres: the life of a server
+server_user.py      the user it runs as, who is not root
+programs.py         PostgreSQL's programs, where that user can run them
+access.py           who may connect
+socket_folder.py    where its socket lies
+"""
+
+import warnings
+
+with warnings.catch_warnings():
+    # The package looks for a runtime folder for a default of its own, which is not used here.
+    warnings.filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+    from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+
+__all__ = ["EmbeddedPostgres"]

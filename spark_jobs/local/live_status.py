@@ -1,0 +1,106 @@
+"""The pipelines' status on the terminal, brought up to date while they run."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Sequence
+from datetime import timedelta
+from types import TracebackType
+
+import psycopg2
+from psycopg2 import extensions
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
+from spark_jobs.ledger.status.table import render
+from spark_jobs.warehouse.connection import connect
+
+PLAIN_LINE_SECONDS = 5.0
+
+
+class LiveStatus:
+    """A table that is drawn anew at each update; where the output is no terminal, a line per pipeline now and then.
+
+    Args:
+        console: where to show it.
+        warehouse_url: libpq URL of the warehouse.
+        footer: a line below the table.
+    """
+
+    def __init__(self, console: Console, warehouse_url: str, footer: str) -> None:
+        self._console = console
+        self._url = warehouse_url
+        self._footer = Text.from_markup(footer)
+        self._reader = StatusReader()
+        self._connection: extensions.connection | None = None
+        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._line_due_at = 0.0
+
+    def __enter__(self) -> LiveStatus:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._live:
+            self._live.stop()
+        self._disconnect()
+
+    def update(self, doing: str = "") -> None:
+        """Read the status and show it. A warehouse that does not answer is no error here: it is told.
+
+        Args:
+            doing: what is being done at the moment, if there is more to say than the table does.
+        """
+        statuses, trouble = self._read()
+        if self._live:
+            notes = [Text(note, style="yellow") for note in (trouble, doing) if note]
+            self._live.update(Group(render(statuses), *notes, self._footer), refresh=True)
+        elif time.monotonic() >= self._line_due_at:
+            self._line_due_at = time.monotonic() + PLAIN_LINE_SECONDS
+            for line in filter(None, [trouble, doing]):
+                self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+            show_once(self._console, statuses)
+
+    def _read(self) -> tuple[Sequence[PipelineStatus], str]:
+        try:
+            if self._connection is None:
+                self._connection = connect(self._url, application_name="freshet up", patience=timedelta(0))
+            return self._reader.read(self._connection), ""
+        except (psycopg2.Error, WarehouseUnavailableError) as error:
+            self._disconnect()
+            return [], f"The warehouse does not answer: {str(error).strip()}"
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            with contextlib.suppress(psycopg2.Error):
+                self._connection.close()
+            self._connection = None
+
+
+def show_once(console: Console, statuses: Sequence[PipelineStatus]) -> None:
+    """Print the status: a table, or where the output is no terminal, and has no width, a line for each pipeline."""
+    if console.is_terminal:
+        console.print(render(statuses))
+    else:
+        for status in statuses:
+            console.print(_plain_line(status), highlight=False, soft_wrap=True, markup=False)
+
+
+def _plain_line(status: PipelineStatus) -> str:
+    freshness = status.freshness_window
+    percentiles = " / ".join("-" if ms is None else f"{ms:.0f} ms" for ms in (freshness.p50_ms, freshness.p99_ms))
+    hits = "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}"
+    reason = status.overload_reason or status.blocked_by
+    state = f"{status.state} ({reason})" if reason else status.state_in_words
+    return (
+        f"{status.name}: {state}, arrived {status.arrived}, loaded {status.loaded}, shed {status.shed}, "
+        f"unmatched {status.unmatched}, rejected {status.rejected}, {status.service_rate:.0f} facts/s, "
+        f"hit ratio {hits}, freshness p50 / p99 {percentiles}, target {status.target_ms:.0f} ms"
+    )

@@ -1,0 +1,190 @@
+"""Runs the streams of an installation under Airflow until it is time to end, then drains them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.markup import escape
+
+from spark_jobs.errors import FreshetError, PlatformError
+from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.local import workload_process
+from spark_jobs.local.airflow_process import EmbeddedAirflow
+from spark_jobs.local.batch_dags import BatchDags
+from spark_jobs.local.detached_driver import find_driver
+from spark_jobs.local.live_status import LiveStatus
+from spark_jobs.local.log_tail import log_tail
+from spark_jobs.local.stream_runs import StreamRuns
+from spark_jobs.local.watched_time import REFRESH_SECONDS, Course, WatchedTime, failed_run
+from spark_jobs.local.workload_process import WorkloadProcess
+from spark_jobs.settings import Home
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.drivers import DriverRecord
+from spark_jobs.workload.stop_signal import StopSignal
+
+DRIVER_TIMEOUT_SECONDS = 180.0
+WATCHER_TIMEOUT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class StreamingEnd:
+    """How the streams ended.
+
+    Attributes:
+        problem: what went wrong, if anything did.
+        cut_short: whether the drain was interrupted, so that events may have landed that are not loaded.
+    """
+
+    problem: FreshetError | None
+    cut_short: bool
+
+
+class Streaming:
+    """Starts a watching run for each pipeline, lets the workload run, and drains.
+
+    Args:
+        home: the installation.
+        pipelines: names of the pipelines.
+        airflow: running.
+        warehouse_url: libpq URL of the warehouse.
+        workload: started once all drivers run, if it has a pipeline to write for.
+        console: shows the live table.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        pipelines: Collection[str],
+        airflow: EmbeddedAirflow,
+        warehouse_url: str,
+        workload: WorkloadProcess,
+        console: Console,
+    ) -> None:
+        self._home = home
+        self._pipelines = pipelines
+        self._airflow = airflow
+        self._url = warehouse_url
+        self._workload = workload
+        self._console = console
+        self._not_loading: dict[str, str] = {}  # pipelines that are not loaded, with the reason
+
+    def run(self, course: Course) -> StreamingEnd:
+        """Start workload and streams, let the course of events run, until SIGINT, SIGTERM or a failure; then drain."""
+        problem: FreshetError | None = None
+        address = f"[link={self._airflow.url}]{self._airflow.url}[/link]"
+        footer = f"Airflow: {address}   Logs: {escape(str(self._home.logs))}"
+        with self._airflow.api() as api, LiveStatus(self._console, self._url, footer) as live, StopSignal() as stop:
+            runs, batches = StreamRuns(api, self._pipelines), BatchDags(api, self._pipelines)
+            try:
+                runs.wait_until_known()
+                runs.start()
+                batches.start()
+                if self._wait_for_drivers(runs, live, stop):
+                    if workload_process.PIPELINES & set(self._pipelines):
+                        self._workload.start()
+                    course(WatchedTime(live, stop, runs, self._airflow, self._workload, self._url))
+                self._note_blocked()
+            except FreshetError as error:
+                problem = error
+            with StopSignal() as hurry:
+                try:
+                    self._workload.stop()
+                    batches.pause()
+                    drained = self._drain(runs, live, hurry)
+                    if drained:
+                        batches.wait_until_ended()
+                except FreshetError as error:
+                    problem = problem or error
+                    drained = self._drain_without_airflow(live, hurry)
+        if problem is None and self._not_loading:
+            problem = self._missed()
+        return StreamingEnd(problem, cut_short=not drained)
+
+    def _wait_for_drivers(self, runs: StreamRuns, live: LiveStatus, stop: StopSignal) -> bool:
+        """Wait until every pipeline has a driver that is watched; returns whether that came before the signal to stop.
+
+        One whose driver fails, or does not come in time, keeps no other from being loaded. One that is blocked by its
+        tables has a driver. A drain that came before the watching run had begun would be followed by its start.
+
+        Raises:
+            PlatformError: no pipeline has a driver.
+        """
+        deadline = time.monotonic() + DRIVER_TIMEOUT_SECONDS
+        while missing := self._missing(runs):
+            given_up = f" Without {', '.join(sorted(self._not_loading))}." if self._not_loading else ""
+            live.update(f"The Spark drivers are starting.{given_up}")
+            for pipeline in missing.intersection(runs.failed()):
+                self._not_loading[pipeline] = f"{failed_run(pipeline)} {self._driver_log(pipeline)}"
+            if time.monotonic() > deadline:
+                for pipeline in missing - self._not_loading.keys():
+                    late = f"The driver of {pipeline} did not start within {DRIVER_TIMEOUT_SECONDS:.0f} s."
+                    self._not_loading[pipeline] = f"{late} {self._driver_log(pipeline)}"
+            if stop.wait(REFRESH_SECONDS):
+                return False
+        if self._not_loading.keys() >= set(self._pipelines):
+            raise self._missed()
+        return True
+
+    def _missing(self, runs: StreamRuns) -> set[str]:
+        """Pipelines whose driver is still waited for."""
+        return {*self._pipelines_without_driver(), *runs.not_watching()} - self._not_loading.keys()
+
+    def _note_blocked(self) -> None:
+        """Find out what is not loaded in the end: drivers may have come late, and others be blocked."""
+        for pipeline in set(self._pipelines) - set(self._pipelines_without_driver()):
+            self._not_loading.pop(pipeline, None)
+        with contextlib.closing(connect(self._url)) as connection:
+            for status in read_status(connection):
+                if status.name in self._pipelines and status.blocked_by:
+                    self._not_loading[status.name] = f"{status.name} is blocked: {status.blocked_by}"
+
+    def _missed(self) -> PlatformError:
+        """What is told of the pipelines that are not loaded."""
+        return PlatformError("\n".join(reason for _, reason in sorted(self._not_loading.items())))
+
+    def _drain(self, runs: StreamRuns, live: LiveStatus, hurry: StopSignal) -> bool:
+        """Drain all streams through Airflow; returns whether that was finished."""
+        runs.start_drain()
+        while runs.draining():
+            self._airflow.check()
+            live.update("Draining: what has landed is being loaded. Ctrl-C again cuts it short.")
+            if hurry.wait(REFRESH_SECONDS):
+                runs.abandon_unfinished()
+                return False
+        failed = runs.failed_drains()
+        if failed:
+            raise PlatformError(f"The drain of {', '.join(failed)} failed; Airflow's logs of its task say why.")
+        # The runs that watched the drivers see the end within a second or two.
+        deadline = time.monotonic() + WATCHER_TIMEOUT_SECONDS
+        while runs.unfinished() and time.monotonic() < deadline and not hurry.wait(REFRESH_SECONDS):
+            live.update("The DAG runs are ending.")
+        runs.abandon_unfinished()
+        return True
+
+    def _drain_without_airflow(self, live: LiveStatus, hurry: StopSignal) -> bool:
+        with contextlib.closing(connect(self._url)) as connection:
+            for pipeline in self._pipelines:
+                if find_driver(connection, pipeline, self._home) is not None:
+                    drivers.request_state(connection, pipeline, "draining")
+            while any(find_driver(connection, pipeline, self._home) for pipeline in self._pipelines):
+                live.update("Draining without Airflow. Ctrl-C again cuts it short.")
+                if hurry.wait(REFRESH_SECONDS):
+                    return False
+        return True
+
+    def _pipelines_without_driver(self) -> list[str]:
+        with contextlib.closing(connect(self._url)) as connection:
+            return [
+                pipeline
+                for pipeline in self._pipelines
+                if not isinstance(find_driver(connection, pipeline, self._home), DriverRecord)
+            ]
+
+    def _driver_log(self, pipeline: str) -> str:
+        log = self._home.driver_log(pipeline)
+        return f"The end of {log}:\n{log_tail(log)}"

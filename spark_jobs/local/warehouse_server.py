@@ -1,0 +1,69 @@
+"""The warehouse of an installation: the server that FRESHET_WAREHOUSE_URL names, or the embedded one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from datetime import timedelta
+
+import psycopg2
+
+from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.settings import WAREHOUSE_URL_VARIABLE, Home
+from spark_jobs.warehouse.connection import connect
+
+DATABASE = "freshet"
+PATIENCE = timedelta(seconds=5)  # somebody sits at the terminal and waits
+
+
+@contextlib.contextmanager
+def warehouse(home: Home, *, create: bool = True) -> Iterator[str]:
+    """Have the warehouse at hand for the time of the block; yields its libpq URL.
+
+    The embedded server is started where it does not run, and stopped afterwards unless others use it.
+
+    Args:
+        home: the installation.
+        create: make the embedded server and its database where they do not exist yet, for the schema to be
+            migrated into. Otherwise the warehouse must be there, with its schema.
+
+    Raises:
+        WarehouseUnavailableError: nobody answers at the URL, or there is no warehouse and none is to be made.
+        PlatformError: the embedded server does not start.
+    """
+    configured = os.environ.get(WAREHOUSE_URL_VARIABLE)
+    if configured:
+        _check(configured, has_schema=not create)
+        yield configured
+        return
+    if not create and not (home.postgres / "PG_VERSION").exists():
+        raise WarehouseUnavailableError(
+            f"There is no warehouse in {home.root} yet. Run `freshet up`, or point FRESHET_HOME at an installation "
+            f"or {WAREHOUSE_URL_VARIABLE} at a PostgreSQL server."
+        )
+    with EmbeddedPostgres(home.postgres).use() as server:
+        if create:
+            _create_database(server.url())
+        _check(server.url(DATABASE), has_schema=not create)
+        yield server.url(DATABASE)
+
+
+def _check(url: str, *, has_schema: bool) -> None:
+    """Refuse a warehouse that does not answer, or that lacks its schema where it must have one."""
+    with contextlib.closing(connect(url, patience=PATIENCE)) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT to_regclass('freshet.pipeline') IS NOT NULL")
+        if has_schema and cursor.fetchone() != (True,):
+            raise WarehouseUnavailableError("This warehouse has no tables of Freshet yet. Run `freshet migrate` first.")
+
+
+def _create_database(server_url: str) -> None:
+    with contextlib.closing(connect(server_url, patience=PATIENCE)) as connection:
+        connection.autocommit = True  # CREATE DATABASE runs in no transaction
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT FROM pg_database WHERE datname = %s", (DATABASE,))
+            if cursor.fetchone() is None:
+                # Two commands that start at once may both come here.
+                with contextlib.suppress(psycopg2.errors.DuplicateDatabase, psycopg2.errors.UniqueViolation):
+                    cursor.execute(f"CREATE DATABASE {DATABASE}")

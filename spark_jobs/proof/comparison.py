@@ -1,0 +1,264 @@
+"""Compares the staged events with what the warehouse stores; every comparison is one statement over whole tables."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from psycopg2 import extensions, sql
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.loading.outcome import PLACES
+from spark_jobs.proof.changes import Explained, explain
+from spark_jobs.proof.ids import digest_id
+from spark_jobs.proof.join import JoinedEvents
+from spark_jobs.proof.landing import LandedFile
+from spark_jobs.proof.ledger import wrong_sums
+from spark_jobs.proof.report import EXAMPLES, Difference
+from spark_jobs.proof.staging import LANDED
+
+_LONGEST_VALUE = 80
+
+
+class Comparison:
+    """The differences between the staged events and the warehouse, and the counts of what is stored.
+
+    Args:
+        cursor: in the transaction of the staging.
+        definition: the pipeline.
+        joined: the plain join.
+        files: the landed files, in the order of their numbers.
+    """
+
+    def __init__(
+        self,
+        cursor: extensions.cursor,
+        definition: PipelineDefinition,
+        joined: JoinedEvents,
+        files: Sequence[LandedFile],
+    ) -> None:
+        self._cursor = cursor
+        self._definition = definition
+        self._joined = joined
+        self._files = files
+        self.facts = self._number("SELECT count(*) FROM {fact}")
+        self._execute("SELECT place, count(*) FROM freshet.held_tuple WHERE pipeline = {pipeline} GROUP BY place")
+        self.held: dict[str, int] = {**dict.fromkeys(PLACES, 0), **dict(cursor.fetchall())}
+        self._execute("SELECT place, count(*) FROM freshet.pruned_tuple WHERE pipeline = {pipeline} GROUP BY place")
+        self.pruned = Counter(dict(cursor.fetchall()))
+        self.explained = Explained(0, 0)
+        self.pending_records = 0
+        self.resolvable = 0
+
+    def differences(self) -> Iterator[Difference]:
+        """Compare everything; those that do not hold."""
+        yield from self._missing()
+        yield from self._in_two_places()
+        yield from self._extra_held()
+        yield from self._wrong_facts()
+        yield from self._lost_payloads()
+        yield from self._ledger()
+        self.resolvable = self._resolvable()
+
+    def _missing(self) -> Iterator[Difference]:
+        """Records that are stored nowhere: those of pending files are counted, the others are missing."""
+        self._execute(
+            """
+            CREATE TEMPORARY TABLE unstored ON COMMIT DROP AS
+            SELECT coalesce(landed.event_id, landed.raw_id) AS id, landed.file, landed.pending FROM {landed} AS landed
+            WHERE NOT landed.raw_held
+                AND NOT EXISTS (SELECT FROM {fact} AS fact WHERE landed.event_id IS NOT NULL AND {same_key})
+                AND NOT EXISTS (SELECT FROM freshet.held_tuple AS held
+                                WHERE held.pipeline = {pipeline} AND held.event_id = landed.event_id)
+                AND NOT EXISTS (SELECT FROM freshet.pruned_tuple AS pruned
+                                WHERE pruned.pipeline = {pipeline} AND pruned.event_id = landed.event_id)
+            """
+        )
+        self.pending_records = self._number("SELECT count(*) FROM pg_temp.unstored WHERE pending")
+        count = self._number("SELECT count(DISTINCT id) FROM pg_temp.unstored WHERE NOT pending")
+        self._execute(
+            "SELECT id, min(file) FROM pg_temp.unstored WHERE NOT pending GROUP BY id ORDER BY 2, 1 LIMIT {most}"
+        )
+        yield from _difference("missing", count, (f"{id} of {self._files[file].label}" for id, file in self._cursor))
+
+    def _in_two_places(self) -> Iterator[Difference]:
+        """Events with two places; to have been pruned is one as well, since what is sent again is a duplicate."""
+        # A batch that is still open may hold what it stored as a fact, too: that is settled when it is closed.
+        self._execute(
+            """
+            CREATE TEMPORARY TABLE doubled ON COMMIT DROP AS
+            WITH placed AS (
+                SELECT event_id, place FROM freshet.held_tuple AS held
+                WHERE held.pipeline = {pipeline} AND NOT EXISTS (
+                    SELECT FROM freshet.batch WHERE batch.batch_no = held.batch_no AND batch.state = 'started')
+                UNION ALL
+                SELECT event_id, 'pruned' FROM freshet.pruned_tuple WHERE pipeline = {pipeline}
+            )
+            SELECT DISTINCT placed.event_id, 'a fact' AS one, place AS other FROM placed
+            JOIN {landed} AS landed ON landed.event_id = placed.event_id JOIN {fact} AS fact ON {same_key}
+            UNION ALL
+            SELECT event_id, min(place), max(place) FROM placed GROUP BY event_id HAVING count(*) > 1
+            """
+        )
+        count = self._number("SELECT count(DISTINCT event_id) FROM pg_temp.doubled")
+        self._execute("SELECT event_id, one, other FROM pg_temp.doubled ORDER BY 1, 2, 3 LIMIT {most}")
+        examples = (f"{id} is {one} and {other}" for id, one, other in self._cursor)
+        yield from _difference("in_two_places", count, examples)
+
+    def _extra_held(self) -> Iterator[Difference]:
+        self._execute(
+            """
+            CREATE TEMPORARY TABLE extra_held ON COMMIT DROP AS
+            SELECT held.event_id, held.place FROM freshet.held_tuple AS held
+            WHERE held.pipeline = {pipeline}
+                AND NOT EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id)
+                AND NOT EXISTS (SELECT FROM {landed} AS landed WHERE landed.raw_id = held.event_id)
+            """
+        )
+        count = self._number("SELECT count(*) FROM pg_temp.extra_held")
+        self._execute("SELECT event_id, place FROM pg_temp.extra_held ORDER BY event_id LIMIT {most}")
+        yield from _difference("extra_held", count, (f"{id} is {place}" for id, place in self._cursor))
+
+    def _wrong_facts(self) -> Iterator[Difference]:
+        """Facts that equal none of the landed records with their id, whatever R was: never landed, or wrong."""
+        # A record that is rejected by its raw bytes is in its place already: it can't be the fact's origin.
+        self._execute(
+            """
+            CREATE TEMPORARY TABLE unequal ON COMMIT DROP AS
+            SELECT {stored_key}, EXISTS (SELECT FROM {landed} AS landed WHERE {same_key}) AS landed FROM {fact} AS fact
+            WHERE NOT EXISTS (
+                SELECT FROM {joined}
+                WHERE landed.loadable AND NOT landed.raw_held AND {same_key} AND {same_values})
+            """
+        )
+        if self._number("SELECT count(*) FROM pg_temp.unequal WHERE landed"):
+            arrivals = [file.arrived for file in self._files]
+            self.explained = explain(self._cursor, self._definition, self._joined, arrivals)
+        for kind, landed in (("extra_fact", False), ("wrong_fact", True)):
+            self._cursor.execute("SELECT count(*) FROM pg_temp.unequal WHERE landed = %s", [landed])
+            count = _first(self._cursor)
+            examples = self._wrong_examples() if landed and count else self._extra_examples() if count else []
+            yield from _difference(kind, count, examples)
+
+    def _extra_examples(self) -> list[str]:
+        self._execute(
+            "SELECT {stored_key} FROM pg_temp.unequal AS fact WHERE NOT fact.landed ORDER BY {stored_key} LIMIT {most}"
+        )
+        return [_shown_key(row) for row in self._cursor.fetchall()]
+
+    def _wrong_examples(self) -> list[str]:
+        """For each wrong fact what is wrong with it, compared with the landed record that it is most like."""
+        expected, unmatched = self._joined.expected, list(self._joined.unmatched())
+        columns = sql.SQL(", ").join(
+            sql.SQL("{}::text, {}::text, {}").format(each.stored, each.value, each.differs) for each in expected
+        )
+        missing = sql.SQL(", ").join([sql.SQL("NULL"), *(condition for _, condition in unmatched)])
+        wrong = sql.SQL(" + ").join(sql.SQL("{}::int").format(each.differs) for each in expected)
+        self._execute(
+            """
+            SELECT DISTINCT ON ({stored_key}) landed.file, NOT landed.loadable OR landed.raw_held, {missing}, {columns},
+                {stored_key}
+            FROM {outer} JOIN {fact} AS fact ON {same_key}
+            JOIN (SELECT * FROM pg_temp.unequal WHERE landed LIMIT {most}) AS unequal ON {same_fact}
+            ORDER BY {stored_key}, NOT landed.loadable OR landed.raw_held, {wrong}
+            """,
+            missing=missing,
+            columns=columns,
+            wrong=wrong,
+            same_fact=self._joined.same_fact("unequal"),
+            outer=self._joined.tables(outer=True),
+        )
+        return [self._explained(row, [text for text, _ in unmatched]) for row in self._cursor.fetchall()]
+
+    def _explained(self, row: tuple[Any, ...], unmatched: list[str]) -> str:
+        file, unloadable, _, *rest = row
+        faults = [text for text, absent in zip(unmatched, rest, strict=False) if absent]
+        values, key = rest[len(unmatched) :], row[-len(self._joined.key_columns) :]
+        if unloadable:
+            faults = ["its record can't be read, or is rejected"]
+        elif not faults:
+            faults = [
+                f"{each.column} is {_shown(values[3 * k])}, should be {_shown(values[3 * k + 1])}"
+                for k, each in enumerate(self._joined.expected)
+                if values[3 * k + 2]
+            ]
+        return f"{_shown_key(key)} of {self._files[file].label}: {'; '.join(faults)}"
+
+    def _lost_payloads(self) -> Iterator[Difference]:
+        """Tuples without payload, and tuples held under the digest of their record whose payload is not that record."""
+        start, end = digest_id("|").split("|")
+        self._execute(
+            """
+            CREATE TEMPORARY TABLE lost_payload ON COMMIT DROP AS
+            SELECT held.event_id FROM freshet.held_tuple AS held
+            WHERE held.pipeline = {pipeline} AND CASE
+                WHEN starts_with(held.event_id, '{{') THEN held.event_id <> {digest_start} || encode(sha256(
+                    CASE held.payload_encoding WHEN 'base64' THEN decode(held.payload, 'base64')
+                    ELSE convert_to(held.payload, 'UTF8') END), 'hex') || {digest_end}
+                ELSE held.payload = '' END
+            """,
+            digest_start=sql.Literal(start),
+            digest_end=sql.Literal(end),
+        )
+        count = self._number("SELECT count(*) FROM pg_temp.lost_payload")
+        self._execute("SELECT event_id FROM pg_temp.lost_payload ORDER BY event_id LIMIT {most}")
+        yield from _difference("lost_payload", count, (id for (id,) in self._cursor))
+
+    def _ledger(self) -> Iterator[Difference]:
+        stored = {"facts": self.facts}
+        stored |= {place: self.held[place] + self.pruned[place] for place in PLACES}
+        wrong = list(wrong_sums(self._cursor, self._definition.name, stored))
+        yield from _difference("ledger", len(wrong), wrong)
+
+    def _resolvable(self) -> int:
+        if not self.held["unmatched"]:
+            return 0
+        return self._number(
+            """
+            SELECT count(DISTINCT held.event_id) FROM freshet.held_tuple AS held, {joined}
+            WHERE held.pipeline = {pipeline} AND held.place = 'unmatched' AND landed.event_id = held.event_id
+                AND landed.loadable
+            """
+        )
+
+    def _number(self, statement: str) -> int:
+        self._execute(statement)
+        return _first(self._cursor)
+
+    def _execute(self, statement: str, **parts: sql.Composable) -> None:
+        self._cursor.execute(
+            sql.SQL(statement).format(
+                landed=LANDED,
+                fact=self._joined.fact_table,
+                pipeline=sql.Literal(self._definition.name),
+                same_key=self._joined.same_key,
+                same_values=self._joined.same_values,
+                stored_key=self._joined.stored_key,
+                joined=self._joined.tables(),
+                most=sql.Literal(EXAMPLES),
+                **parts,
+            )
+        )
+
+
+def _difference(kind: str, count: int, examples: Iterable[str]) -> Iterator[Difference]:
+    if count:
+        yield Difference(kind, count, tuple(examples))
+
+
+def _first(cursor: extensions.cursor) -> int:
+    row = cursor.fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def _shown_key(values: Sequence[Any]) -> str:
+    return json.dumps(list(values), default=str, separators=(",", ":"))
+
+
+def _shown(value: str | None) -> str:
+    if value is None:
+        return "null"
+    return value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 3] + "..."

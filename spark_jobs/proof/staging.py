@@ -1,0 +1,198 @@
+"""Brings landed events into a temporary table of the warehouse, where they are compared with what is stored."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+from numpy.typing import NDArray
+from psycopg2 import extensions, sql
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.ddl import StreamType
+
+LANDED = sql.Identifier("pg_temp", "landed")
+COPY_ROWS = 65_536
+
+POSTGRES_TYPES = {
+    "bigint": "int8", "int": "int4", "smallint": "int2", "tinyint": "int2", "float": "float4", "double": "float8",
+    "decimal": "numeric", "boolean": "bool", "string": "text", "date": "date", "timestamp": "timestamptz",
+    "binary": "bytea",
+}  # fmt: skip
+"""Stream type -> the PostgreSQL type that holds all its values, but for the few that no type of PostgreSQL holds."""
+
+# PostgreSQL reads a date as its Julian day, whatever the year. It knows the days from 0 to before the last.
+_JULIAN_DAY_OF_1970 = 2_440_588
+_JULIAN_DAYS_END = 2_147_483_494
+_DAY = 86_400_000_000  # microseconds
+
+
+@dataclass(frozen=True)
+class StagedColumn:
+    """A source column in the temporary table: `name` there, and its PostgreSQL type."""
+
+    name: str
+    type: str
+
+
+@dataclass(frozen=True)
+class StagedEvents:
+    """Events on their way into the temporary table.
+
+    Attributes:
+        values: the staged columns of the schema, shape (n,).
+        event_ids: text of the event id, shape (n,); null where the record can't be read or has no usable id.
+        raw_ids: id that is the record's digest, shape (n,); null where the record is known by its event id.
+        raw_held: bool, shape (n,): whether a tuple is held under that digest.
+        readable: bool, shape (n,).
+    """
+
+    values: pa.Table
+    event_ids: pa.Array
+    raw_ids: pa.Array
+    raw_held: pa.Array
+    readable: pa.Array
+
+
+class Staging:
+    """The temporary table `landed`, one row for each landed record.
+
+    Its columns: `file` (number of the file), `pending` (no committed batch has read the file), `event_id` and
+    `raw_id` (texts as in freshet.held_tuple), `raw_held`, `loadable` (the record can be a fact), and
+    the source columns that the facts need, under the names that `column` gives.
+
+    Args:
+        cursor: in a transaction, whose end drops the table.
+        definition: the pipeline.
+    """
+
+    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition) -> None:
+        source = definition.source
+        self._cursor = cursor
+        self._loaded = [*source.event_id, *definition.fact.columns.values()]
+        needed = {*self._loaded, *(column for lookup in definition.lookups for column in lookup.on)}
+        if any(lookup.as_of for lookup in definition.lookups):
+            needed.add(source.event_time)
+        self._types: dict[str, StreamType] = {name: kind for name, kind in source.columns.items() if name in needed}
+        self._names = {name: f"value_{number}" for number, name in enumerate(self._types)}
+        self._waiting: list[pa.Table] = []
+        self._waiting_rows = 0
+        columns = sql.SQL(", ").join(
+            sql.SQL("{} {}").format(sql.Identifier(self._names[name]), sql.SQL(POSTGRES_TYPES[kind.name]))
+            for name, kind in self._types.items()
+        )
+        cursor.execute(
+            sql.SQL(
+                "CREATE TEMPORARY TABLE landed (file integer NOT NULL, pending boolean NOT NULL, event_id text, "
+                "raw_id text, raw_held boolean NOT NULL, loadable boolean NOT NULL, {}) ON COMMIT DROP"
+            ).format(columns)
+        )
+
+    @property
+    def columns(self) -> list[str]:
+        """The source columns that are staged."""
+        return list(self._types)
+
+    def column(self, source_column: str) -> StagedColumn:
+        """Where a source column is found."""
+        return StagedColumn(self._names[source_column], POSTGRES_TYPES[self._types[source_column].name])
+
+    def add(self, file: int, pending: bool, events: StagedEvents) -> None:
+        """Bring in events of one file; they may wait in memory until `COPY_ROWS` are together."""
+        count = events.values.num_rows
+        if not count:
+            return
+        loadable = events.readable.to_numpy(zero_copy_only=False) & events.event_ids.is_valid().to_numpy(
+            zero_copy_only=False
+        )
+        columns = []
+        for name, kind in self._types.items():
+            values, storable = _as_copied(events.values[name].combine_chunks(), kind)
+            if name in self._loaded and storable is not None:
+                loadable &= storable
+            columns.append(values)
+        fixed = [
+            pa.array(np.full(count, file, np.int32)),
+            pa.array(np.full(count, pending)),
+            events.event_ids,
+            events.raw_ids,
+            events.raw_held,
+            pa.array(loadable),
+        ]
+        names = ["file", "pending", "event_id", "raw_id", "raw_held", "loadable", *self._names.values()]
+        self._waiting.append(pa.table([*fixed, *columns], names=names))
+        self._waiting_rows += count
+        if self._waiting_rows >= COPY_ROWS:
+            self._copy()
+
+    def discard(self, file: int) -> None:
+        """Take back what was added of a file."""
+        self._copy()
+        self._cursor.execute(sql.SQL("DELETE FROM {} WHERE file = %s").format(LANDED), [file])
+
+    def finish(self) -> None:
+        """Bring in what still waits, and let the planner know the table."""
+        self._copy()
+        self._cursor.execute(sql.SQL("ANALYZE {}").format(LANDED))
+
+    def _copy(self) -> None:
+        if self._waiting:
+            text = io.BytesIO()
+            pa.csv.write_csv(pa.concat_tables(self._waiting), text, pa.csv.WriteOptions(include_header=False))
+            text.seek(0)
+            self._cursor.copy_expert(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(LANDED), text)
+            self._waiting.clear()
+            self._waiting_rows = 0
+
+
+def _as_copied(values: pa.Array, kind: StreamType) -> tuple[pa.Array, NDArray[np.bool_] | None]:
+    """Values as COPY takes them, null where PostgreSQL can't hold them, and where it can; None: it can all."""
+    match kind.name:
+        case "string":
+            storable = _storable_text(values)
+            return _nulled(values, storable), storable
+        case "date":
+            days = values.cast(pa.int32()).cast(pa.int64()).fill_null(0).to_numpy() + _JULIAN_DAY_OF_1970
+            storable = _unless_all((days >= 0) & (days < _JULIAN_DAYS_END))
+            texts = pc.binary_join_element_wise("J", pa.array(days).cast(pa.string()), "")
+            return _nulled(pc.if_else(values.is_valid(), texts, None), storable), storable
+        case "timestamp":
+            days, rest = np.divmod(values.cast(pa.int64()).fill_null(0).to_numpy(), _DAY)
+            days += _JULIAN_DAY_OF_1970
+            storable = _unless_all(days >= 0)
+            times = pa.array(rest).cast(pa.time64("us")).cast(pa.string())
+            texts = pc.binary_join_element_wise("J", pa.array(days).cast(pa.string()), " ", times, "Z", "")
+            return _nulled(pc.if_else(values.is_valid(), texts, None), storable), storable
+        case "binary":
+            return pa.array([None if value is None else "\\x" + value.hex() for value in values.to_pylist()]), None
+        case _:
+            return values, None
+
+
+def _storable_text(values: pa.StringArray) -> NDArray[np.bool_] | None:
+    """Where texts are UTF-8 without NUL; None if all are."""
+    try:
+        values.validate(full=True)
+        storable = pc.invert(pc.match_substring(values, "\0")).fill_null(True)
+    except pa.ArrowInvalid:
+        storable = pa.array([_is_text(value) for value in values.view(pa.binary()).to_pylist()])
+    return _unless_all(storable.to_numpy(zero_copy_only=False))
+
+
+def _is_text(value: bytes | None) -> bool:
+    try:
+        return value is None or "\0" not in value.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def _unless_all(storable: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    return None if storable.all() else storable
+
+
+def _nulled(values: pa.Array, storable: NDArray[np.bool_] | None) -> pa.Array:
+    return values if storable is None else pc.if_else(pa.array(storable), values, None)

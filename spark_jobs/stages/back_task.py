@@ -1,0 +1,195 @@
+"""A back stage's task: joins the tuples of one range of R by the lookup's algorithm, loads what is then complete."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.joins.semi_stream import ALGORITHMS
+from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
+from spark_jobs.loading.outcome import Held
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.stages.back_stage import Settlement, make_back_stage, pages_scanned, run_back_stage
+from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
+from spark_jobs.stages.confirmation import confirmed
+from spark_jobs.stages.exchange import MISSING, page_column, parcels, unpacked
+from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
+from spark_jobs.stages.front_task import ArrowTask
+from spark_jobs.stages.keyed_relation import KeyedRelation
+from spark_jobs.stages.loading import TaskLoading
+from spark_jobs.stages.metered_relation import MeteredRelation
+from spark_jobs.stages.pages_waited_for import PagesWaitedFor
+from spark_jobs.stages.read_limit import ReadLimit, read_limit_of
+from spark_jobs.stages.shed_deadline import ShedDeadline
+from spark_jobs.stages.snapshot_plan import OpenSnapshot
+
+Report = Callable[[TaskReport], Any]
+
+
+def back_task(context: BatchContext, lookup: int, report: Report) -> ArrowTask:
+    """The function that `mapInArrow` runs on one partition of a lookup's exchange.
+
+    It hands on the tuples that still lack a later lookup.
+
+    Args:
+        context: the batch.
+        lookup: number of the lookup.
+        report: takes the task's report when it has ended.
+    """
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        arrived = unpacked(batches)
+        if arrived:
+            waiting = _BackTask(context, context.lookups[lookup], report).run(concatenated(arrived))
+            if waiting is not None:
+                yield from parcels(waiting, context)
+
+    return run
+
+
+class _BackTask:
+    def __init__(self, context: BatchContext, plan: LookupPlan, report: Report) -> None:
+        self._context = context
+        self._plan = plan
+        self._send = report
+        self._started = time.perf_counter()
+        self._loading = TaskLoading(context)
+        self._snapshot: OpenSnapshot | None = None
+
+    def run(self, arrived: pa.Table) -> pa.Table | None:
+        """Do the lookup for all tuples that lack it; what still lacks a later one is the result."""
+        asking = (arrived[MISSING].to_numpy() & self._plan.bit) != 0
+        tuples = arrived if asking.all() else arrived.filter(pa.array(asking))
+        joined, held = self._join(tuples)
+        waiting = joined if asking.all() else concatenated([joined, arrived.filter(pa.array(~asking))])
+        complete = waiting[MISSING].to_numpy() == 0
+        self._loading.add(waiting.filter(pa.array(complete)), held)
+        self._loading.finish()
+        self._report.seconds["load"] = self._loading.seconds
+        self._report.seconds["total"] = time.perf_counter() - self._started
+        self._send(self._report)
+        rest = waiting.filter(pa.array(~complete))
+        return rest if rest.num_rows else None
+
+    def _join(self, tuples: pa.Table) -> tuple[pa.Table, list[Held]]:
+        """The tuples that now have this lookup's columns, and those that were held."""
+        plan = self._plan
+        keys = stream_keys(tuples, plan)
+        numbers = tuples[page_column(plan.position)].to_numpy()
+        relation = self._relation(keys, numbers)
+        pages = PagesWaitedFor.of(numbers - relation.first_page)
+        algorithm, reason = self._algorithm(keys, pages, relation)
+        join = make_back_stage(algorithm, relation, plan.back_stage_bytes, self._most_tuples)
+        order = pages if ALGORITHMS[algorithm].reads_pages else pages.looked_up(keys.codes)
+        settlement = run_back_stage(join, keys.codes, order, self._deadline())
+        settlement = confirmed(settlement, keys, relation)
+        self._report = TaskReport(
+            "back",
+            plan.position,
+            {"join": time.perf_counter() - self._started},
+            {
+                "asked": tuples.num_rows,
+                "unmatched": len(settlement.unmatched),
+                "shed": len(settlement.shed),
+                "pages_read": join.statistics.pages_read,
+                "lookups": join.statistics.lookups,
+                "bytes_read": join.statistics.bytes_read,
+                "relation_tuples_read": self._reads.tuples_read,
+                "read_limit_wait_ms": round(self._reads.seconds_waited * 1000),
+                "damaged_pages": 0 if self._snapshot is None else self._snapshot.snapshot.pages_read_live,
+            },
+            {},
+            self._offers(settlement),
+            algorithm,
+            reason,
+        )
+        return self._settled(tuples, settlement)
+
+    def _relation(self, keys: KeyColumns, pages: NDArray[np.int64]) -> KeyedRelation:
+        """The task's range of R, whose pages its tuples wait for."""
+        plan, url = self._plan, self._context.warehouse_url
+        limit = _read_limit(plan, self._context)
+        if plan.pages is None:
+            self._reads = MeteredRelation(PostgresRelation(url, plan.spec), limit)
+            return KeyedRelation(self._reads, keys, range(0))
+        owned = plan.pages.value()
+        if plan.snapshot is None:
+            self._reads = MeteredRelation(PostgresRelation(url, plan.spec, owned.index), limit)
+            return KeyedRelation(self._reads, keys, owned.range_around(pages))
+        self._reads = MeteredRelation(PostgresRelation(url, plan.spec, plan.snapshot.stored_pages), limit)
+        self._snapshot = plan.snapshot.open(self._reads, owned.index.page_rows, keys)
+        return KeyedRelation(self._snapshot.relation, keys, owned.range_around(pages))
+
+    @property
+    def _most_tuples(self) -> int | None:
+        """Tuples that one read should not exceed: a snapshot is read as fast as can be."""
+        return self._reads.most_tuples if self._snapshot is None else None
+
+    def _deadline(self) -> ShedDeadline | None:
+        seconds = self._context.back_stage_seconds
+        return None if seconds is None else ShedDeadline(seconds, self._reads.limit)
+
+    def _algorithm(self, keys: KeyColumns, pages: PagesWaitedFor, relation: KeyedRelation) -> tuple[str, str | None]:
+        """The back stage to run, and why `auto` chose it."""
+        plan = self._plan
+        if plan.algorithm != "auto":
+            return plan.algorithm, None
+        if plan.costs is None:
+            return "batched_index_nested_loop", "batched_index_nested_loop, because R can't be read by pages"
+        choice = choose_back_stage(
+            len(np.unique(keys.codes)),
+            pages.count,
+            plan.costs,
+            stream_tuples=len(keys),
+            page_count=pages_scanned(relation, len(keys), plan.back_stage_bytes, self._most_tuples),
+        )
+        return choice.algorithm, choice.reason
+
+    def _settled(self, tuples: pa.Table, settlement: Settlement) -> tuple[pa.Table, list[Held]]:
+        plan, event_time = self._plan, self._context.event.event_time
+        rows, absent, left = np.full(tuples.num_rows, -1, np.int64), *np.zeros((2, tuples.num_rows), bool)
+        rows[settlement.matched] = settlement.rows
+        absent[settlement.unmatched] = True
+        left[settlement.matched] = left[settlement.unmatched] = True
+        held = []
+        if settlement.shed.size:
+            reason = "the batch's time was spent before a tuple of this key was read"
+            shed = tuples.take(pa.array(settlement.shed))
+            held.append(Held("shed", reason, plan.spec.relation, shed))
+        found = settlement.relation or RelationRows.empty(plan.spec)
+        looked_up = look_up(found, rows, absent, plan, tuples[event_time], event_time)
+        for where, reason in looked_up.unmatched:
+            held.append(hold_unmatched(tuples.filter(pa.array(where)), plan, reason))
+            left &= ~where
+        going = pa.array(left)
+        return self._with_columns(tuples.filter(going), looked_up.columns.filter(going)), held
+
+    def _with_columns(self, tuples: pa.Table, fetched: pa.Table) -> pa.Table:
+        for name in fetched.column_names:
+            tuples = tuples.set_column(tuples.column_names.index(name), name, fetched[name])
+        done = tuples[MISSING].to_numpy() & ~self._plan.bit
+        return tuples.set_column(tuples.column_names.index(MISSING), MISSING, pa.array(done))
+
+    def _offers(self, settlement: Settlement) -> tuple[RelationRows, NDArray[np.int64]] | None:
+        """The tuples of R that were found, for the front stage to choose from: the most frequent, if they are many."""
+        front = self._context.fronts[self._plan.position]
+        if not self._plan.front or settlement.relation is None:
+            return None
+        if len(settlement.frequencies) <= front.most_offers:
+            return settlement.relation, settlement.frequencies
+        frequent = np.argpartition(settlement.frequencies, -front.most_offers)[-front.most_offers :]
+        return settlement.relation.take(frequent), settlement.frequencies[frequent]
+
+
+def _read_limit(plan: LookupPlan, context: BatchContext) -> ReadLimit | None:
+    """The task's share of the lookup's limit."""
+    if plan.read_limit is None:
+        return None
+    return read_limit_of((plan.position, plan.spec.relation), plan.read_limit / context.parts)

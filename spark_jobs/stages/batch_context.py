@@ -1,0 +1,152 @@
+"""What the tasks of one micro-batch need to know; pickled into them by the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.joins.semi_stream.front_stage import HotSet
+from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
+from spark_jobs.loading.destination import Destination
+from spark_jobs.relation.page_index import PageIndex
+from spark_jobs.relation.page_ranges import PageRanges
+from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.stages.mapped_broadcast import MappedBroadcast
+from spark_jobs.stages.snapshot_plan import SnapshotPlan
+from spark_jobs.warehouse.event_columns import EventColumns
+
+
+@dataclass(frozen=True)
+class HotTuples:
+    """One version of a lookup's front stage: hot keys, and in slot order the tuples of R that they stand for."""
+
+    keys: HotSet
+    rows: RelationRows
+
+
+@dataclass(frozen=True)
+class OwnedPages:
+    """R's pages, and the contiguous range of them that each partition of the exchange owns."""
+
+    index: PageIndex
+    ranges: PageRanges
+
+    def range_around(self, pages: np.ndarray) -> range:
+        """The pages that a partition owns whose tuples fall on these, int64 (n,); all pages where there are none."""
+        if not pages.size:
+            return range(self.index.page_count)
+        first, last = self.ranges.owner_of(np.array([pages.min(), pages.max()])).tolist()
+        return range(int(self.ranges.boundaries[first]), int(self.ranges.boundaries[last + 1]))
+
+
+@dataclass(frozen=True)
+class LookupPlan:
+    """One lookup as its tasks carry it out.
+
+    Attributes:
+        position: number of the lookup in the pipeline, from 0.
+        spec: the relation, its key and fetched columns.
+        algorithm: `auto`, or the back stage's name.
+        front: whether a front stage stands before it.
+        on_unmatched: `hold`, `reject`, or `default`: what becomes of a tuple whose key is not in R.
+        defaults: the value of each fetched column, for `default`; else empty.
+        back_stage_bytes: memory of one task's back stage.
+        pages: the broadcast OwnedPages of R; None where R can't be read by pages.
+        costs: measured costs of reading R, for `auto`.
+        read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
+        snapshot: the snapshot that R is read from; None: it is read live.
+        reading: of a lookup that may read a snapshot: which one it reads, or why it does not.
+    """
+
+    position: int
+    spec: RelationSpec
+    algorithm: str
+    front: bool
+    on_unmatched: Literal["hold", "reject", "default"]
+    defaults: dict[str, pa.Scalar]
+    back_stage_bytes: int
+    pages: MappedBroadcast | None
+    costs: AccessCosts | None
+    read_limit: float | None = None
+    snapshot: SnapshotPlan | None = None
+    reading: str | None = None
+
+    @property
+    def bit(self) -> int:
+        """This lookup's bit in a tuple's set of lookups still to do."""
+        return 1 << self.position
+
+
+@dataclass(frozen=True)
+class FrontStagePlan:
+    """The front stage of one lookup in one batch.
+
+    Attributes:
+        hot: the newest version of the hot tuples; None before there is one.
+        most_offers: how many tuples of R a task offers to the front stage at most, the most frequent ones.
+        count_hits: whether tasks count the hits of every hot tuple; done in some batches only.
+    """
+
+    hot: MappedBroadcast | None
+    most_offers: int
+    count_hits: bool
+
+
+@dataclass(frozen=True)
+class BatchContext:
+    """One micro-batch.
+
+    Attributes:
+        warehouse_url: where to load; travels inside the pickled task only, never in Spark's configuration.
+        destination: where tasks bring what they have settled.
+        parts: partitions of each exchange.
+        lookups: the lookups, in the pipeline's order.
+        fronts: the front stage of each lookup.
+        back_stage_seconds: time a task may spend on a back stage before it sheds; None: until all is joined.
+    """
+
+    warehouse_url: str
+    destination: Destination
+    parts: int
+    lookups: tuple[LookupPlan, ...]
+    fronts: tuple[FrontStagePlan, ...]
+    back_stage_seconds: float | None
+
+    @property
+    def event(self) -> EventColumns:
+        """The pipeline's event columns."""
+        return self.destination.event
+
+
+@dataclass
+class TaskReport:
+    """What a task tells the driver besides what it stored.
+
+    Attributes:
+        stage: "front", or "back" of a lookup.
+        lookup: number of the lookup; -1 for the front stage task, which serves all.
+        seconds: seconds by activity: "join", "load", "total".
+        counts: counts by name, summed over tasks by the driver.
+        hits: for each lookup, hits of each slot of its hot set, int64 (slots,), where counted.
+        offers: tuples of R that proved frequent, with their keys and frequencies.
+        algorithm: the back stage that was run.
+        reason: why `auto` chose it.
+    """
+
+    stage: Literal["front", "back"]
+    lookup: int
+    seconds: dict[str, float]
+    counts: dict[str, int]
+    hits: dict[int, np.ndarray]
+    offers: tuple[RelationRows, np.ndarray] | None = None
+    algorithm: str | None = None
+    reason: str | None = None
+
+
+def concatenated(tables: list[pa.Table]) -> pa.Table:
+    """Tables of one schema as one table with one chunk a column."""
+    return pa.concat_tables(tables).combine_chunks() if len(tables) != 1 else tables[0]

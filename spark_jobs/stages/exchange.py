@@ -1,0 +1,103 @@
+"""The exchange: how tuples that wait for a back stage travel to the task that owns their range of R."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.stages.batch_context import BatchContext, LookupPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MISSING = "_missing"  # bit i is set while lookup i is still to be done
+OWNER = "_owner"  # the partition that does the next one
+PARCEL = "_tuples"  # tuples for that partition, as arrow IPC bytes
+PARCEL_SCHEMA = f"{OWNER} int, {PARCEL} binary"
+
+
+def page_column(lookup: int) -> str:
+    """Column with the page of R on which a tuple's key would be, for one lookup."""
+    return f"_page_{lookup}"
+
+
+def exchanged(waiting: DataFrame, parts: int) -> DataFrame:
+    """Send parcels of waiting tuples to the partitions that own their ranges of R."""
+    return waiting.repartitionById(parts, OWNER)
+
+
+def parcels(waiting: pa.Table, context: BatchContext) -> Iterator[pa.RecordBatch]:
+    """Pack waiting tuples for the exchange: one parcel, as arrow IPC bytes, for each owner.
+
+    For Spark a parcel is one value. As columns the tuples would be turned into rows and back on both sides of the
+    exchange, which takes Java several times as long as the join.
+
+    Args:
+        waiting: tuples with all fetched columns, `_missing`, and the pages of the lookups, shape (n,).
+        context: the batch.
+    """
+    owners = _next_owners(waiting, context)
+    for owner in np.unique(owners).tolist():
+        tuples = waiting.filter(pa.array(owners == owner))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, tuples.schema) as stream:
+            stream.write_table(tuples)
+        packed = pa.array([sink.getvalue().to_pybytes()], pa.binary())
+        yield pa.record_batch([pa.array([owner], pa.int32()), packed], names=[OWNER, PARCEL])
+
+
+def unpacked(parcel_batches: Iterable[pa.RecordBatch]) -> list[pa.Table]:
+    """The tuples of the parcels that a partition got."""
+    return [
+        pa.ipc.open_stream(parcel.as_buffer()).read_all() for batch in parcel_batches for parcel in batch.column(PARCEL)
+    ]
+
+
+def with_pages(waiting: pa.Table, keys: list[KeyColumns], context: BatchContext) -> pa.Table:
+    """Note for each lookup that a tuple lacks the page of R on which its key would be.
+
+    Args:
+        waiting: tuples with `_missing`, shape (n,).
+        keys: their keys, for each lookup.
+        context: the batch.
+    """
+    missing = waiting[MISSING].to_numpy()
+    for plan, key in zip(context.lookups, keys, strict=True):
+        pages = np.full(waiting.num_rows, -1, np.int64)
+        wanted = np.flatnonzero(missing & plan.bit)
+        if wanted.size:
+            pages[wanted] = _pages(plan, key.take(wanted))
+        waiting = waiting.append_column(page_column(plan.position), pa.array(pages))
+    return waiting
+
+
+def _next_owners(waiting: pa.Table, context: BatchContext) -> NDArray[np.int32]:
+    """The owner of each tuple for the first lookup that it still lacks."""
+    missing = waiting[MISSING].to_numpy()
+    owners = np.zeros(waiting.num_rows, np.int32)
+    undecided = np.ones(waiting.num_rows, bool)
+    for plan in context.lookups:
+        here = np.flatnonzero(undecided & ((missing & plan.bit) != 0))
+        if here.size:
+            pages = waiting[page_column(plan.position)].to_numpy()[here]
+            owners[here] = _owners(plan, pages, context.parts)
+            undecided[here] = False
+    return owners
+
+
+def _pages(plan: LookupPlan, keys: KeyColumns) -> NDArray[np.int64]:
+    if plan.pages is None:
+        # Keys without an order that we know: any spread will do, as long as equal keys stay together.
+        return keys.codes & 0x7FFF_FFFF
+    return plan.pages.value().index.page_of(keys)
+
+
+def _owners(plan: LookupPlan, pages: NDArray[np.int64], parts: int) -> NDArray[np.int32]:
+    if plan.pages is None:
+        return (pages % parts).astype(np.int32)
+    return plan.pages.value().ranges.owner_of(pages)

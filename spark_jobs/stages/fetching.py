@@ -1,0 +1,94 @@
+"""Fetching: adds a lookup's columns of R to stream tuples, and says why there are none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spark_jobs.loading.outcome import Held, Place
+from spark_jobs.relation.arrow_buffers import single_array
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.possible_values import in_range
+from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.versions import fetched_at
+from spark_jobs.stages.batch_context import LookupPlan
+
+
+def stream_keys(tuples: pa.Table, plan: LookupPlan) -> KeyColumns:
+    """The join keys of stream tuples, shape (n,); valid where R can have the key."""
+    keys = KeyColumns.encode([tuples[column] for column in plan.spec.stream_columns], plan.spec.key_kinds)
+    ranges = (in_range(tuples[column.stream], column) for column in plan.spec.key)
+    narrow = [fits for fits in ranges if fits is not None]
+    return replace(keys, valid=np.logical_and.reduce([keys.valid, *narrow])) if narrow else keys
+
+
+class LookedUp(NamedTuple):
+    """What a lookup made of n stream tuples.
+
+    Attributes:
+        columns: the fetched columns, n rows: null where nothing was found, defaults where the lookup has them.
+        unmatched: bool, shape (n,), and the reason for those: tuples that can't become facts without a match. They
+            are different tuples from one pair to the next.
+    """
+
+    columns: pa.Table
+    unmatched: list[tuple[NDArray[np.bool_], str]]
+
+
+def look_up(
+    rows: RelationRows,
+    indices: NDArray[np.int64],
+    absent: NDArray[np.bool_],
+    plan: LookupPlan,
+    times: pa.ChunkedArray,
+    event_time: str,
+) -> LookedUp:
+    """Fetch the columns of R for n stream tuples, and tell what is unmatched.
+
+    Args:
+        rows: tuples of R.
+        indices: int64, shape (n,), the row of R that each stream tuple has found; negative: none.
+        absent: bool, shape (n,): where R has no tuple. What is neither found nor absent has not been looked for yet.
+        plan: the lookup.
+        times: event time of each, shape (n,); matters only where R keeps versions.
+        event_time: the name of its column.
+    """
+    columns, versionless = _fetched(rows, indices, plan, times)
+    if plan.on_unmatched == "default":
+        return LookedUp(_with_defaults(columns, plan, absent | versionless), [])
+    relation, key = plan.spec.relation, ", ".join(plan.spec.stream_columns)
+    reasons = (
+        (absent, f"no tuple of {relation} has the key in {key}"),
+        (versionless, f"no version of {relation} with the key in {key} was valid at the event's time in {event_time}"),
+    )
+    return LookedUp(columns, [(where, reason) for where, reason in reasons if where.any()])
+
+
+def _fetched(
+    rows: RelationRows, indices: NDArray[np.int64], plan: LookupPlan, times: pa.ChunkedArray
+) -> tuple[pa.Table, NDArray[np.bool_]]:
+    """What was found, and where none of a key's versions was valid at the event's time."""
+    if plan.spec.validity is not None:
+        columns, valid = fetched_at(rows.columns, indices, single_array(times))
+        return columns, (indices >= 0) & ~valid
+    found = pa.array(indices) if indices.size and indices.min() >= 0 else pa.array(indices, mask=indices < 0)
+    return rows.columns.take(found), np.zeros(len(indices), np.bool_)
+
+
+def _with_defaults(fetched: pa.Table, plan: LookupPlan, unmatched: NDArray[np.bool_]) -> pa.Table:
+    if not unmatched.any():
+        return fetched
+    mask = pa.array(unmatched)
+    columns = [pc.if_else(mask, plan.defaults[field.name], fetched[field.name]) for field in fetched.schema]
+    return pa.table(columns, schema=fetched.schema)
+
+
+def hold_unmatched(tuples: pa.Table, plan: LookupPlan, reason: str) -> Held:
+    """Tuples without a match, to be held or rejected as the lookup says."""
+    place: Place = "rejected" if plan.on_unmatched == "reject" else "unmatched"
+    return Held(place, reason, plan.spec.relation, tuples)

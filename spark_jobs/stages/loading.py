@@ -1,0 +1,53 @@
+"""Loading inside a task: collects what the task settles and hands it to the warehouse in bounded chunks."""
+
+from __future__ import annotations
+
+import time
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from spark_jobs.loading.loader import Loader
+from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.stages.batch_context import BatchContext, concatenated
+
+# One transaction holds so many tuples at most. Larger ones load no faster, and their tuples must be kept
+# in memory until the commit, in case they have to be loaded again with care.
+CHUNK_ROWS = 262_144
+
+
+class TaskLoading:
+    """Facts and held tuples of one task, loaded chunk by chunk.
+
+    Attributes:
+        seconds: time spent in the warehouse.
+    """
+
+    def __init__(self, context: BatchContext) -> None:
+        task = TaskContext.get()
+        retried = task is not None and task.attemptNumber() > 0
+        self._loader = Loader(context.warehouse_url, context.destination, retried=retried)
+        self._facts: list[pa.Table] = []
+        self._held: list[Held] = []
+        self._rows = 0
+        self.seconds = 0.0
+
+    def add(self, facts: pa.Table | None, held: list[Held]) -> None:
+        """Take settled tuples; loads them when a chunk is full."""
+        if facts is not None and facts.num_rows:
+            self._facts.append(facts)
+            self._rows += facts.num_rows
+        self._held += held
+        self._rows += sum(part.tuples.num_rows for part in held)
+        if self._rows >= CHUNK_ROWS:
+            self.finish()
+
+    def finish(self) -> None:
+        """Load what is there."""
+        if not self._rows:
+            return
+        started = time.perf_counter()
+        facts = concatenated(self._facts) if self._facts else None
+        self._loader.load(Outcome(facts, self._held))
+        self._facts, self._held, self._rows = [], [], 0
+        self.seconds += time.perf_counter() - started

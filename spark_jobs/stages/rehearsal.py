@@ -1,0 +1,181 @@
+"""A rehearsal: a worker does with a few made-up tuples all that a batch will have it do, and stores nothing.
+
+Code is compiled where this machine has not compiled it yet, and loaded where it has; connections are made. Otherwise
+the first batches would spend seconds on it, while tuples wait.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.driver.obstacles import obstacle
+from spark_jobs.errors import WriterFencedError
+from spark_jobs.relation.copy_decoding.decode import decode_copy
+from spark_jobs.relation.key_kinds import KeyKind
+from spark_jobs.relation.key_values import key_values
+from spark_jobs.relation.page_ranges import PageRanges
+from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.queries import sample_query
+from spark_jobs.relation.reading_connection import copy_out
+from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.relation.uuid_text import format_uuids
+from spark_jobs.source.arrivals import read_by_spark
+from spark_jobs.stages.back_stage import back_stages
+from spark_jobs.stages.back_task import back_task
+from spark_jobs.stages.batch_context import BatchContext, FrontStagePlan, LookupPlan, OwnedPages, TaskReport
+from spark_jobs.stages.front_task import front_task
+from spark_jobs.stages.mapped_broadcast import MappedBroadcast
+from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW
+
+_TUPLES = 8
+_SAMPLED = 20  # tuples of R: the stream may have no value for the key of the first
+_NOW = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str | None:
+    """Send tuples that match, tuples that may not, and bad records through both stages, by each way a batch may take.
+
+    Of R it reads a page or two for each of these ways.
+
+    Args:
+        context: a batch whose destination stores nothing.
+        columns: the source's columns.
+
+    Returns:
+        the traceback of an error that the rehearsal met: the stream can do without the rest of it. None where it met
+        none.
+
+    Raises:
+        WarehouseUnavailableError, SchemaMismatchError, WriterFencedError, psycopg2.Error: the first batch would meet
+            the same.
+    """
+    try:
+        _rehearse(context, columns)
+    except WriterFencedError:
+        raise
+    except Exception as error:
+        if obstacle(error) is not None:
+            raise
+        return traceback.format_exc()
+    return None
+
+
+def _rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None:
+    plans = tuple(_bounded(plan) for plan in context.lookups)
+    keys = {name for plan in plans for name in plan.spec.stream_columns} - set(context.event.event_id)
+    unmatched = _tuples(columns, keys)
+    for tuples in (_with_keys(unmatched, plans, context.warehouse_url), unmatched):
+        for once in _ways(replace(context, lookups=plans)):
+            _settle(once, tuples)
+
+
+def _settle(context: BatchContext, tuples: pa.Table) -> None:
+    waiting = list(front_task(context, read_by_spark, _unreported)(iter(tuples.combine_chunks().to_batches())))
+    for plan in context.lookups:
+        waiting = list(back_task(context, plan.position, _unreported)(iter(waiting)))
+
+
+def _ways(context: BatchContext) -> Iterator[BatchContext]:
+    """With the front stages as they are; then, so that nothing is a hit, without, by each of the back stages."""
+    yield context
+    cold = replace(context, fronts=tuple(FrontStagePlan(None, front.most_offers, True) for front in context.fronts))
+    yield cold
+    choices = [back_stages(plan.algorithm, plan.pages is not None) for plan in context.lookups]
+    for number in range(max(map(len, choices), default=0)):
+        plans = zip(context.lookups, choices, strict=True)
+        chosen = tuple(replace(plan, algorithm=names[number % len(names)]) for plan, names in plans)
+        yield replace(cold, lookups=chosen)
+
+
+def _bounded(plan: LookupPlan) -> LookupPlan:
+    """The plan without its limit, and such that a task owns no page of R but the one that its tuples wait for."""
+    pages = None if plan.pages is None else _PageByPage(plan.pages.name, plan.pages.version, plan.pages.content)
+    return replace(plan, pages=pages, read_limit=None)
+
+
+class _PageByPage(MappedBroadcast):
+    """R's pages, each of them owned by a task of its own."""
+
+    def value(self) -> OwnedPages:
+        owned: OwnedPages = super().value()
+        return OwnedPages(owned.index, PageRanges.balanced(owned.index.page_count, owned.index.page_count))
+
+
+def _tuples(columns: Mapping[str, pa.DataType], keys: Set[str]) -> pa.Table:
+    """Equal tuples with a value in each column, one without `keys`, and bad records: a malformed one, an empty one."""
+    raw = [None] * (_TUPLES + 1) + [b"{", None]
+
+    def values(name: str, kind: pa.DataType) -> pa.Array:
+        value = _value(kind)
+        return pa.array([*[value] * _TUPLES, None if name in keys else value, None, None], kind)
+
+    return pa.table(
+        [
+            *(values(name, kind) for name, kind in columns.items()),
+            pa.array([_NOW] * len(raw), pa.timestamp("us", "UTC")),
+            pa.array(raw, pa.binary()),
+        ],
+        names=[*columns, ARRIVED_AT, RAW],
+    )
+
+
+def _value(kind: pa.DataType) -> Any:
+    """Some value of a type that a source's column may have."""
+    if pa.types.is_timestamp(kind):
+        return _NOW
+    if pa.types.is_date(kind):
+        return date(2000, 1, 1)
+    if pa.types.is_string(kind):
+        return "a"
+    if pa.types.is_binary(kind):
+        return b"a"
+    # 1 is no decimal(4,4).
+    return Decimal(0) if pa.types.is_decimal(kind) else pa.scalar(1).cast(kind).as_py()
+
+
+def _with_keys(tuples: pa.Table, plans: Sequence[LookupPlan], url: str) -> pa.Table:
+    """The tuples with the key of a tuple of each relation; those that have no value stay so."""
+    for plan in plans:
+        for name, value in _some_key(plan.spec, tuples.schema, url).items():
+            filled = pc.if_else(tuples[name].is_valid(), value, pa.scalar(None, value.type))
+            tuples = tuples.set_column(tuples.column_names.index(name), name, filled)
+    return tuples
+
+
+def _some_key(spec: RelationSpec, stream: pa.Schema, url: str) -> dict[str, pa.Scalar]:
+    """The key of any tuple of R as values of the stream; nothing where R has none that the stream can have."""
+    content = PostgresRelation(url, spec).connection.run(
+        lambda connection: copy_out(connection, sample_query(spec, _SAMPLED))
+    )
+    read = decode_copy(content, list(spec.read_types))
+    keys = pa.table(
+        {
+            column.stream: _in_stream(values, column.kind, stream.field(column.stream).type)
+            for column, values in zip(spec.key, read, strict=False)
+        }
+    ).drop_null()
+    return {name: keys[name][0] for name in keys.column_names} if keys.num_rows else {}
+
+
+def _in_stream(values: pa.Array, kind: KeyKind, stream_type: pa.DataType) -> pa.Array:
+    """Values of a key column of R as the stream has them; null where its type has no such value."""
+    if kind is KeyKind.UUID:
+        texts = pa.array(format_uuids(key_values(values, kind)[0]), stream_type)
+        return pc.if_else(values.is_valid(), texts, pa.scalar(None, stream_type))
+    if kind is KeyKind.INTEGER:
+        narrowed = values.cast(stream_type, safe=False)
+        same = pc.equal(narrowed.cast(values.type, safe=False), values)
+        return pc.if_else(same, narrowed, pa.scalar(None, stream_type))
+    return values.cast(stream_type)
+
+
+def _unreported(report: TaskReport) -> None:
+    """Nobody learns from a rehearsal."""

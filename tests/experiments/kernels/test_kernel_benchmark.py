@@ -1,0 +1,89 @@
+"""The kernel benchmark: what its figures say, and that its experiments measure what they name."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads
+from spark_jobs.experiments.kernels.benchmark import render
+from spark_jobs.experiments.kernels.figure import Figure
+from spark_jobs.experiments.kernels.interleaved import interleaved
+from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
+from spark_jobs.experiments.kernels.queue_lengths import FullQueue
+
+
+def test_a_figure_is_the_median_and_knows_whether_its_target_is_met() -> None:
+    slow = Figure.of("probes", [10.0, 30.0, 20.0], "probes/s", 25.0, "least")
+    assert (slow.reached, slow.low, slow.high, slow.met) == (20.0, 10.0, 30.0, False)
+    assert Figure.of("work", [10.0], "ns", 25.0).met
+    assert Figure.of("work", [10.0], "ns").met is None
+    assert json.loads(json.dumps(slow.to_json()))["met"] is False
+
+
+def test_the_table_shows_target_and_verdict() -> None:
+    console = Console(width=200, record=True, file=io.StringIO())
+    figures = [Figure.of("probes", [2e7], "probes/s", 2.5e7, "least"), Figure.of("work", [10.0], "ns", 25.0)]
+    console.print(render(figures, repeats=3))
+    shown = console.export_text()
+    assert ">= 2.5e+07" in shown
+    assert "missed" in shown
+    assert "<= 25" in shown
+
+
+def test_cases_take_turns_after_a_round_that_does_not_count() -> None:
+    order: list[str] = []
+
+    def case(name: str) -> int:
+        order.append(name)
+        return len(order)
+
+    observed = interleaved({name: lambda name=name: case(name) for name in "ab"}, repeats=2)
+    assert "".join(order) == "ababab"
+    assert observed == {"a": [3, 5], "b": [4, 6]}
+
+
+def test_the_fit_finds_the_parts_that_the_work_is_made_of() -> None:
+    random = np.random.default_rng(1)
+    counts = random.integers(1, 10_000, (12, 3)).tolist()
+    works = [Work(a, b, c, (120 * a + 3 * b + 7000 * c) * 1e-9) for a, b, c in counts]
+    assert fitted(works) == pytest.approx((120, 3, 7000))
+
+
+@pytest.mark.parametrize("algorithm", ["hybrid_join", "mesh_join"])
+def test_a_saturated_run_settles_as_many_tuples_as_come(algorithm: str) -> None:
+    run = SaturatedRun(algorithm, 5_000, 10_000, 100)
+    pending = run.join.pending
+    work = run.stretch()
+    assert work.stream_tuples > 10_000
+    assert work.page_tuples == 100 * work.steps
+    assert work.seconds > 0
+    assert run.join.pending == pytest.approx(pending, rel=0.1)
+
+
+def test_a_queue_stays_full_while_it_is_turned_over() -> None:
+    queue = FullQueue(20_000)
+    assert min(queue.turn_over()) > 0
+    assert len(queue._waiting) == 20_000
+    queue._waiting.check()
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.2])
+def test_the_front_stage_hits_nearly_as_often_as_the_oracle(exponent: float) -> None:
+    assert 0.97 <= hit_ratio.hits_by_oracle(exponent, seed=1, learning=1_000_000, measured=300_000) <= 1.01
+
+
+@pytest.mark.parametrize("algorithm", page_loads.ALGORITHMS)
+def test_no_join_loads_fewer_pages_than_the_clairvoyant(algorithm: str) -> None:
+    loads, bound = page_loads.loads_and_bound(algorithm, 1.0, seed=1, stream_tuples=100_000)
+    assert loads >= bound > 0
+
+
+def test_a_fresh_process_joins_its_first_tuple() -> None:
+    [figure] = first_call.measure(1)
+    assert figure.unit == "s"
+    assert figure.reached > 0
