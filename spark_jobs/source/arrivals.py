@@ -1,4 +1,4 @@
-"""How a front stage's task gets its stream tuples: from Spark's reader, or by reading landed files itself."""
+"""Stream tuples as they arrive in a task: some records of one slice, decoded."""
 
 from __future__ import annotations
 
@@ -11,15 +11,18 @@ from spark_jobs.loading.outcome import Held
 
 
 class Arrivals(NamedTuple):
-    """Some stream tuples that have arrived.
+    """Some records of one slice.
 
     Attributes:
-        tuples: shape (n,), the source's columns, `_arrived_at` and `_raw`.
-        rejected: what was found unreadable already.
+        tuples: shape (n,): the source's columns, `_arrived_at`, `_record`, `_range` and `_position`
+            (spark_jobs.warehouse.event_columns).
+        rejected: the records that could not be decoded, with the reason; the same columns, those of the source null.
+        records: how many records were read, decoded or not.
     """
 
     tuples: pa.Table
     rejected: list[Held]
+    records: int = 0
 
 
 # Turns what `mapInArrow` hands to a task into arrivals.

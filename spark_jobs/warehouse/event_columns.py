@@ -7,6 +7,12 @@ from dataclasses import dataclass
 # Columns that every stream tuple has besides those of its source.
 ARRIVED_AT = "_arrived_at"
 RAW = "_raw"
+# The record's own bytes: what a held tuple keeps. Null for records of Parquet files.
+RECORD = "_record"
+# Where the record came from: int32, number of the range within its batch, and int64, its position there: the offset of
+# its first byte in the (unpacked) file, the number of its row in a Parquet file, its offset in a partition.
+RANGE = "_range"
+POSITION = "_position"
 
 # Reserved source of a fact column: the number of the batch, or of the reprocessing run, that stored the fact.
 BATCH_NO = "_batch_no"
