@@ -146,7 +146,7 @@ def test_text_that_is_not_utf8_is_rejected_and_kept_byte_by_byte(orders: Stream)
         "SELECT payload_encoding, reason, decode(payload, 'base64') FROM freshet.held_tuple"
     )
     assert (encoding, reason) == (
-        "base64",
+        "json.base64",
         r"column note: b'\xffab' is not valid UTF-8, which character varying(10) must be",
     )
     assert b'"note":"\xffab"' in bytes(raw)
