@@ -16,7 +16,7 @@ from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.loading_transaction import LoadCounts, StreamBatch
 from spark_jobs.loading.outcome import PLACES, Held, Outcome, Place
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW, EventColumns
+from spark_jobs.warehouse.event_columns import ARRIVED_AT, RECORD, EventColumns
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
 from tests.waiting import wait_for
@@ -76,7 +76,7 @@ class Stream:
         self.epoch = drivers.take_over(self.connection, "orders", log_file=None)
         columns = {name: name for name in types if name != "at"}
         self.fact: FactTable = describe_fact_table(self.connection, definition(table, columns, event_id), self.types)
-        self.event = EventColumns("orders", tuple(event_id), "at", tuple(self.types))
+        self.event = EventColumns("orders", tuple(event_id), "at", tuple(self.types), "json")
         self._spark_batches = 0
 
     def close(self) -> None:
@@ -84,12 +84,17 @@ class Stream:
         self.connection.close()
 
     def tuples(self, rows: Sequence[Mapping[str, Any]]) -> pa.Table:
-        """Stream tuples; `at` is now and `_raw` is null unless a row says otherwise."""
+        """Stream tuples; `at` is now and `_record` is null unless a row says otherwise."""
         now = datetime.now(UTC)
         columns = {name: pa.array([row.get(name, now if name == "at" else None) for row in rows], kind)
                    for name, kind in self.types.items()}  # fmt: skip
-        raw = pa.array([row.get(RAW) for row in rows], pa.binary())
-        return pa.table({**columns, ARRIVED_AT: pa.array([now] * len(rows), TIME), RAW: raw})
+        records = pa.array([row.get(RECORD) for row in rows], pa.binary())
+        return pa.table({**columns, ARRIVED_AT: pa.array([now] * len(rows), TIME), RECORD: records})
+
+    def malformed(self, *records: bytes) -> Outcome:
+        """An outcome of records that could not be decoded."""
+        tuples = self.tuples([{RECORD: record} for record in records])
+        return Outcome(None, [Held("rejected", "malformed", None, tuples, identified=False)])
 
     def orders(self, ids: Sequence[int], **values: Any) -> pa.Table:
         """Orders with these ids."""

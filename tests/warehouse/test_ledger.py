@@ -127,8 +127,9 @@ def test_an_abandoned_batch_is_reconciled_when_the_next_one_opens(orders: Stream
 
 def test_reconciling_passes_by_ids_that_no_fact_can_have(orders: Stream) -> None:
     batch_no = orders.open().batch_no
-    tuples = orders.tuples([{"id": None, "_raw": b"broken"}, {"id": None}, {"id": 2}])
-    orders.loader(batch_no).load(Outcome(None, [Held("rejected", "why", None, tuples)]))
+    tuples = orders.tuples([{"id": None}, {"id": 2}])
+    unidentified = orders.malformed(b"broken").held
+    orders.loader(batch_no).load(Outcome(None, [Held("rejected", "why", None, tuples), *unidentified]))
     orders.query("UPDATE freshet.held_tuple SET event_id = '[\"of an earlier definition\"]' WHERE event_id = '[2]'")
     orders.loader(batch_no).load(orders.facts([2]))
     orders.close_batch(batch_no)

@@ -146,7 +146,7 @@ def test_text_that_is_not_utf8_is_rejected_and_kept_byte_by_byte(orders: Stream)
         "SELECT payload_encoding, reason, decode(payload, 'base64') FROM freshet.held_tuple"
     )
     assert (encoding, reason) == (
-        "base64",
+        "json.base64",
         r"column note: b'\xffab' is not valid UTF-8, which character varying(10) must be",
     )
     assert b'"note":"\xffab"' in bytes(raw)
@@ -166,13 +166,15 @@ def test_every_bad_tuple_gets_a_reason_of_its_own(orders: Stream) -> None:
 
 def test_malformed_records_are_told_apart_by_their_digest(orders: Stream) -> None:
     records = [b"{broken", b"{broken", b"\xff\xfe", b"nul\0"]
-    tuples = orders.tuples([{"_raw": record, "id": 5} for record in records])
-    assert orders.load(Outcome(None, [Held("rejected", "malformed", None, tuples)])) == LoadCounts(
-        rejected=3, duplicates=1
-    )
+    assert orders.load(orders.malformed(*records)) == LoadCounts(rejected=3, duplicates=1)
     found = orders.query('SELECT payload, payload_encoding FROM freshet.held_tuple ORDER BY payload COLLATE "C"')
-    assert found == [("//4=", "base64"), ("bnVsAA==", "base64"), ("{broken", "text")]
-    # What could be read of a malformed record is not its id: the repaired record is welcome.
+    assert found == [("//4=", "json.base64"), ("bnVsAA==", "json.base64"), ("{broken", "json")]
+    orders.check()
+
+
+def test_what_could_be_read_of_a_malformed_record_is_not_its_id(orders: Stream) -> None:
+    tuples = orders.tuples([{"_record": b'{"id":5,', "id": 5}])
+    orders.load(Outcome(None, [Held("rejected", "malformed", None, tuples, identified=False)]))
     assert orders.load(orders.facts([5])) == LoadCounts(facts=1)
     orders.check()
 
