@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -23,6 +23,7 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.loading.loading_transaction import StreamBatch
 from spark_jobs.loading.rehearsal import Rehearsal
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.files import LandedFiles
 from spark_jobs.source.ranges import RangeEnd, SourceRange
@@ -193,8 +194,8 @@ def _waited(ranges: Sequence[SourceRange], began_at: float) -> float | None:
     return max(began_at - sum(landed * length for landed, length in known) / size, 0.0) if size else None
 
 
-def _nothing(piece: object) -> list[object]:
-    return []
+def _nothing(piece: object) -> Iterator[Arrivals]:
+    return iter(())
 
 
 def _read_from(spec: RelationSpec) -> tuple[object, ...]:

@@ -17,7 +17,8 @@ from spark_jobs.source.ranges import SourceRange, name_of, unit_of
 from spark_jobs.source.slices import FileSlice
 
 MOST_RANGES = 10_000
-# Pieces of a file for several tasks: smaller ones cost more to begin than they share.
+# A file is not cut into less: smaller pieces cost more to begin than they are worth.
+_SMALLEST_RANGE = 1 << 20
 _SMALLEST_SLICE = 4 << 20
 # A folder that was changed so shortly before it was listed may have been changed again within one tick of its clock.
 _CLOCK_TICK_NS = 2_000_000_000
@@ -139,7 +140,7 @@ class LandedFiles:
                 self._drop_first()
                 self._listed_at_ns = -1  # it went, or is being written: the next look tells
                 continue
-            last = self._end(name, first, size, max(left, 1))
+            last = self._end(name, first, size, max(left, _SMALLEST_RANGE))
             taken.append(SourceRange(unit_of(name), first, last, size, modified_ns))
             left -= last - first
             if last < size:
@@ -194,6 +195,8 @@ class LandedFiles:
 
     def _slices(self, number: int, planned: SourceRange, share: int) -> Iterable[FileSlice]:
         name, first = name_of(planned.unit), planned.first
+        assert planned.size is not None
+        assert planned.modified_ns is not None  # what is to be read was seen
         path = str(self._folder / name)
         while first < planned.last:
             # What is left over is no slice of its own.

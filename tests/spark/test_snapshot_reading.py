@@ -35,7 +35,7 @@ class Snapshots:
         definition = load_definition(shop.path)
         relations = check_tables(connection, definition).relations
         watch_relations(connection, definition.lookups)
-        spark = shop.session.sparkContext
+        spark = shop.spark.sparkContext
         [self._live] = plan_lookups(definition, relations, shop.url, spark, parts=2)
         self.reading = SnapshotReading(self._store, shop.url, spark, 2, None)
         self.used: list[MappedBroadcast] = []
