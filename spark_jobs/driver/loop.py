@@ -17,6 +17,7 @@ from spark_jobs.driver.setbacks import Setbacks
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger import batch_ledger, source_ranges
 from spark_jobs.source.files import LandedFiles
+from spark_jobs.source.loaded_files import LoadedFiles
 from spark_jobs.stages.errors import kind_of, told_by
 from spark_jobs.warehouse import drivers
 
@@ -24,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.05
 _LISTENING_SECONDS = 0.2
-_RETRIES_READ_SECONDS = 2.0
+_TIDY_SECONDS = 2.0
 _CHANGED = "it was changed after it had been read: files have to appear whole, and to stay as they are"
 
 
@@ -41,6 +42,7 @@ class StreamLoop:
         connect: gives the driver's connection to the warehouse, a new one where the former was lost.
         wanted: tells what the warehouse wants of the driver now.
         source: what is new.
+        loaded_files: removes what is loaded; None: it stays.
         batches: loads a batch.
     """
 
@@ -51,6 +53,7 @@ class StreamLoop:
         connect: Callable[[], extensions.connection],
         wanted: Callable[[], Wanted],
         source: LandedFiles,
+        loaded_files: LoadedFiles | None,
         batches: BatchRun,
     ) -> None:
         self._pipeline = pipeline
@@ -58,11 +61,12 @@ class StreamLoop:
         self._connect = connect
         self._wanted = wanted
         self._source = source
+        self._loaded_files = loaded_files
         self._batches = batches
         self._setbacks = Setbacks()
         self._blocked = False
         self._draining = False
-        self._retries_read_at = 0.0
+        self._tidied_at = 0.0
 
     def run(self, *, once: bool) -> None:
         """Load until drained, or with `once` until all that has landed is loaded.
@@ -111,10 +115,12 @@ class StreamLoop:
 
     def _look(self) -> None:
         self._source.look()
-        if time.monotonic() - self._retries_read_at < _RETRIES_READ_SECONDS:
-            return
-        self._retries_read_at = time.monotonic()
-        connection = self._connect()
+        if time.monotonic() - self._tidied_at >= _TIDY_SECONDS:
+            self._tidied_at = time.monotonic()
+            self._tidy(self._connect())
+
+    def _tidy(self, connection: extensions.connection) -> None:
+        """Do what is to be done with files besides loading them: read again, set aside, remove."""
         if units := source_ranges.units_to_retry(connection, self._pipeline):
             self._source.retry(units)
             self._source.look()
@@ -123,6 +129,10 @@ class StreamLoop:
                 _log.warning("%s: %s is set aside: %s", self._pipeline, each.unit, _CHANGED)
             with connection, connection.cursor() as cursor:
                 source_ranges.note_ranges(cursor, self._pipeline, changed, "set aside", reason=_CHANGED)
+        if self._loaded_files is not None:
+            before = self._loaded_files.loaded_before
+            if loaded := source_ranges.removable_units(connection, self._pipeline, before):
+                source_ranges.note_removed(connection, self._pipeline, self._loaded_files.remove(loaded))
 
     def _heed(self) -> None:
         """Do what the warehouse wants.

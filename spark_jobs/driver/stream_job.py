@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,7 @@ from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.settings import Home
 from spark_jobs.source.files import LandedFiles
+from spark_jobs.source.loaded_files import LoadedFiles
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registration
@@ -85,7 +87,11 @@ class StreamJob:
             heartbeat = Heartbeat(self._url, name, beat)
             heartbeat.start()
             try:
-                StreamLoop(name, epoch, self._connect, lambda: heartbeat.wanted, source, batches).run(once=once)
+                loop = StreamLoop(
+                    *(name, epoch, self._connect, lambda: heartbeat.wanted),
+                    *(source, self._loaded_files(), batches),
+                )
+                loop.run(once=once)
             except WriterFencedError as error:
                 self._finish_failed(epoch, "fenced", str(error))
                 raise
@@ -139,6 +145,13 @@ class StreamJob:
         take_over_checkpoint(self._connect(), self._definition, self._home)
         lookups.start_watching(epoch)
         return epoch
+
+    def _loaded_files(self) -> LoadedFiles | None:
+        source, policy = self._definition.source, self._definition.source.after_load
+        if policy == "keep":
+            return None
+        archive, kept = policy.archive_folder(self._home), policy.delete_after or timedelta()
+        return LoadedFiles(source.resolved_path(self._home), archive, kept)
 
     def _finish_failed(self, epoch: int, state: drivers.EndState, error: str) -> None:
         """Record the end. The error tells more than that it could not be recorded."""

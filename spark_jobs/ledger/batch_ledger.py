@@ -67,9 +67,7 @@ def open_batch(connection: extensions.connection, pipeline: str, epoch: int, ran
     return int(row[0])
 
 
-def take_open_batches(
-    connection: extensions.connection, pipeline: str, epoch: int, fact: FactTable
-) -> list[OpenBatch]:
+def take_open_batches(connection: extensions.connection, pipeline: str, epoch: int, fact: FactTable) -> list[OpenBatch]:
     """The batches that former drivers have left open, oldest first: the driver of this epoch goes on with them.
 
     Batches without ranges are of a version that kept its position elsewhere: they are closed as abandoned, with the

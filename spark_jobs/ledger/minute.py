@@ -10,7 +10,8 @@ _ADD = """
     INSERT INTO freshet.ledger_minute AS known (pipeline, minute, batches, arrived, facts, shed, unmatched, rejected,
         duplicates, probes, hits, event_latency, arrival_latency, stage_seconds)
     SELECT pipeline, date_trunc('minute', closed_at), 1,
-        coalesce(arrived, facts + shed + unmatched + rejected + duplicates), facts, shed, unmatched, rejected, duplicates,
+        coalesce(arrived, facts + shed + unmatched + rejected + duplicates), facts, shed, unmatched, rejected,
+        duplicates,
         coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
         coalesce((statistics ->> 'front_stage_hits')::bigint, 0),
         coalesce(event_latency, '{}'), coalesce(arrival_latency, '{}'), coalesce(statistics -> 'stage_seconds', '{}')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
@@ -12,6 +13,7 @@ from spark_jobs.source.ranges import RangeEnd, SourceRange
 # What is planned or done, in one way or another, and is not to be planned again.
 _TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost')"
 _ROWS_AT_ONCE = 50_000
+_REMOVED_AT_ONCE = 1_000
 
 
 class TakenUnit(NamedTuple):
@@ -27,6 +29,22 @@ class TakenUnit(NamedTuple):
     last: int
     size: int | None
     modified_ns: int | None
+
+
+class TroubledRange(NamedTuple):
+    """A file that was not loaded.
+
+    Attributes:
+        unit: its name.
+        state: set aside, lost, to retry, or planned.
+        landed_at: when it landed; None where that is not known.
+        reason: why; None where it is only being read.
+    """
+
+    unit: str
+    state: str
+    landed_at: datetime | None
+    reason: str | None
 
 
 def taken_units(connection: extensions.connection, pipeline: str) -> Iterator[TakenUnit]:
@@ -52,6 +70,66 @@ def units_to_retry(connection: extensions.connection, pipeline: str) -> list[str
             "SELECT DISTINCT unit FROM freshet.source_range WHERE pipeline = %s AND state = 'to retry'", [pipeline]
         )
         return [unit for (unit,) in cursor.fetchall()]
+
+
+def removable_units(
+    connection: extensions.connection, pipeline: str, loaded_before: datetime
+) -> list[tuple[str, int, int]]:
+    """Files that were loaded whole before a time and are not known to be removed: (unit, size, mtime in ns), some."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT unit, size, modified_ns FROM freshet.source_range AS range LEFT JOIN freshet.batch USING (batch_no)
+            WHERE range.pipeline = %s AND range.state = 'loaded' AND removed_at IS NULL AND size IS NOT NULL
+                AND coalesce(closed_at, landed_at) < %s
+            GROUP BY unit, size, modified_ns HAVING max(last) = size LIMIT %s
+            """,
+            [pipeline, loaded_before, _REMOVED_AT_ONCE],
+        )
+        return cursor.fetchall()
+
+
+def note_removed(connection: extensions.connection, pipeline: str, units: Sequence[str]) -> None:
+    """Note that loaded files are no longer in the landing folder."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET removed_at = clock_timestamp() "
+            "WHERE pipeline = %s AND unit = ANY (%s) AND state = 'loaded' AND removed_at IS NULL",
+            [pipeline, list(units)],
+        )
+
+
+def troubled_ranges(connection: extensions.connection, pipeline: str) -> list[TroubledRange]:
+    """Files that were not loaded: set aside, lost, to be retried, or being read by the open batch; oldest first."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT unit, state, landed_at, reason FROM freshet.source_range "
+            "WHERE pipeline = %s AND state NOT IN ('loaded', 'retried') ORDER BY range_id",
+            [pipeline],
+        )
+        return [TroubledRange(*row) for row in cursor.fetchall()]
+
+
+def ask_to_retry(connection: extensions.connection, pipeline: str, unit: str) -> bool:
+    """Have a file read again, whole, as it is then; whether the ledger knows it as one that is not being read."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET state = 'to retry' "
+            "WHERE pipeline = %s AND unit = %s AND state IN ('loaded', 'set aside', 'lost')",
+            [pipeline, unit],
+        )
+        return cursor.rowcount > 0
+
+
+def give_up(connection: extensions.connection, pipeline: str, unit: str, reason: str) -> bool:
+    """Give up what the open batch is to read of a file that is gone for good; whether there is such a range."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET state = 'lost', reason = %s "
+            "WHERE pipeline = %s AND unit = %s AND state = 'planned'",
+            [reason, pipeline, unit],
+        )
+        return cursor.rowcount > 0
 
 
 def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:

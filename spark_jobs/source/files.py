@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.errors import SourceAwayError
-from spark_jobs.source.record_lines import line_end_at_or_after
 from spark_jobs.source.ranges import SourceRange, name_of, unit_of
+from spark_jobs.source.record_lines import line_end_at_or_after
 from spark_jobs.source.slices import FileSlice
 
 MOST_RANGES = 10_000
@@ -198,11 +198,12 @@ class LandedFiles:
         assert planned.size is not None
         assert planned.modified_ns is not None  # what is to be read was seen
         path = str(self._folder / name)
-        while first < planned.last:
-            # What is left over is no slice of its own.
-            whole = not self._is_cuttable(name) or planned.last - first < share + share // 2
-            last = planned.last if whole else min(self._line_end(name, first + share), planned.last)
-            yield FileSlice(number, path, first, last, planned.size, planned.modified_ns)
+        count = -(-planned.bytes // share) if self._is_cuttable(name) else 1
+        for number_of_slice in range(1, count + 1):
+            cut = planned.first + planned.bytes * number_of_slice // count
+            last = planned.last if number_of_slice == count else min(self._line_end(name, cut), planned.last)
+            if last > first:
+                yield FileSlice(number, path, first, last, planned.size, planned.modified_ns)
             first = last
 
     def _end(self, name: str, first: int, size: int, most: int) -> int:

@@ -169,8 +169,8 @@ class LandedSales:
         values = [counts.get(name, 0) for name in names]
         with psycopg2.connect(self.url) as connection, connection.cursor() as cursor:
             cursor.execute(
-                f"INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, {', '.join(names)}) "
-                "VALUES (%s, 1, 0, %s, %s, %s, %s, %s) RETURNING batch_no",
+                f"INSERT INTO freshet.batch (pipeline, epoch, state, {', '.join(names)}) "
+                "VALUES (%s, 1, %s, %s, %s, %s, %s) RETURNING batch_no",
                 [self.definition.name, state, *values],
             )
             row = cursor.fetchone()
