@@ -210,23 +210,25 @@ class StreamJob:
         report = BatchReport(self._reports.receive())
         landed_at = mean_landing(files)
         waited = None if landed_at is None else max(began_at - landed_at, 0.0)
-        statistics = report.statistics(self._lookups.plans, waited)
+        statistics = report.statistics(context.lookups, waited)
         batch_ledger.close_batch(connection, opened.batch_no, statistics, tables.fact)
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d tuples in %.2f s", self._definition.name, opened.batch_no, report.arrived, seconds)
         self._setbacks.forget()
         self._unblock(connection)
         self._batches += 1
-        self._learn(report, files, seconds)
+        self._learn(report, opened.batch_no, files, seconds)
 
-    def _learn(self, report: BatchReport, files: list[Path], seconds: float) -> None:
+    def _learn(self, report: BatchReport, batch_no: int, files: list[Path], seconds: float) -> None:
         """Take what a batch found out. It is committed: nothing that goes wrong here may have it loaded again."""
         try:
             self._admission.observe(total_bytes(files), seconds)
             self._shed_budget.observe(seconds, report.back_stage_seconds)
-            self._lookups.learn(report)
+            self._lookups.learn(report, batch_no)
         except Exception:
             _log.exception("%s: could not learn from the last batch", self._definition.name)
+        finally:
+            self._lookups.release(batch_no)
 
     def _warm_up(self) -> None:
         """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
@@ -244,6 +246,7 @@ class StreamJob:
         if faults:
             name = self._definition.name
             _log.warning("%s: could not rehearse, so the first batches will be slower: %s", name, faults[0])
+        self._lookups.release(0)
         self._reports.receive()
 
     def _arrivals(self, tuples: DataFrame, files: list[Path]) -> tuple[ArrivalsReader, DataFrame]:
@@ -260,7 +263,7 @@ class StreamJob:
         # The first batches are slow for a reason of their own (nothing is hot): that is no overload.
         settled = self._batches >= SETTLING_BATCHES
         shedding = self._definition.shedding.policy != "off" and not self._draining and settled
-        plans, fronts = self._lookups.plan_for_batch()
+        plans, fronts = self._lookups.plan_for_batch(batch_no)
         return BatchContext(
             warehouse_url=self._url,
             destination=StreamBatch(self._tables.event, self._tables.fact, self._epoch, batch_no, careful),

@@ -109,12 +109,24 @@ def test_a_lookup_that_cannot_be_asked_about_leaves_the_new_pages_of_the_others_
         relations = check_tables(connection, loaded).relations
     lookups = DrivenLookups(loaded, relations, Home(tmp_path), shop_url, spark.sparkContext, parts=2)
     query(shop_url, f"{MORE_CUSTOMERS}; ALTER TABLE shop.article RENAME code TO name")
-    for _ in range(CHECKED_BATCHES - 1):
-        lookups.learn(BatchReport([]))
+    for number in range(1, CHECKED_BATCHES):
+        lookups.plan_for_batch(number)
+        lookups.learn(BatchReport([]), number)
+        lookups.release(number)
+    running, _ = lookups.plan_for_batch(CHECKED_BATCHES)
     with pytest.raises(psycopg2.errors.UndefinedColumn):
-        lookups.learn(BatchReport([]))
-    plans, _ = lookups.plan_for_batch()
-    pages = [plan.pages for plan in plans]
-    counts = spark.sparkContext.parallelize(pages, 1).map(lambda each: each.value().index.page_count).collect()
-    assert counts[0] > 9000 / plans[0].pages.value().index.page_rows - 1
+        lookups.learn(BatchReport([]), CHECKED_BATCHES)
+    plans, _ = lookups.plan_for_batch(CHECKED_BATCHES + 1)
+    assert page_counts(spark, plans)[0] > 9000 / plans[0].pages.value().index.page_rows - 1
+    assert page_counts(spark, running)[0] < 0.5 * page_counts(spark, plans)[0], "its tasks still read the former ones"
+    lookups.release(CHECKED_BATCHES)
+    assert running[0].pages is not None
+    assert not Path(running[0].pages.content._path).exists()
+    assert page_counts(spark, plans)
     lookups.close()
+
+
+def page_counts(spark: Any, plans: tuple[LookupPlan, ...]) -> list[int]:
+    """The pages of each lookup as tasks find them, which have none in memory from before."""
+    pages = [plan.pages for plan in plans]
+    return spark.sparkContext.parallelize(pages, 1).map(lambda each: each.value().index.page_count).collect()
