@@ -37,6 +37,7 @@ from spark_jobs.warehouse.fact_table import FactTable
 _log = logging.getLogger(__name__)
 
 SETTLING_BATCHES = 3
+_NO_BATCH = 0
 # Below this the misses of a batch travel by way of the driver, which is quicker than a shuffle as long as they are few.
 _SHUFFLED_BYTES = 4 << 20
 
@@ -105,7 +106,7 @@ class BatchRun:
         name, ranges = self._definition.name, batch.ranges
         units = tuple(each.unit for each in ranges)
         destination = StreamBatch(self._tables.event, self.fact, self.epoch, batch.batch_no, replayed, units)
-        context = self._context(destination, shedding=not draining)
+        context = self._context(destination, batch.batch_no, shedding=not draining)
         # A range that is given up is not read any more.
         wanted = [number for number in range(len(ranges)) if number not in batch.lost]
         tasks = self._source.pieces([(number, ranges[number]) for number in wanted], self._parts)
@@ -116,16 +117,16 @@ class BatchRun:
         settle(self._spark, tasks, read, context, self._reports.send, shuffle=size > _SHUFFLED_BYTES)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
-        statistics = report.statistics(self._lookups.plans, _waited(ranges, began_at))
+        statistics = report.statistics(context.lookups, _waited(ranges, began_at))
         batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, self.fact)
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d records in %.2f s", name, batch.batch_no, report.arrived, seconds)
         self._batches += 1
-        self._learn(report, size, seconds)
+        self._learn(batch.batch_no, report, size, seconds)
 
     def warm_up(self) -> None:
         """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
-        context = self._context(Rehearsal(self._tables.event, self.fact), shedding=False)
+        context = self._context(Rehearsal(self._tables.event, self.fact), _NO_BATCH, shedding=False)
         columns = {name: kind.arrow() for name, kind in self._definition.source.columns.items()}
         workers = self._spark.parallelize(range(self._parts), self._parts)
         with ThreadPoolExecutor(1, "rehearsal") as beside:
@@ -137,6 +138,7 @@ class BatchRun:
             name = self._definition.name
             _log.warning("%s: could not rehearse, so the first batches will be slower: %s", name, faults[0])
         self._reports.receive()
+        self._lookups.release(_NO_BATCH)
 
     def take_mended_tables(self, connection: extensions.connection) -> None:
         """Look at the tables again: what blocked the stream may have been mended by changing them.
@@ -150,10 +152,10 @@ class BatchRun:
             raise FreshetError("Tables of master data have changed: the stream has to be started anew.")
         self._tables = replace(self._tables, fact=tables.fact)
 
-    def _context(self, destination: StreamBatch | Rehearsal, *, shedding: bool) -> BatchContext:
+    def _context(self, destination: StreamBatch | Rehearsal, batch_no: int, *, shedding: bool) -> BatchContext:
         # The first batches are slow for a reason of their own (nothing is hot): that is no overload.
         shedding = shedding and self._definition.shedding.policy != "off" and self._batches >= SETTLING_BATCHES
-        plans, fronts = self._lookups.plan_for_batch()
+        plans, fronts = self._lookups.plan_for_batch(batch_no)
         return BatchContext(
             warehouse_url=self._url,
             destination=destination,
@@ -163,14 +165,15 @@ class BatchRun:
             back_stage_seconds=self._shed_budget.back_stage_seconds if shedding else None,
         )
 
-    def _learn(self, report: BatchReport, read_bytes: int, seconds: float) -> None:
+    def _learn(self, batch_no: int, report: BatchReport, read_bytes: int, seconds: float) -> None:
         """Take what a batch found out. It is committed: nothing that goes wrong here may have it loaded again."""
         try:
             self._admission.observe(read_bytes, seconds)
             self._shed_budget.observe(seconds, report.back_stage_seconds)
-            self._lookups.learn(report)
+            self._lookups.learn(report, batch_no)
+            self._lookups.release(batch_no)
         except Exception:
-            _log.exception("%s: could not learn from the last batch", self._definition.name)
+            _log.exception("%s: could not learn from batch %d", self._definition.name, batch_no)
 
 
 def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], report: BatchReport) -> list[RangeEnd]:
