@@ -31,14 +31,6 @@ class SourceAwayError(FreshetError):
     """The source can't be read at all: its landing folder is away, or may not be listed."""
 
 
-class SourceRangeGoneError(FreshetError):
-    """A file is missing, or is no longer what was planned."""
-
-
-class UnreadableFileError(FreshetError):
-    """A landed file can't be read at all."""
-
-
 class LoadBlockedError(FreshetError):
     """Something outside the tuples keeps them from being loaded: a table refuses most of them, the disk is full."""
 

@@ -58,6 +58,8 @@ def payloads(tuples: pa.Table, event: EventColumns) -> Payloads:
 def payload_bytes(texts: pa.Array, encodings: pa.Array) -> pa.Array:
     """The records that payloads hold, of any encoding there was; large_binary, shape (n,).
 
+    A text that is no base64 where it should be stands for itself.
+
     Args:
         texts: string array, shape (n,).
         encodings: string array, shape (n,).
@@ -66,8 +68,15 @@ def payload_bytes(texts: pa.Array, encodings: pa.Array) -> pa.Array:
     coded = pc.ends_with(encodings, "base64")
     if not pc.any(coded).as_py():
         return records
-    decoded = [base64.b64decode(text) for text in records.filter(coded).to_pylist()]
+    decoded = [_decoded(text) for text in records.filter(coded).to_pylist()]
     return pc.replace_with_mask(records, coded, pa.array(decoded, pa.large_binary()))
+
+
+def _decoded(text: bytes) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return text
 
 
 def _records(tuples: pa.Table, event: EventColumns) -> tuple[pa.Array, pa.Array]:
@@ -76,7 +85,7 @@ def _records(tuples: pa.Table, event: EventColumns) -> tuple[pa.Array, pa.Array]
     if RECORD not in tuples.column_names or tuples[RECORD].null_count == count:
         return json_objects(tuples, event.source_columns), pa.repeat("json", count)
     records = plain_array(tuples[RECORD]).cast(pa.large_binary()).view(pa.large_string())
-    formats = pa.repeat(event.format, count)
+    formats = pa.repeat("csv" if event.format == "csv" else "json", count)
     if not records.null_count:
         return records, formats
     made = json_objects(tuples, event.source_columns)
