@@ -37,7 +37,7 @@ class Snapshots:
         definition = load_definition(shop.path)
         relations = check_tables(connection, definition).relations
         watch_relations(connection, definition.lookups)
-        spark = shop.session.sparkContext
+        spark = shop.spark
         self.leases = Leases()
         self._batches = itertools.count()
         [self._live] = plan_lookups(definition, relations, shop.url, spark, parts=2)

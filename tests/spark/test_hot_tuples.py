@@ -27,7 +27,7 @@ from tests.spark.shop import query, sales_definition
 def hot(shop: Shop) -> Iterator[HotCustomers]:
     definition = load_definition(shop.path)
     with closing(psycopg2.connect(shop.url)) as connection:
-        customers = HotCustomers(definition, shop.url, shop.session.sparkContext, connection)
+        customers = HotCustomers(definition, shop.url, shop.spark, connection)
         yield customers
         customers.keeper.close()
 
@@ -358,7 +358,7 @@ def test_reading_all_hot_tuples_again_keeps_to_the_read_limit_and_lets_the_watch
     shop.define(lookups=[sales_definition(shop.folder)["lookups"][0] | {"read_limit": "8/s"}])
     with closing(psycopg2.connect(shop.url)) as connection:
         definition = load_definition(shop.path)
-        hot = HotCustomers(definition, shop.url, shop.session.sparkContext, connection)
+        hot = HotCustomers(definition, shop.url, shop.spark, connection)
         customers = list(range(1, 31))
         hot.batch(customers)
         lookup = do_without_triggers(shop, hot)

@@ -21,7 +21,7 @@ Standing = Callable[[], int]
 @pytest.fixture
 def standing(spark: Any) -> Iterator[Standing]:
     """How many of the values published since stand in files of Spark's driver."""
-    folder = Path(spark.sparkContext._temp_dir)
+    folder = Path(spark._temp_dir)
     others = set(folder.iterdir())
 
     def count() -> int:
@@ -32,7 +32,7 @@ def standing(spark: Any) -> Iterator[Standing]:
 
 
 def test_a_retired_value_stands_until_the_last_batch_that_uses_it_has_ended(spark: Any, standing: Standing) -> None:
-    leases, series = Leases(), BroadcastSeries(spark.sparkContext, "of-test")
+    leases, series = Leases(), BroadcastSeries(spark, "of-test")
     first, second = series.publish("first"), series.publish("second")
     leases.take(1, first)
     leases.take(2, first)
@@ -48,7 +48,7 @@ def test_a_retired_value_stands_until_the_last_batch_that_uses_it_has_ended(spar
 
 
 def test_a_value_that_is_not_retired_outlives_its_batches(spark: Any, standing: Standing) -> None:
-    leases, series = Leases(), BroadcastSeries(spark.sparkContext, "of-test")
+    leases, series = Leases(), BroadcastSeries(spark, "of-test")
     value = series.publish("value")
     leases.take(1, value)
     leases.release(1)
@@ -62,7 +62,7 @@ def test_a_value_that_is_not_retired_outlives_its_batches(spark: Any, standing: 
 @pytest.fixture
 def hot(shop: Shop, standing: Standing) -> Iterator[HotCustomers]:
     with closing(psycopg2.connect(shop.url)) as connection:
-        customers = HotCustomers(load_definition(shop.path), shop.url, shop.session.sparkContext, connection)
+        customers = HotCustomers(load_definition(shop.path), shop.url, shop.spark, connection)
         assert customers.plan.pages is not None
         customers.plan.pages.withdraw()
         yield customers

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.warehouse.landed_sales import LandedSales, ids, sale, sales_definition
+from tests.proof.landed_sales import LandedSales, ids, sale, sales_definition
 
 TABLES = """
     CREATE SCHEMA shop;

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tests.warehouse.landed_sales import TABLES, LandedSales, digest_id, ids, sale
+from tests.proof.landed_sales import TABLES, LandedSales, digest_id, ids, sale
 
 
 @pytest.fixture

@@ -1,22 +1,26 @@
-"""A pipeline whose landing, checkpoint and warehouse are made by hand: what a proof is made of, one piece at a time."""
+"""A pipeline whose landing, ledger and warehouse are made by hand: what a proof is made of, one piece at a time."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shutil
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import psycopg2
+import pyarrow as pa
 from psycopg2 import sql
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.loading.payload import payloads
 from spark_jobs.proof import verify
+from spark_jobs.proof.landing import unit_of
 from spark_jobs.proof.report import Proof
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.settings import Home
+from spark_jobs.warehouse.event_columns import RECORD, EventColumns
 
 TABLES = """
     CREATE SCHEMA shop;
@@ -68,7 +72,7 @@ def sale(sale_id: int | None, **values: Any) -> dict[str, Any]:
 
 
 class LandedSales:
-    """One pipeline with its landing folder, checkpoint and warehouse."""
+    """One pipeline with its landing folder, its ledger and the rest of its warehouse."""
 
     def __init__(self, folder: Path, url: str, tables: str = TABLES, **changes: Any) -> None:
         self.definition = PipelineDefinition.model_validate(sales_definition(folder, **changes))
@@ -76,7 +80,8 @@ class LandedSales:
         self.landing = self.definition.source.resolved_path(self.home)
         self.landing.mkdir()
         self.url = url
-        self._files: list[Path] = []
+        self._files = 0
+        self._landed: dict[str, tuple[str, bytes]] = {}
         self.execute(tables)
         self.execute("INSERT INTO freshet.pipeline VALUES (%s, 1, 'running', '5 s', '{}')", self.definition.name)
 
@@ -97,33 +102,63 @@ class LandedSales:
         """Forget all that has landed and all that is stored."""
         for path in self.landing.iterdir():
             path.unlink()
-        shutil.rmtree(self.home.checkpoint(self.definition.name), ignore_errors=True)
-        self._files.clear()
+        self._files = 0
+        self._landed.clear()
         self.execute(
-            sql.SQL("TRUNCATE {}, freshet.held_tuple, freshet.batch, freshet.batch_part").format(
+            sql.SQL("TRUNCATE {}, freshet.held_tuple, freshet.batch, freshet.batch_part, freshet.source_range").format(
                 sql.Identifier(*self.definition.fact.table.split("."))
             )
         )
 
-    def land(self, *records: dict[str, Any] | bytes, file: str | None = None, pending: bool = False) -> Path:
-        """Let a file of JSON lines land; Spark has committed it unless it is pending."""
+    def land(
+        self,
+        *records: dict[str, Any] | bytes,
+        file: str | None = None,
+        pending: bool = False,
+        modified: float | None = None,
+    ) -> Path:
+        """Let a file of JSON lines land; a batch has loaded it unless it is pending.
+
+        Args:
+            records: its lines.
+            file: its name.
+            pending: nothing of it is loaded.
+            modified: when it was changed last, in s since 1970; default: now.
+        """
         lines = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
-        path = self.landing / (file or f"part-{len(self._files)}.json")
+        path = self.landing / (file or f"part-{self._files}.json")
+        self._files += 1
         path.write_bytes(b"".join(line + b"\n" for line in lines))
+        if modified is not None:
+            os.utime(path, (modified, modified))
+        for record, line in zip(records, lines, strict=True):
+            if isinstance(record, dict):
+                event_id = json.dumps([record[name] for name in self.definition.source.event_id], separators=(",", ":"))
+                self._landed[event_id] = (path.name, line)
+            self._landed[digest_id(line)] = (path.name, line)
         if not pending:
-            self.commit(path)
+            self.load(path)
         return path
 
-    def commit(self, *paths: Path) -> None:
-        """Write Spark's checkpoint as if one batch had read all files that were committed so far, and these."""
-        self._files += paths
-        checkpoint = self.home.checkpoint(self.definition.name)
-        for part in ("sources/0", "offsets", "commits"):
-            (checkpoint / part).mkdir(parents=True, exist_ok=True)
-        entries = [json.dumps({"path": path.as_uri(), "timestamp": 0, "batchId": 0}) for path in self._files]
-        (checkpoint / "sources" / "0" / "0").write_text("\n".join(["v1", *entries]))
-        (checkpoint / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"logOffset":0}')
-        (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
+    def load(
+        self,
+        path: Path,
+        first: int = 0,
+        last: int | None = None,
+        *,
+        state: str = "loaded",
+        records: int | None = None,
+        batch_no: int | None = None,
+        reason: str | None = None,
+    ) -> None:
+        """Enter a range of a file into the ledger; by default the whole file, as loaded."""
+        found = path.stat()
+        self.execute(
+            "INSERT INTO freshet.source_range (pipeline, batch_no, unit, first, last, size, modified_ns, state, "
+            "records, reason) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            self.definition.name, batch_no, unit_of(path.name), first, found.st_size if last is None else last,
+            found.st_size, found.st_mtime_ns, state, records, reason,
+        )  # fmt: skip
 
     def watch(self) -> None:
         """Let changes of the relations be noted from now on."""
@@ -149,29 +184,54 @@ class LandedSales:
         self.store(sale_id=sale_id, **{**right, **columns})
 
     def hold(
-        self, event_id: str, place: str, payload: str = "{}", encoding: str = "json", *, batch_no: int | None = None
+        self,
+        event_id: str,
+        place: str,
+        payload: bytes | None = None,
+        *,
+        reason: str = "a reason",
+        encoding: str | None = None,
+        unit: str | None = None,
+        batch_no: int | None = None,
     ) -> None:
-        """Hold an event, and count it in the ledger."""
+        """Hold an event, and count it in the ledger.
+
+        Args:
+            event_id: its id.
+            place: where.
+            payload: default: the landed record that has the id.
+            reason: why.
+            encoding: default: as the loader writes it.
+            unit: the file that it came in; default: that of the landed record, if there is one.
+            batch_no: default: a batch of its own.
+        """
         number = batch_no if batch_no is not None else self.book(**{place: 1})
+        landed_in, landed = self._landed.get(event_id, (None, b"{}"))
+        record = landed if payload is None else payload
+        kept = payloads(
+            pa.table({"": [0], RECORD: pa.array([record], pa.binary())}),
+            EventColumns(self.definition.name, (), "", (), self.definition.source.format),
+        )
         self.execute(
             "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
-            "arrived_at, batch_no) VALUES (%s, %s, 0, %s, 'a reason', %s, %s, now(), %s)",
-            self.definition.name, event_id, place, payload, encoding, number,
+            "source_unit, arrived_at, batch_no) VALUES (%s, %s, 0, %s, %s, %s, %s, %s, now(), %s)",
+            self.definition.name, event_id, place, reason, kept.texts[0].as_py(),
+            encoding or kept.encodings[0].as_py(), unit or landed_in, number,
         )  # fmt: skip
 
     def hold_raw(self, record: bytes) -> None:
-        """Reject a record that could not be parsed."""
-        self.hold(digest_id(record), "rejected", record.decode(), "text")
+        """Reject a record that could not be decoded."""
+        self.hold(digest_id(record), "rejected", record, reason="malformed: it is")
 
     def book(self, *, state: str = "committed", **counts: int) -> int:
         """Enter a batch into the ledger."""
-        names = ["facts", "shed", "unmatched", "rejected"]
+        names = ["facts", "shed", "unmatched", "rejected", "duplicates"]
         values = [counts.get(name, 0) for name in names]
         with psycopg2.connect(self.url) as connection, connection.cursor() as cursor:
             cursor.execute(
-                f"INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, {', '.join(names)}) "
-                "VALUES (%s, 1, 0, %s, %s, %s, %s, %s) RETURNING batch_no",
-                [self.definition.name, state, *values],
+                f"INSERT INTO freshet.batch (pipeline, epoch, state, arrived, {', '.join(names)}) "
+                "VALUES (%s, 1, %s, %s, %s, %s, %s, %s, %s) RETURNING batch_no",
+                [self.definition.name, state, counts.get("arrived", sum(values)), *values],
             )
             row = cursor.fetchone()
         connection.close()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.warehouse.landed_sales import LandedSales, sale
+from tests.proof.landed_sales import LandedSales, sale
 
 # For each id: how often it lands in a committed and in a pending file, whether it is a fact, where it is held.
 EVENT = st.tuples(

@@ -14,7 +14,7 @@ from rich.console import Console
 from spark_jobs.errors import PlatformError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.proof import verify
 from spark_jobs.proof.report import EXAMPLES, KINDS, Proof
-from tests.warehouse.landed_sales import TABLES, LandedSales, digest_id, ids, sale
+from tests.proof.landed_sales import TABLES, LandedSales, digest_id, ids, sale
 
 
 @pytest.fixture

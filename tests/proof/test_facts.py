@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.warehouse.landed_sales import MOMENT, TABLES, LandedSales, ids, sale
+from tests.proof.landed_sales import MOMENT, TABLES, LandedSales, ids, sale
 
 NAN, INFINITY = float("nan"), float("inf")
 CUSTOMER = {"relation": "shop.customer", "on": {"customer": "id"}, "fetch": {"customer_sk": "sk", "city": "city"}}

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
-from tests.warehouse.landed_sales import TABLES, LandedSales, ids, sale, sales_definition
+from tests.proof.landed_sales import TABLES, LandedSales, ids, sale, sales_definition
 
 CUSTOMER = {"relation": "shop.customer", "on": {"customer": "id"}, "fetch": {"customer_sk": "sk", "city": "city"}}
 NOTICE, TARGET = 10.0, 5.0  # the defaults of a lookup and of a pipeline
