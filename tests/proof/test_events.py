@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from spark_jobs.proof.csv_records import CsvFormat, split
+from spark_jobs.proof.events import LandedEvents, UnreadableFileError, read_events
 
 from spark_jobs.definition import Source
 from spark_jobs.proof import events as events_module
-from spark_jobs.proof.csv_records import CsvFormat, split
-from spark_jobs.proof.events import LandedEvents, UnreadableFileError, read_events
 
 
 def source(file_format: str = "json", schema: str = "id bigint, name string, at timestamp", **options: Any) -> Source:

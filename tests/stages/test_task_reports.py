@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import pytest
-
 from spark_jobs.source.log import mean_landing
+
 from spark_jobs.stages.batch_context import TaskReport
 from spark_jobs.stages.reports import BatchReport
 
