@@ -11,7 +11,7 @@ from psycopg2 import extensions
 from spark_jobs.source.ranges import RangeEnd, SourceRange
 
 # What is planned or done, in one way or another, and is not to be planned again.
-_TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost')"
+_TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
 _ROWS_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 1_000
 
@@ -104,7 +104,7 @@ def troubled_ranges(connection: extensions.connection, pipeline: str) -> list[Tr
     with connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT unit, state, landed_at, reason FROM freshet.source_range "
-            "WHERE pipeline = %s AND state NOT IN ('loaded', 'retried') ORDER BY range_id",
+            "WHERE pipeline = %s AND state IN ('planned', 'set aside', 'lost', 'to retry') ORDER BY range_id",
             [pipeline],
         )
         return [TroubledRange(*row) for row in cursor.fetchall()]

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,21 +17,7 @@ from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.record_lines import line_end_at_or_after
-from spark_jobs.source.slices import FileSlice
-
-SCHEMA = "id bigint, name string, price decimal(10,2), at timestamp"
-
-
-def source(file_format: str = "json", schema: str = SCHEMA, options: Mapping[str, Any] | None = None) -> Source:
-    return Source.model_validate(
-        {"format": file_format, "path": "/x", "schema": schema, "event_id": ["id"], "event_time": "at",
-         "options": options or {}}
-    )  # fmt: skip
-
-
-def planned(path: Path, first: int = 0, last: int | None = None) -> FileSlice:
-    found = path.stat()
-    return FileSlice(3, str(path), first, found.st_size if last is None else last, found.st_size, found.st_mtime_ns)
+from tests.source.landed import planned, source
 
 
 def read(path: Path, content: bytes, of: Source) -> list[Arrivals]:
@@ -93,7 +79,7 @@ def test_slices_that_end_at_line_ends_give_each_record_once(tmp_path: Path) -> N
     of = source("csv", options={"header": True})
     for pieces in (1, 2, 7, 30):
         cuts = [line_end_at_or_after(path, path.stat().st_size * part // pieces) for part in range(pieces + 1)]
-        slices = [planned(path, first, last) for first, last in zip(cuts, cuts[1:], strict=False)]
+        slices = [planned(path, first, last) for first, last in pairwise(cuts)]
         assert [number for piece in slices for number in ids(list(read_slice(piece, of)))] == list(range(50))
 
 
@@ -141,5 +127,5 @@ def test_a_file_that_can_not_be_read_is_told_before_its_first_tuple(tmp_path: Pa
     path.write_bytes(content)
     file_format = {"a.p": "parquet", "a.j": "json", "a.c": "csv"}[name[:3]]
     options = {"header": True} if file_format == "csv" else {}
-    with pytest.raises(UnreadableFileError, match="a.(parquet|json|csv)"):
+    with pytest.raises(UnreadableFileError, match=r"a\.(parquet|json|csv)"):
         next(read_slice(planned(path), source(file_format, options=options)))

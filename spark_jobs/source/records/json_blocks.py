@@ -151,9 +151,9 @@ def _joined(records: pa.Array) -> pa.Buffer:
 def _odd(records: pa.Array) -> Bools:
     """Records that may not be one object on a line of UTF-8, though arrow would take them for such."""
     offsets, data = byte_strings(records)
-    if not len(records):
-        return np.zeros(0, np.bool_)
     odd = offsets[:-1] == offsets[1:]
+    if odd.all():
+        return odd
     firsts, lasts = (data[np.where(odd, offsets[0], positions)] for positions in (offsets[:-1], offsets[1:] - 1))
     odd |= (firsts != _OPENING_BRACE) | (lasts != _CLOSING_BRACE)
     content = data[offsets[0] : offsets[-1]].tobytes()
@@ -168,15 +168,16 @@ def _leniently_passed_over(records: pa.Array) -> Bools:
     """Records in which arrow may pass over what is no JSON, or is nested too deeply, in fields that are no columns."""
     offsets, data = byte_strings(records)
     text = data[offsets[0] : offsets[-1]]
-    content = text.tobytes()
     odd = np.zeros(len(records), np.bool_)
     for word in _NO_NUMBERS:
-        if word in content:
+        first = np.flatnonzero(text[:-1] == word[0])
+        if (text[first + 1] == word[1]).any():
             odd |= _holding(records, word)
-    brackets = (text | _LOWER_CASE) == _OPENING_BRACE  # [ is the other one
-    if np.count_nonzero(brackets) > len(records) + MOST_LEVELS:
-        before = np.concatenate([[0], np.cumsum(brackets)])
-        odd |= np.diff(before[offsets - offsets[0]]) > MOST_LEVELS
+    brackets = np.flatnonzero((text | _LOWER_CASE) == _OPENING_BRACE)  # [ is the other one
+    # Each record has one at least.
+    if len(brackets) - (len(records) - 1) > MOST_LEVELS:
+        record = np.searchsorted(offsets, brackets + offsets[0], "right") - 1
+        odd[record[MOST_LEVELS:][record[MOST_LEVELS:] == record[:-MOST_LEVELS]]] = True
     return odd
 
 
