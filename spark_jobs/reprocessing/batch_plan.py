@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.driver.checks import PipelineTables
 from spark_jobs.driver.lookups.planning import plan_lookups
+from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.reprocessing.held_reading import held_tuples, read_back
 from spark_jobs.reprocessing.settlement import ReprocessingRun
-from spark_jobs.stages.batch_context import BatchContext, FrontStagePlan, TaskReport
+from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.reports import BatchReport, ReportChannel
 from spark_jobs.stages.tuples_way import settle
 

@@ -7,7 +7,7 @@ exchange.py                         carries what waits to the task that owns its
 back_task.py  back_stage.py         joins it by the lookup's algorithm, until all is settled or the time is spent
 confirmation.py  pages_waited_for.py  shed_deadline.py
 fetching.py  loading.py             columns of R for the tuples, and facts for the warehouse
-batch_context.py  mapped_broadcast.py  copy_plan.py    from the driver to the tasks
+batch_context.py                    from the driver to the tasks
 reports.py  errors.py               from the tasks to the driver
 rehearsal.py  worker_daemon.py      ready before the first tuple: what a worker loads and compiles
 """
