@@ -27,6 +27,10 @@ class WarehouseUnavailableError(FreshetError):
     """The warehouse can't be reached, or went away and did not come back in time."""
 
 
+class SourceAwayError(FreshetError):
+    """The source can't be read at all: its landing folder is away, or may not be listed."""
+
+
 class LoadBlockedError(FreshetError):
     """Something outside the tuples keeps them from being loaded: a table refuses most of them, the disk is full."""
 
@@ -51,8 +55,8 @@ class WorkloadError(FreshetError):
     """The workload generator or the TPC-H seed was asked for something it can't make."""
 
 
-class SnapshotError(FreshetError):
-    """A snapshot of R can't be written, or the file is damaged, of another version, or none at all."""
+class DirectFileError(FreshetError):
+    """A direct file of R can't be written, or the file is damaged, of another version, or none at all."""
 
 
 class CacheDamagedError(FreshetError):

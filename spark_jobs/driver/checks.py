@@ -50,7 +50,6 @@ def check_tables(connection: extensions.connection, definition: PipelineDefiniti
             problems.append(str(error))
     if problems:
         raise SchemaMismatchError(f"Pipeline {definition.name} does not fit the warehouse.\n" + "\n".join(problems))
-    event = EventColumns(
-        definition.name, definition.source.event_id, definition.source.event_time, tuple(definition.source.columns)
-    )
+    source = definition.source
+    event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
     return PipelineTables(event, tuple(relations), fact)

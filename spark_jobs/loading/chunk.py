@@ -62,14 +62,15 @@ class Chunk:
         return self if self.facts is None else replace(self, facts=self.facts.where(kept, fact))
 
 
-def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int) -> Chunk:
+def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int, units: Sequence[str] = ()) -> Chunk:
     """Encode all that a transaction is to store; facts that don't fit the table become rejected tuples.
 
     Args:
         part: what was joined.
         event: the pipeline's event columns.
         fact: its fact table.
-        batch_no: number of the batch, or of the reprocessing run, that stores it.
+        batch_no: number of the batch that stores it.
+        units: what its ranges lie in, by their numbers: the files.
 
     Raises:
         LoadBlockedError: most facts don't fit the table for one reason.
@@ -81,7 +82,7 @@ def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int) 
         tuples += part.facts.num_rows
         facts, rejected = fitting(part.facts, fact, batch_no)
         held += rejected
-    return Chunk(facts, HeldRows.build(held, event, fact.key, batch_no), tuples)
+    return Chunk(facts, HeldRows.build(held, event, fact.key, batch_no, units), tuples)
 
 
 def fitting(tuples: pa.Table, fact: FactTable, batch_no: int) -> tuple[EncodedFacts, list[Held]]:
@@ -128,7 +129,7 @@ def _pieces(outcome: Outcome) -> Iterator[tuple[Held | None, pa.Table, float]]:
 
 def _part_of(group: Held, start: int, part: pa.Table) -> Held:
     reason = group.reason if isinstance(group.reason, str) else group.reason.slice(start, part.num_rows)
-    return Held(group.place, reason, group.relation, part)
+    return replace(group, reason=reason, tuples=part)
 
 
 def _numbered(tuples: pa.Table, fact: FactTable, batch_no: int) -> pa.Table:

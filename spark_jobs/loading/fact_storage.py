@@ -62,6 +62,7 @@ def store(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, rows: En
     if way is Way.OPTIMISTIC:
         _copy(cursor, fact, rows)
         return StoredFacts(np.ones(rows.count, np.bool_), {})
+    tuples = tuples.select(list(dict.fromkeys(column.source for column in fact.columns)))
     return _careful(cursor, fact, tuples) if way is Way.CAREFUL else _tuple_by_tuple(cursor, fact, tuples)
 
 

@@ -17,7 +17,7 @@ from spark_jobs.loading.copy_encoding.rows import EncodedRows, Target, encode, p
 from spark_jobs.loading.event_times import TIMESTAMPTZ, utc_times
 from spark_jobs.loading.outcome import Held, Place
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
-from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW, EventColumns
+from spark_jobs.warehouse.event_columns import ARRIVED_AT, POSITION, RANGE, EventColumns
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.postgres_types import PostgresType
@@ -33,11 +33,14 @@ _COLUMNS = {
     "relation": _TEXT,
     "payload": _TEXT,
     "payload_encoding": _TEXT,
+    "source_unit": _TEXT,
+    "source_position": _BIGINT,
     "event_time": TIMESTAMPTZ,
     "arrived_at": TIMESTAMPTZ,
     "batch_no": _BIGINT,
 }
-_TARGETS = [Target(name, name, kind, name in ("relation", "event_time")) for name, kind in _COLUMNS.items()]
+_NULLABLE = ("relation", "event_time", "source_unit", "source_position")
+_TARGETS = [Target(name, name, kind, name in _NULLABLE) for name, kind in _COLUMNS.items()]
 _NAMES = ", ".join(_COLUMNS)
 
 
@@ -52,7 +55,14 @@ class HeldRows:
         self._table = table
 
     @classmethod
-    def build(cls, held: Sequence[Held], event: EventColumns, key: Sequence[FactColumn], batch_no: int) -> HeldRows:
+    def build(
+        cls,
+        held: Sequence[Held],
+        event: EventColumns,
+        key: Sequence[FactColumn],
+        batch_no: int,
+        units: Sequence[str] = (),
+    ) -> HeldRows:
         """Rows for groups of tuples.
 
         Args:
@@ -60,8 +70,10 @@ class HeldRows:
             event: the pipeline's event columns.
             key: columns of the event id.
             batch_no: the batch that holds them.
+            units: what its ranges lie in, by their numbers: the files.
         """
-        parts = [_rows(group, event, key, batch_no) for group in held if group.tuples.num_rows]
+        named = pa.array(units, pa.string())
+        parts = [_rows(group, event, key, batch_no, named) for group in held if group.tuples.num_rows]
         return cls(pa.concat_tables(parts) if parts else None)
 
     def __len__(self) -> int:
@@ -138,10 +150,10 @@ def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> Counter[Place]:
     return counts
 
 
-def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: int) -> pa.Table:
+def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: int, units: pa.Array) -> pa.Table:
     tuples = held.tuples
     payload = payloads(tuples, event)
-    event_ids, hashes = _identities(tuples, payload.records, key)
+    event_ids, hashes = _identities(held, payload.records, key)
     count = tuples.num_rows
     columns = {
         "pipeline": pa.repeat(event.pipeline, count),
@@ -152,6 +164,8 @@ def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: 
         "relation": pa.repeat(pa.scalar(held.relation, pa.string()), count),
         "payload": payload.texts,
         "payload_encoding": payload.encodings,
+        "source_unit": units.take(_origin(tuples, RANGE)) if len(units) else pa.nulls(count, pa.string()),
+        "source_position": _origin(tuples, POSITION),
         "event_time": utc_times(plain_array(tuples[event.event_time])),
         "arrived_at": utc_times(plain_array(tuples[ARRIVED_AT])).fill_null(datetime.now(UTC)),
         "batch_no": pa.repeat(batch_no, count),
@@ -159,13 +173,19 @@ def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: 
     return pa.table(columns)
 
 
-def _identities(tuples: pa.Table, records: pa.Array, key: Sequence[FactColumn]) -> tuple[pa.Array, np.ndarray]:
+def _origin(tuples: pa.Table, column: str) -> pa.Array:
+    """Where tuples came from, int64, shape (n,); nulls where they came from no source."""
+    if column not in tuples.column_names:
+        return pa.nulls(tuples.num_rows, pa.int64())
+    return plain_array(tuples[column]).cast(pa.int64())
+
+
+def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tuple[pa.Array, np.ndarray]:
     """Event id and hash code of each tuple; a digest of the record where its id can't be used."""
-    event_ids, hashes = event_id_texts(tuples, key), event_hashes(tuples, key)
+    event_ids, hashes = event_id_texts(held.tuples, key), event_hashes(held.tuples, key)
     unusable = pc.fill_null(pc.greater(pc.binary_length(event_ids), MOST_CHARACTERS), True)
-    if RAW in tuples.column_names:
-        # What could be read of a malformed record is not to be trusted.
-        unusable = pc.or_(unusable, plain_array(tuples[RAW]).is_valid())
+    if not held.identified:
+        unusable = pa.repeat(True, len(unusable))
     rows = np.flatnonzero(unusable.to_numpy(zero_copy_only=False))
     if rows.size:
         found = digests(records.take(pa.array(rows)))

@@ -61,6 +61,7 @@ class StreamBatch:
         epoch: the epoch of the driver that the load belongs to.
         batch_no: the open batch.
         careful: whether some of the tuples may be stored already: a replayed batch.
+        units: what its ranges lie in, by their numbers (`_range`): the files.
     """
 
     event: EventColumns
@@ -68,6 +69,7 @@ class StreamBatch:
     epoch: int
     batch_no: int
     careful: bool = False
+    units: tuple[str, ...] = ()
 
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the pipeline and epoch."""
@@ -75,7 +77,7 @@ class StreamBatch:
 
     def transaction(self, part: Outcome) -> BatchTransaction:
         """What stores a part of an outcome."""
-        return BatchTransaction(self, prepare(part, self.event, self.fact, self.batch_no))
+        return BatchTransaction(self, prepare(part, self.event, self.fact, self.batch_no, self.units))
 
     def __str__(self) -> str:
         return f"batch {self.batch_no} of pipeline {self.event.pipeline}"
@@ -156,7 +158,7 @@ def _check_open(cursor: extensions.cursor, batch: StreamBatch) -> None:
 
 
 def _store_facts(cursor: extensions.cursor, batch: StreamBatch, chunk: Chunk, way: Way) -> tuple[pa.Table, HeldRows]:
-    """The facts that are stored now, and all tuples to hold."""
+    """The facts that are stored now, by their times, and all tuples to hold."""
     if chunk.facts is None:
         return pa.table({}), chunk.held
     tuples = chunk.facts.tuples
@@ -164,8 +166,9 @@ def _store_facts(cursor: extensions.cursor, batch: StreamBatch, chunk: Chunk, wa
     held = chunk.held
     if refused:
         rejected = refused_tuples(tuples, refused)
-        held = held.joined(HeldRows.build([rejected], batch.event, batch.fact.key, batch.batch_no))
-    return tuples if new.all() else tuples.filter(pa.array(new)), held
+        held = held.joined(HeldRows.build([rejected], batch.event, batch.fact.key, batch.batch_no, batch.units))
+    times = tuples.select([batch.event.event_time, ARRIVED_AT])
+    return times if new.all() else times.filter(pa.array(new)), held
 
 
 def refused_tuples(tuples: pa.Table, refused: Mapping[int, Refusal]) -> Held:

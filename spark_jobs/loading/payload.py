@@ -1,4 +1,4 @@
-"""The payload of a held tuple: the stream tuple as the source gave it, so that it can be loaded later."""
+"""The payload of a held tuple: its record as the source gave it, so that it can be loaded later."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from spark_jobs.loading.copy_encoding.characters import is_sound_text, text_faul
 from spark_jobs.loading.copy_encoding.field import byte_strings
 from spark_jobs.loading.copy_encoding.rows import plain_array
 from spark_jobs.loading.json_text import ascii_json_strings, joined, json_values
-from spark_jobs.warehouse.event_columns import RAW, EventColumns
+from spark_jobs.warehouse.event_columns import RECORD, EventColumns
+
+RECORD_ENCODINGS = ("json", "csv", "json.base64", "csv.base64")
+"""Encodings of payloads that are records: a format, or the bytes of it in base64."""
 
 
 class Payloads(NamedTuple):
@@ -23,12 +26,9 @@ class Payloads(NamedTuple):
 
     Attributes:
         texts: string array, shape (n,), valid UTF-8 without NUL.
-        encodings: string array, shape (n,): how to read each text.
-            json: an object of the source's columns, for Spark's from_json with the source's schema.
-            text: the raw record, as it is.
-            base64: the bytes of a raw record, or of such a JSON object, that are no text. Such an object can't be
-                read by from_json without losing them: its tuple is for people to look at.
-        records: large_binary array, shape (n,): the raw record or the JSON object itself.
+        encodings: string array, shape (n,): how to read each text, one of `RECORD_ENCODINGS`. In base64 are records
+            that are no such text.
+        records: large_binary array, shape (n,): the records themselves.
     """
 
     texts: pa.Array
@@ -37,18 +37,13 @@ class Payloads(NamedTuple):
 
 
 def payloads(tuples: pa.Table, event: EventColumns) -> Payloads:
-    """Payloads of stream tuples: the raw record where the source could not read it, else all source columns as JSON.
+    """Payloads of stream tuples: the record as it arrived; all source columns as JSON where it was none of bytes.
 
     Args:
         tuples: shape (n,).
-        event: names the source columns.
+        event: names the source columns, and the format of records.
     """
-    records = json_objects(tuples, event.source_columns)
-    encodings = pa.repeat(pa.scalar("json"), len(records))
-    if RAW in tuples.column_names and tuples[RAW].null_count < tuples.num_rows:
-        raw = _as_text(plain_array(tuples[RAW]))
-        records = pc.if_else(raw.is_valid(), raw, records)
-        encodings = pc.if_else(raw.is_valid(), "text", encodings)
+    records, encodings = _records(tuples, event)
     offsets, data = byte_strings(records)
     texts = records
     if not is_sound_text(records, data[offsets[0] : offsets[-1]]):
@@ -56,8 +51,45 @@ def payloads(tuples: pa.Table, event: EventColumns) -> Payloads:
         bytes_of = records.filter(unsound).view(pa.large_binary()).to_pylist()
         coded = pa.array([base64.b64encode(record).decode() for record in bytes_of], pa.large_string())
         texts = pc.replace_with_mask(records, unsound, coded)
-        encodings = pc.if_else(unsound, "base64", encodings)
+        encodings = pc.if_else(unsound, pc.binary_join_element_wise(encodings, "base64", "."), encodings)
     return Payloads(texts, encodings, records.view(pa.large_binary()))
+
+
+def payload_bytes(texts: pa.Array, encodings: pa.Array) -> pa.Array:
+    """The records that payloads hold, of any encoding there was; large_binary, shape (n,).
+
+    A text that is no base64 where it should be stands for itself.
+
+    Args:
+        texts: string array, shape (n,).
+        encodings: string array, shape (n,).
+    """
+    records = pc.cast(texts, pa.large_string()).view(pa.large_binary())
+    coded = pc.ends_with(encodings, "base64")
+    if not pc.any(coded).as_py():
+        return records
+    decoded = [_decoded(text) for text in records.filter(coded).to_pylist()]
+    return pc.replace_with_mask(records, coded, pa.array(decoded, pa.large_binary()))
+
+
+def _decoded(text: bytes) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except ValueError:
+        return text
+
+
+def _records(tuples: pa.Table, event: EventColumns) -> tuple[pa.Array, pa.Array]:
+    """Records as strings, unchecked, and their formats."""
+    count = tuples.num_rows
+    if RECORD not in tuples.column_names or tuples[RECORD].null_count == count:
+        return json_objects(tuples, event.source_columns), pa.repeat("json", count)
+    records = plain_array(tuples[RECORD]).cast(pa.large_binary()).view(pa.large_string())
+    formats = pa.repeat("csv" if event.format == "csv" else "json", count)
+    if not records.null_count:
+        return records, formats
+    made = json_objects(tuples, event.source_columns)
+    return pc.if_else(records.is_valid(), records, made), pc.if_else(records.is_valid(), formats, "json")
 
 
 def json_objects(tuples: pa.Table, columns: tuple[str, ...]) -> pa.Array:
@@ -81,10 +113,3 @@ def digests(records: pa.Array) -> list[str]:
 def digest_hashes(digests: list[str]) -> NDArray[np.int64]:
     """Hash codes of tuples that have a digest instead of an event id: its first eight bytes."""
     return np.array([int.from_bytes(bytes.fromhex(digest[:16]), "big", signed=True) for digest in digests], np.int64)
-
-
-def _as_text(raw: pa.Array) -> pa.Array:
-    """Raw records as strings, unchecked."""
-    if pa.types.is_string(raw.type) or pa.types.is_large_string(raw.type):
-        return pc.cast(raw, pa.large_string())
-    return pc.cast(raw, pa.large_binary()).view(pa.large_string())

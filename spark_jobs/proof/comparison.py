@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.loading.outcome import PLACES
+from spark_jobs.proof.account import Account
 from spark_jobs.proof.changes import Explained, explain
-from spark_jobs.proof.ids import digest_id
+from spark_jobs.proof.held import KEPT
 from spark_jobs.proof.join import JoinedEvents
-from spark_jobs.proof.landing import LandedFile
-from spark_jobs.proof.ledger import wrong_sums
-from spark_jobs.proof.report import EXAMPLES, Difference
-from spark_jobs.proof.staging import LANDED
+from spark_jobs.proof.ledger import unbalanced_batches, wrong_sums
+from spark_jobs.proof.report import EXAMPLES
+from spark_jobs.proof.staging import LANDED, copy_in
+from spark_jobs.stages.impossible_keys import CAN_NOT_MATCH
 
 _LONGEST_VALUE = 80
+_ABSENT = sql.Identifier("pg_temp", "absent")
 
 
 class Comparison:
@@ -29,7 +32,7 @@ class Comparison:
         cursor: in the transaction of the staging.
         definition: the pipeline.
         joined: the plain join.
-        files: the landed files, in the order of their numbers.
+        account: what has landed; it takes what is found.
     """
 
     def __init__(
@@ -37,12 +40,13 @@ class Comparison:
         cursor: extensions.cursor,
         definition: PipelineDefinition,
         joined: JoinedEvents,
-        files: Sequence[LandedFile],
+        account: Account,
     ) -> None:
         self._cursor = cursor
         self._definition = definition
         self._joined = joined
-        self._files = files
+        self._account = account
+        self._findings = account.findings
         self.facts = self._number("SELECT count(*) FROM {fact}")
         self._execute("SELECT place, count(*) FROM freshet.held_tuple WHERE pipeline = {pipeline} GROUP BY place")
         self.held: dict[str, int] = {**dict.fromkeys(PLACES, 0), **dict(cursor.fetchall())}
@@ -50,19 +54,23 @@ class Comparison:
         self.pruned = Counter(dict(cursor.fetchall()))
         self.explained = Explained(0, 0)
         self.pending_records = 0
+        self.gone_held = 0
+        self.gone_facts = 0
         self.resolvable = 0
+        self.unchecked = 0
 
-    def differences(self) -> Iterator[Difference]:
-        """Compare everything; those that do not hold."""
-        yield from self._missing()
-        yield from self._in_two_places()
-        yield from self._extra_held()
-        yield from self._wrong_facts()
-        yield from self._lost_payloads()
-        yield from self._ledger()
+    def run(self) -> None:
+        """Compare everything."""
+        self._missing()
+        self._in_two_places()
+        self._extra_held()
+        self._wrong_facts()
+        self._payloads()
+        self._rejected()
+        self._ledger()
         self.resolvable = self._resolvable()
 
-    def _missing(self) -> Iterator[Difference]:
+    def _missing(self) -> None:
         """Records that are stored nowhere: those of pending files are counted, the others are missing."""
         self._execute(
             """
@@ -81,9 +89,10 @@ class Comparison:
         self._execute(
             "SELECT id, min(file) FROM pg_temp.unstored WHERE NOT pending GROUP BY id ORDER BY 2, 1 LIMIT {most}"
         )
-        yield from _difference("missing", count, (f"{id} of {self._files[file].label}" for id, file in self._cursor))
+        labels = self._account.labels
+        self._findings.put("missing", count, [f"{id} of {labels[file]}" for id, file in self._cursor])
 
-    def _in_two_places(self) -> Iterator[Difference]:
+    def _in_two_places(self) -> None:
         """Events with two places; to have been pruned is one as well, since what is sent again is a duplicate."""
         # A batch that is still open may hold what it stored as a fact, too: that is settled when it is closed.
         self._execute(
@@ -104,24 +113,35 @@ class Comparison:
         )
         count = self._number("SELECT count(DISTINCT event_id) FROM pg_temp.doubled")
         self._execute("SELECT event_id, one, other FROM pg_temp.doubled ORDER BY 1, 2, 3 LIMIT {most}")
-        examples = (f"{id} is {one} and {other}" for id, one, other in self._cursor)
-        yield from _difference("in_two_places", count, examples)
+        examples = [f"{id} is {one} and {other}" for id, one, other in self._cursor]
+        self._findings.put("in_two_places", count, examples)
 
-    def _extra_held(self) -> Iterator[Difference]:
+    def _extra_held(self) -> None:
+        """Held tuples that never landed; some may have, in files that are there no longer."""
+        self._execute("CREATE TEMPORARY TABLE absent (unit text) ON COMMIT DROP")
+        copy_in(self._cursor, _ABSENT, pa.table({"unit": self._account.absent.units}))
         self._execute(
             """
             CREATE TEMPORARY TABLE extra_held ON COMMIT DROP AS
-            SELECT held.event_id, held.place FROM freshet.held_tuple AS held
+            SELECT held.event_id, held.place,
+                held.source_unit IS NULL OR held.source_unit IN (SELECT unit FROM pg_temp.absent) AS may_be_absent
+            FROM freshet.held_tuple AS held
             WHERE held.pipeline = {pipeline}
                 AND NOT EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id)
                 AND NOT EXISTS (SELECT FROM {landed} AS landed WHERE landed.raw_id = held.event_id)
             """
         )
         count = self._number("SELECT count(*) FROM pg_temp.extra_held")
-        self._execute("SELECT event_id, place FROM pg_temp.extra_held ORDER BY event_id LIMIT {most}")
-        yield from _difference("extra_held", count, (f"{id} is {place}" for id, place in self._cursor))
+        self.gone_held = self._gone(self._number("SELECT count(*) FROM pg_temp.extra_held WHERE may_be_absent"))
+        self._execute("SELECT event_id, place FROM pg_temp.extra_held ORDER BY may_be_absent, event_id LIMIT {most}")
+        self._findings.put("extra_held", count - self.gone_held, [f"{id} is {place}" for id, place in self._cursor])
 
-    def _wrong_facts(self) -> Iterator[Difference]:
+    def _gone(self, unlanded: int) -> int:
+        """How many of these may have been loaded of files that are there no longer."""
+        records = self._account.absent.count
+        return unlanded if records is None else min(unlanded, records - self.gone_held)
+
+    def _wrong_facts(self) -> None:
         """Facts that equal none of the landed records with their id, whatever R was: never landed, or wrong."""
         # A record that is rejected by its raw bytes is in its place already: it can't be the fact's origin.
         self._execute(
@@ -134,13 +154,13 @@ class Comparison:
             """
         )
         if self._number("SELECT count(*) FROM pg_temp.unequal WHERE landed"):
-            arrivals = [file.arrived for file in self._files]
-            self.explained = explain(self._cursor, self._definition, self._joined, arrivals)
-        for kind, landed in (("extra_fact", False), ("wrong_fact", True)):
-            self._cursor.execute("SELECT count(*) FROM pg_temp.unequal WHERE landed = %s", [landed])
-            count = _first(self._cursor)
-            examples = self._wrong_examples() if landed and count else self._extra_examples() if count else []
-            yield from _difference(kind, count, examples)
+            self.explained = explain(self._cursor, self._definition, self._joined, self._account.arrivals)
+        wrong = self._number("SELECT count(*) FROM pg_temp.unequal WHERE landed")
+        self._findings.put("wrong_fact", wrong, self._wrong_examples() if wrong else ())
+        unlanded = self._number("SELECT count(*) FROM pg_temp.unequal WHERE NOT landed")
+        self.gone_facts = self._gone(unlanded)
+        extra = unlanded - self.gone_facts
+        self._findings.put("extra_fact", extra, self._extra_examples()[:extra] if extra else ())
 
     def _extra_examples(self) -> list[str]:
         self._execute(
@@ -184,33 +204,63 @@ class Comparison:
                 for k, each in enumerate(self._joined.expected)
                 if values[3 * k + 2]
             ]
-        return f"{_shown_key(key)} of {self._files[file].label}: {'; '.join(faults)}"
+        return f"{_shown_key(key)} of {self._account.labels[file]}: {'; '.join(faults)}"
 
-    def _lost_payloads(self) -> Iterator[Difference]:
-        """Tuples without payload, and tuples held under the digest of their record whose payload is not that record."""
-        start, end = digest_id("|").split("|")
+    def _payloads(self) -> None:
+        """Held tuples whose payload is none of the landed records with their id."""
         self._execute(
             """
-            CREATE TEMPORARY TABLE lost_payload ON COMMIT DROP AS
-            SELECT held.event_id FROM freshet.held_tuple AS held
-            WHERE held.pipeline = {pipeline} AND CASE
-                WHEN starts_with(held.event_id, '{{') THEN held.event_id <> {digest_start} || encode(sha256(
-                    CASE held.payload_encoding WHEN 'base64' THEN decode(held.payload, 'base64')
-                    ELSE convert_to(held.payload, 'UTF8') END), 'hex') || {digest_end}
-                ELSE held.payload = '' END
-            """,
-            digest_start=sql.Literal(start),
-            digest_end=sql.Literal(end),
+            CREATE TEMPORARY TABLE wrong_payload ON COMMIT DROP AS
+            SELECT kept.event_id FROM {kept} AS kept
+            WHERE NOT is_record
+                OR is_record IS NULL AND EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = kept.event_id)
+                    AND NOT EXISTS (
+                        SELECT FROM {landed} AS landed WHERE landed.event_id = kept.event_id
+                            AND (landed.record = kept.record OR landed.object = kept.object))
+            """
         )
-        count = self._number("SELECT count(*) FROM pg_temp.lost_payload")
-        self._execute("SELECT event_id FROM pg_temp.lost_payload ORDER BY event_id LIMIT {most}")
-        yield from _difference("lost_payload", count, (id for (id,) in self._cursor))
+        count = self._number("SELECT count(*) FROM pg_temp.wrong_payload")
+        self._execute("SELECT event_id FROM pg_temp.wrong_payload ORDER BY event_id LIMIT {most}")
+        self._findings.put("wrong_payload", count, [id for (id,) in self._cursor])
 
-    def _ledger(self) -> Iterator[Difference]:
+    def _rejected(self) -> None:
+        """Rejected tuples of which the reason does not hold; whether PostgreSQL would refuse one is not tried."""
+        self._execute(
+            """
+            CREATE TEMPORARY TABLE wrongly_rejected ON COMMIT DROP AS
+            SELECT held.event_id, held.reason FROM freshet.held_tuple AS held
+            WHERE held.pipeline = {pipeline} AND held.place = 'rejected' AND held.source_unit IS NOT NULL AND EXISTS (
+                SELECT FROM {landed} AS landed WHERE landed.raw_id = held.event_id AND landed.event_id IS NOT NULL)
+            UNION ALL
+            SELECT held.event_id, held.reason FROM freshet.held_tuple AS held
+            WHERE held.pipeline = {pipeline} AND held.place = 'rejected' AND starts_with(held.reason, {can_not_match})
+                AND EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id AND landed.loadable)
+                AND NOT EXISTS (
+                    SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id AND NOT {can_match})
+            """,
+            can_not_match=sql.Literal(CAN_NOT_MATCH),
+            can_match=self._joined.can_match,
+        )
+        count = self._number("SELECT count(*) FROM pg_temp.wrongly_rejected")
+        self._execute("SELECT event_id, reason FROM pg_temp.wrongly_rejected ORDER BY event_id LIMIT {most}")
+        self._findings.put("wrongly_rejected", count, [f"{id}: {_shown(reason)}" for id, reason in self._cursor])
+        self._execute(
+            """
+            SELECT count(*) FROM freshet.held_tuple
+            WHERE pipeline = {pipeline} AND place = 'rejected' AND starts_with(event_id, '[')
+                AND NOT starts_with(reason, {can_not_match})
+            """,
+            can_not_match=sql.Literal(CAN_NOT_MATCH),
+        )
+        self.unchecked = _first(self._cursor)
+
+    def _ledger(self) -> None:
         stored = {"facts": self.facts}
         stored |= {place: self.held[place] + self.pruned[place] for place in PLACES}
         wrong = list(wrong_sums(self._cursor, self._definition.name, stored))
-        yield from _difference("ledger", len(wrong), wrong)
+        self._findings.put("ledger", len(wrong), wrong)
+        for batch in unbalanced_batches(self._cursor, self._definition.name):
+            self._findings.add("balance", batch)
 
     def _resolvable(self) -> int:
         if not self.held["unmatched"]:
@@ -231,6 +281,7 @@ class Comparison:
         self._cursor.execute(
             sql.SQL(statement).format(
                 landed=LANDED,
+                kept=KEPT,
                 fact=self._joined.fact_table,
                 pipeline=sql.Literal(self._definition.name),
                 same_key=self._joined.same_key,
@@ -241,11 +292,6 @@ class Comparison:
                 **parts,
             )
         )
-
-
-def _difference(kind: str, count: int, examples: Iterable[str]) -> Iterator[Difference]:
-    if count:
-        yield Difference(kind, count, tuple(examples))
 
 
 def _first(cursor: extensions.cursor) -> int:

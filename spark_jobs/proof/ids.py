@@ -2,72 +2,105 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.loading.payload import digests, json_objects
-from spark_jobs.proof.events import LandedEvents
+from spark_jobs.loading.payload import json_objects
+from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
+from spark_jobs.proof.records import LandedRecords
 from spark_jobs.proof.staging import StagedEvents
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.postgres_types import PostgresType
 
+Int64Array = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
 
 class EventIds:
     """Gives landed records their ids: the text of the event id, or else the digest of the record.
 
-    A record that Spark could not read is held under the digest of its bytes, whatever could be read of it. One
-    without a usable event id is held under the digest of its columns as JSON.
+    Former versions left the decoding to Spark: what that could not read is held under the digest of its line, and what
+    had no event id under that of its columns as JSON. Where tuples are held so, their records are known by these.
 
     Args:
         definition: the pipeline.
         key_types: event id column -> PostgreSQL's name of the type that it has in the fact table.
-        held_digests: the ids of held tuples that are digests.
+        held: the held tuples.
     """
 
-    def __init__(self, definition: PipelineDefinition, key_types: Mapping[str, str], held_digests: Set[str]) -> None:
+    def __init__(self, definition: PipelineDefinition, key_types: Mapping[str, str], held: HeldTuples) -> None:
         columns = definition.source.columns
+        self._source_columns = columns
         self._columns = tuple(columns)
-        self._held = held_digests
+        self._held = held
+        self._has_header = definition.source.options.get("header") == "true"
         self._key = [
             FactColumn(name, name, columns[name].arrow(), PostgresType(kind, kind), nullable=False)
             for name, kind in key_types.items()
         ]
 
-    def identify(self, events: LandedEvents) -> StagedEvents:
-        """The events with their ids, ready to be staged. O(n)."""
-        readable = events.readable.to_numpy(zero_copy_only=False)
-        texts = event_id_texts(events.values, self._key)
+    def identify(self, landed: LandedRecords) -> StagedEvents:
+        """The records with their ids, and with the codes of those that may be held, ready to be staged. O(n)."""
+        texts = event_id_texts(landed.values, self._key)
         usable = pc.fill_null(pc.less_equal(pc.binary_length(texts), MOST_CHARACTERS), False)
-        usable = usable.to_numpy(zero_copy_only=False) & readable
-        raw_ids: list[str | None] = [None] * len(texts)
-        if events.raw_hashes is not None:
-            for row, digest in enumerate(events.raw_hashes):
-                # Held by its raw bytes, a record that can be read here was none that Spark could read.
-                if not readable[row] or digest_id(digest) in self._held:
-                    raw_ids[row] = digest_id(digest)
-        rows = np.flatnonzero(readable & ~usable)
-        for row, digest in zip(rows.tolist(), self._digests(events.values, rows), strict=True):
-            raw_ids[row] = raw_ids[row] or digest_id(digest)
-        raw_held = [raw_id is not None and raw_id in self._held for raw_id in raw_ids]
+        usable = usable.to_numpy(zero_copy_only=False) & landed.sound
+        raw_ids = self._raw_ids(landed, usable)
+        held = np.flatnonzero(usable & self._held.may_hold(texts))
         return StagedEvents(
-            values=events.values,
+            values=landed.values,
             event_ids=pc.if_else(pa.array(usable), texts, None),
             raw_ids=pa.array(raw_ids, pa.string()),
-            raw_held=pa.array(raw_held, pa.bool_()),
-            readable=events.readable,
+            raw_held=pa.array([raw_id in self._held.digests for raw_id in raw_ids], pa.bool_()),
+            sound=landed.sound,
+            records=_spread(self._records(landed, held), held, len(usable)),
+            objects=_spread(self._objects(landed, held if self._held.has_objects else held[:0]), held, len(usable)),
         )
 
-    def _digests(self, values: pa.Table, rows: np.ndarray) -> list[str]:
-        if not rows.size:
-            return []
-        return digests(json_objects(values.take(pa.array(rows)), self._columns).view(pa.large_binary()))
+    def unreadable(self, path: Path) -> StagedEvents | None:
+        """A file that can't be read, where a former version has rejected it whole: as one record, its path."""
+        raw_id = digest_id(hashlib.sha256(str(path).encode()).hexdigest())
+        if raw_id not in self._held.digests:
+            return None
+        values = pa.table({name: pa.nulls(1, kind.arrow()) for name, kind in self._source_columns.items()})
+        nothing, code = pa.nulls(1, pa.string()), pa.nulls(1, pa.int64())
+        return StagedEvents(values, nothing, pa.array([raw_id]), pa.array([True]), np.array([False]), code, code)
+
+    def _raw_ids(self, landed: LandedRecords, usable: Bools) -> list[str | None]:
+        """The id of each record that is a digest; None where it is known by its event id."""
+        ids: list[str | None] = [None] * len(usable)
+        rows = np.arange(len(usable)) if self._held.digests else np.flatnonzero(~usable)
+        without_id = np.flatnonzero(landed.sound & ~usable)
+        objects = dict(zip(without_id.tolist(), self._objects(landed, without_id).to_pylist(), strict=True))
+        for row, record in zip(rows.tolist(), self._records(landed, rows).to_pylist(), strict=True):
+            usual = digest_id(hashlib.sha256(record).hexdigest())
+            if usual in self._held.digests or not self._held.digests:
+                ids[row] = usual
+                continue
+            line = record.partition(b"\n")[2] if self._has_header else record
+            former = (digest_id(hashlib.sha256(form).hexdigest()) for form in (line, objects.get(row, record)))
+            ids[row] = next((id for id in former if id in self._held.digests), None if usable[row] else usual)
+        return ids
+
+    def _records(self, landed: LandedRecords, rows: Int64Array) -> pa.Array:
+        """The bytes of these records; of Parquet files, which have none, the JSON objects of their columns."""
+        records = landed.records.take(pa.array(rows))
+        return self._objects(landed, rows) if records.null_count else records
+
+    def _objects(self, landed: LandedRecords, rows: Int64Array) -> pa.Array:
+        return json_objects(landed.values.take(pa.array(rows)), self._columns).view(pa.large_binary())
 
 
-def digest_id(digest: str) -> str:
-    """The id of a held tuple that is known by a digest only."""
-    return f'{{"sha256":"{digest}"}}'
+def _spread(records: pa.Array, rows: Int64Array, count: int) -> pa.Array:
+    """The codes of records at their rows of so many, int64, shape (count,); null elsewhere."""
+    codes, known = np.zeros(count, np.int64), np.zeros(count, bool)
+    if len(records):
+        codes[rows], known[rows] = codes_of(records), True
+    return pa.array(codes, mask=~known)

@@ -107,6 +107,11 @@ class JoinedEvents:
         """SQL: all columns of `fact` are what the join makes of `landed`."""
         return sql.SQL(" AND ").join(expected.is_right for expected in self.expected)
 
+    @property
+    def can_match(self) -> sql.Composable:
+        """SQL: no lookup is in vain for `landed`, whatever R is."""
+        return sql.SQL(" AND ").join([sql.SQL("true"), *(lookup.can_match for lookup in self.lookups)])
+
     def same_fact(self, other: str) -> sql.Composable:
         """SQL: another table, which has the key's columns as well, has the key of `fact`."""
         return sql.SQL(" AND ").join(

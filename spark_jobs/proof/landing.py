@@ -1,36 +1,133 @@
-"""Which files have landed, and which of them the stream has committed, without Spark."""
+"""Which files have landed, and what the ledger says of them: what was read of each, and what is still to come."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from pathlib import Path
-from urllib.parse import unquote, urlparse
+from typing import NamedTuple
 
-from spark_jobs.errors import PlatformError
+import numpy as np
+from numpy.typing import NDArray
+from psycopg2 import extensions
 
-_LOG_VERSION = "v1"
+Int64Array = NDArray[np.int64]
+
+_RANGES_AT_ONCE = 10_000
+
+# A batch that is open has not committed what it reads. What was read once more counts as that later range.
+_RANGES = """
+    SELECT unit, first, last, size, modified_ns, records, reason,
+        CASE WHEN batch.state = 'started' THEN 'planned' ELSE source_range.state END
+    FROM freshet.source_range LEFT JOIN freshet.batch USING (batch_no)
+    WHERE source_range.pipeline = %s AND source_range.state <> 'retried'
+    ORDER BY unit, modified_ns, size, first
+"""
+
+
+class SourceRange(NamedTuple):
+    """A range of a landed file in the ledger; fields as in freshet.source_range, `unit` as the file's name there."""
+
+    unit: str
+    first: int
+    last: int
+    size: int | None
+    modified_ns: int | None
+    records: int | None
+    reason: str | None
+    state: str
+
+    @property
+    def file(self) -> tuple[int | None, int | None]:
+        """Which of the files that had this name."""
+        return self.size, self.modified_ns
 
 
 @dataclass(frozen=True)
 class LandedFile:
-    """A landed file as the proof shows it: how to name it, and when it arrived."""
+    """A landed file that can be read.
 
-    label: str
-    arrived: datetime
+    Attributes:
+        unit: its name in the ledger.
+        path: where it is.
+        size: bytes.
+        modified_ns: when it was changed last, in ns since 1970: that is when its records arrived.
+        came_ns: when it came to where it is, in ns since 1970, or later.
+        ranges: those of it, by where they begin.
+    """
+
+    unit: str
+    path: Path
+    size: int
+    modified_ns: int
+    came_ns: int
+    ranges: Sequence[SourceRange] = ()
+
+    @classmethod
+    def at(cls, unit: str, path: Path) -> LandedFile | None:
+        """The file that is there now; None where there is none."""
+        try:
+            found = path.stat()
+        except FileNotFoundError:
+            return None
+        return cls(unit, path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    def is_of(self, source_range: SourceRange) -> bool:
+        """Whether it is the very file that the range was planned in; what is not known counts as equal."""
+        size, modified_ns = source_range.file
+        return size in (None, self.size) and modified_ns in (None, self.modified_ns)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether the ledger has all of it, loaded or not."""
+        reached = 0
+        for each in self.ranges:
+            reached = max(reached, each.last) if each.first <= reached else reached
+        return reached >= self.size
+
+    def ranges_of(self, positions: Int64Array) -> Int64Array:
+        """Number of the range that a record at each position lies in, -1 where in none yet; both int64, shape (n,)."""
+        if len(self.ranges) == 1 and self.is_planned:  # positions in a packed file go beyond its size
+            return np.zeros(len(positions), np.int64)
+        if not self.ranges:
+            return np.full(len(positions), -1, np.int64)
+        numbers = np.searchsorted([each.first for each in self.ranges], positions, "right") - 1
+        lasts = np.array([each.last for each in self.ranges])
+        return np.where(positions < lasts[numbers], numbers, -1)
 
 
-def landed_files(folder: Path) -> list[Path]:
-    """The files of a landing folder that Spark reads, by name.
+class AbsentFile(NamedTuple):
+    """A file that the ledger has ranges of, and that is there no more as it was then.
+
+    Attributes:
+        unit: its name in the ledger.
+        ranges: those of it.
+        is_changed: whether another file has its name now, of which the ledger has nothing.
+    """
+
+    unit: str
+    ranges: Sequence[SourceRange]
+    is_changed: bool
+
+
+def unit_of(name: str) -> str:
+    """How the ledger writes a file's name: bytes that are no UTF-8 as `\\xNN`, a backslash doubled."""
+    return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def landed_files(folder: Path) -> dict[str, Path]:
+    """The files that a source reads of its landing folder: name in the ledger -> path, in the order of names.
 
     Those are the folder's own files, not its subfolders', without empty and hidden ones: a name that starts
     with "." or "_" (unless it holds "="), or that ends in "._COPYING_", is still being written.
     """
     if not folder.is_dir():
-        return []
-    return sorted(path for path in folder.iterdir() if _visible(path.name) and path.is_file() and path.stat().st_size)
+        return {}
+    with os.scandir(folder) as entries:
+        names = sorted(each.name for each in entries if _visible(each.name) and each.is_file() and each.stat().st_size)
+    return {unit_of(name): folder / name for name in names}
 
 
 def _visible(name: str) -> bool:
@@ -38,51 +135,44 @@ def _visible(name: str) -> bool:
     return not hidden
 
 
-def committed_files(checkpoint: Path) -> set[Path]:
-    """The files whose batches the streaming query has committed, as its checkpoint tells; empty without one.
+def accounted_files(
+    cursor: extensions.cursor, pipeline: str, landed: Mapping[str, Path], archived: Mapping[str, Path]
+) -> Iterator[LandedFile | AbsentFile]:
+    """All files that have landed, or that the ledger knows, with their ranges.
 
-    Raises:
-        PlatformError: the checkpoint can't be understood.
+    Args:
+        cursor: in the proof's transaction.
+        pipeline: its name.
+        landed: the landing folder's files.
+        archived: those that were moved elsewhere after they were loaded.
     """
-    committed = _numbers(checkpoint / "commits")
-    if not committed:
-        return set()
-    try:
-        last_log = _log_offset(checkpoint / "offsets" / str(max(committed)))
-        return set(_logged(checkpoint / "sources" / "0", last_log))
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise PlatformError(
-            f"Spark's checkpoint {checkpoint} can't be understood ({error}). If it is broken, move it away while "
-            f"no driver runs: all landed files are then loaded again, and what is stored already is left out."
-        ) from error
+    unknown = dict(landed)
+    with cursor.connection.cursor("ranges") as rows:
+        rows.itersize = _RANGES_AT_ONCE
+        rows.execute(_RANGES, [pipeline])
+        for unit, of_unit in groupby(map(SourceRange._make, rows), lambda each: each.unit):
+            yield from _with_ranges(unit, list(of_unit), unknown.pop(unit, None), archived.get(unit))
+    for unit, path in unknown.items():
+        file = LandedFile.at(unit, path)
+        if file is not None:
+            yield file
 
 
-def _numbers(folder: Path) -> list[int]:
-    return [int(path.name) for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
-
-
-def _log_offset(offsets: Path) -> int:
-    """Number of the source log's entry up to which a batch read."""
-    lines = _lines(offsets)
-    offset = json.loads(lines[1])  # after the batch's metadata one line for each source: there is one
-    return int(offset["logOffset"])
-
-
-def _logged(folder: Path, last: int) -> Iterator[Path]:
-    """The files in the source log's entries up to `last`. Every tenth entry is compact: it repeats all before."""
-    compact = [int(path.stem) for path in folder.glob("*.compact") if path.stem.isdecimal()]
-    start = max(compact, default=-1)
-    logs = [folder / f"{start}.compact"] if compact else []
-    logs += [folder / str(number) for number in sorted(_numbers(folder)) if number > start]
-    for log in logs:
-        for line in _lines(log):
-            entry = json.loads(line)
-            if entry["batchId"] <= last:
-                yield Path(unquote(urlparse(entry["path"]).path))
-
-
-def _lines(log: Path) -> list[str]:
-    version, *lines = log.read_text().splitlines()
-    if version != _LOG_VERSION:
-        raise ValueError(f"{log} is of version {version!r}, known is {_LOG_VERSION!r}")
-    return lines
+def _with_ranges(
+    unit: str, ranges: Sequence[SourceRange], landed: Path | None, archived: Path | None
+) -> Iterator[LandedFile | AbsentFile]:
+    """The files of one name; each of several that had it one after the other has ranges of its own."""
+    absent, unknown = list(ranges), None
+    for path in filter(None, (landed, archived)):
+        file = LandedFile.at(unit, path)
+        own = [each for each in absent if file is not None and file.is_of(each)]
+        absent = [each for each in absent if each not in own]
+        if file is not None and own:
+            yield replace(file, ranges=own)
+        elif path == landed:
+            unknown = file
+    is_changed = unknown is not None and any(each.state == "loaded" for each in absent)
+    if unknown is not None and not is_changed:
+        yield unknown
+    if absent:
+        yield AbsentFile(unit, absent, is_changed)

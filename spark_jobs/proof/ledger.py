@@ -39,3 +39,23 @@ def wrong_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, in
     for (name, count), booked in zip(stored.items(), row, strict=True):
         if int(booked) != count:
             yield f"{name}: the ledger says {int(booked):,}, stored are {count:,}"
+
+
+# A batch that is older than the counts of records has none.
+_UNBALANCED = """
+    SELECT batch_no, arrived, facts + shed + unmatched + rejected + duplicates FROM freshet.batch
+    WHERE pipeline = %s AND state = 'committed' AND arrived <> facts + shed + unmatched + rejected + duplicates
+    ORDER BY batch_no
+"""
+
+
+def unbalanced_batches(cursor: extensions.cursor, pipeline: str) -> Iterator[str]:
+    """The batches of which more or fewer records arrived than became facts, held tuples and duplicates, in words.
+
+    Args:
+        cursor: in the proof's transaction.
+        pipeline: its name.
+    """
+    cursor.execute(_UNBALANCED, [pipeline])
+    for batch_no, arrived, settled in cursor:
+        yield f"batch {batch_no}: {arrived:,} arrived, {settled:,} are facts, held or duplicates"

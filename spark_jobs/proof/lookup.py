@@ -17,6 +17,10 @@ _TIME_AS = {
 }
 
 
+# Integers of the stream may be larger than those of R.
+_RANGES = {"int2": "{0} BETWEEN -32768 AND 32767", "int4": "{0} BETWEEN -2147483648 AND 2147483647"}
+
+
 class JoinedLookup:
     """SQL of one lookup, over `landed`, the staged event, and `relation_<number>`, the tuple of R.
 
@@ -125,6 +129,17 @@ class JoinedLookup:
             for source, name in self._lookup.on.items()
         )
 
+    @property
+    def can_match(self) -> sql.Composable:
+        """SQL: R might have a tuple for the event, or it needs none."""
+        if self.has_default:
+            return sql.SQL("true")
+        keys = ((self._key(source, name), self._types[name]) for source, name in self._lookup.on.items())
+        possible = [sql.SQL(_RANGES.get(kind, "{0} IS NOT NULL")).format(key) for key, kind in keys]
+        if self.keeps_versions:
+            possible.append(sql.SQL("{} IS NOT NULL").format(self._staged_time))
+        return sql.SQL("coalesce({}, false)").format(sql.SQL(" AND ").join(possible))
+
     def value(self, output: str, wanted: str) -> sql.Composable:
         """SQL of a fetched column, comparable with a column of the fact table of type `wanted`."""
         name = self._lookup.fetch[output]
@@ -136,8 +151,11 @@ class JoinedLookup:
 
     def _time_as(self, name: str) -> sql.Composable:
         """SQL of the event's time, comparable with this column of R."""
-        staged = sql.SQL("landed.{}").format(sql.Identifier(self._staging.column(self._event_time).name))
-        return sql.SQL(_TIME_AS[self._types[name]]).format(staged)
+        return sql.SQL(_TIME_AS[self._types[name]]).format(self._staged_time)
+
+    @property
+    def _staged_time(self) -> sql.Composable:
+        return sql.SQL("landed.{}").format(sql.Identifier(self._staging.column(self._event_time).name))
 
     def _key(self, source: str, name: str) -> sql.Composable:
         staged = self._staging.column(source)

@@ -14,6 +14,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.relation.arrow_buffers import single_array
 
 LANDED = sql.Identifier("pg_temp", "landed")
 COPY_ROWS = 65_536
@@ -45,25 +46,29 @@ class StagedEvents:
 
     Attributes:
         values: the staged columns of the schema, shape (n,).
-        event_ids: text of the event id, shape (n,); null where the record can't be read or has no usable id.
+        event_ids: text of the event id, shape (n,); null where the record can't be decoded or has no usable id.
         raw_ids: id that is the record's digest, shape (n,); null where the record is known by its event id.
         raw_held: bool, shape (n,): whether a tuple is held under that digest.
-        readable: bool, shape (n,).
+        sound: bool, shape (n,): whether the record could be decoded.
+        records: int64, shape (n,): the code of the record's bytes; null where it is certainly not held.
+        objects: int64, shape (n,): the code of its columns as an object; null where it need not be compared.
     """
 
     values: pa.Table
     event_ids: pa.Array
     raw_ids: pa.Array
     raw_held: pa.Array
-    readable: pa.Array
+    sound: NDArray[np.bool_]
+    records: pa.Array
+    objects: pa.Array
 
 
 class Staging:
     """The temporary table `landed`, one row for each landed record.
 
-    Its columns: `file` (number of the file), `pending` (no committed batch has read the file), `event_id` and
-    `raw_id` (texts as in freshet.held_tuple), `raw_held`, `loadable` (the record can be a fact), and
-    the source columns that the facts need, under the names that `column` gives.
+    Its columns: `file` (number of the file), `pending` (no committed batch has read the record), `event_id` and
+    `raw_id` (texts as in freshet.held_tuple), `raw_held`, `loadable` (the record can be a fact), `record` and `object`
+    (codes), and the source columns that the facts need, under the names that `column` gives.
 
     Args:
         cursor: in a transaction, whose end drops the table.
@@ -88,7 +93,8 @@ class Staging:
         cursor.execute(
             sql.SQL(
                 "CREATE TEMPORARY TABLE landed (file integer NOT NULL, pending boolean NOT NULL, event_id text, "
-                "raw_id text, raw_held boolean NOT NULL, loadable boolean NOT NULL, {}) ON COMMIT DROP"
+                "raw_id text, raw_held boolean NOT NULL, loadable boolean NOT NULL, record bigint, object bigint, {}) "
+                "ON COMMIT DROP"
             ).format(columns)
         )
 
@@ -101,30 +107,30 @@ class Staging:
         """Where a source column is found."""
         return StagedColumn(self._names[source_column], POSTGRES_TYPES[self._types[source_column].name])
 
-    def add(self, file: int, pending: bool, events: StagedEvents) -> None:
+    def add(self, file: int, pending: NDArray[np.bool_], events: StagedEvents) -> None:
         """Bring in events of one file; they may wait in memory until `COPY_ROWS` are together."""
         count = events.values.num_rows
         if not count:
             return
-        loadable = events.readable.to_numpy(zero_copy_only=False) & events.event_ids.is_valid().to_numpy(
-            zero_copy_only=False
-        )
+        loadable = events.sound & events.event_ids.is_valid().to_numpy(zero_copy_only=False)
         columns = []
         for name, kind in self._types.items():
-            values, storable = _as_copied(events.values[name].combine_chunks(), kind)
+            values, storable = _as_copied(single_array(events.values[name]), kind)
             if name in self._loaded and storable is not None:
                 loadable &= storable
             columns.append(values)
         fixed = [
             pa.array(np.full(count, file, np.int32)),
-            pa.array(np.full(count, pending)),
+            pa.array(pending),
             events.event_ids,
             events.raw_ids,
             events.raw_held,
             pa.array(loadable),
+            events.records,
+            events.objects,
         ]
-        names = ["file", "pending", "event_id", "raw_id", "raw_held", "loadable", *self._names.values()]
-        self._waiting.append(pa.table([*fixed, *columns], names=names))
+        names = ["file", "pending", "event_id", "raw_id", "raw_held", "loadable", "record", "object"]
+        self._waiting.append(pa.table([*fixed, *columns], names=[*names, *self._names.values()]))
         self._waiting_rows += count
         if self._waiting_rows >= COPY_ROWS:
             self._copy()
@@ -141,12 +147,17 @@ class Staging:
 
     def _copy(self) -> None:
         if self._waiting:
-            text = io.BytesIO()
-            pa.csv.write_csv(pa.concat_tables(self._waiting), text, pa.csv.WriteOptions(include_header=False))
-            text.seek(0)
-            self._cursor.copy_expert(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(LANDED), text)
+            copy_in(self._cursor, LANDED, pa.concat_tables(self._waiting))
             self._waiting.clear()
             self._waiting_rows = 0
+
+
+def copy_in(cursor: extensions.cursor, table: sql.Identifier, rows: pa.Table) -> None:
+    """Copy rows into a temporary table whose columns are those of the rows, in their order."""
+    text = io.BytesIO()
+    pa.csv.write_csv(rows, text, pa.csv.WriteOptions(include_header=False))
+    text.seek(0)
+    cursor.copy_expert(sql.SQL("COPY {} FROM STDIN (FORMAT csv)").format(table), text)
 
 
 def _as_copied(values: pa.Array, kind: StreamType) -> tuple[pa.Array, NDArray[np.bool_] | None]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,8 +16,8 @@ from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.page_ranges import PageRanges
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.stages.copy_plan import CopyPlan
 from spark_jobs.stages.mapped_broadcast import MappedBroadcast
-from spark_jobs.stages.snapshot_plan import SnapshotPlan
 from spark_jobs.warehouse.event_columns import EventColumns
 
 
@@ -58,8 +59,8 @@ class LookupPlan:
         pages: the broadcast OwnedPages of R; None where R can't be read by pages.
         costs: measured costs of reading R, for `auto`.
         read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
-        snapshot: the snapshot that R is read from; None: it is read live.
-        reading: of a lookup that may read a snapshot: which one it reads, or why it does not.
+        copy: the local copy that R is read from; None: it is read live.
+        reading: of a lookup that may read a copy: which one it reads, or why it does not.
     """
 
     position: int
@@ -72,7 +73,7 @@ class LookupPlan:
     pages: MappedBroadcast | None
     costs: AccessCosts | None
     read_limit: float | None = None
-    snapshot: SnapshotPlan | None = None
+    copy: CopyPlan | None = None
     reading: str | None = None
 
     @property
@@ -122,7 +123,21 @@ class BatchContext:
         return self.destination.event
 
 
-@dataclass
+class PieceEnd(NamedTuple):
+    """What became of one piece of a task's input.
+
+    Attributes:
+        piece: the piece.
+        records: records that were read of it, decoded or not.
+        unreadable: why it can't be read; None if it was.
+    """
+
+    piece: Hashable
+    records: int
+    unreadable: str | None
+
+
+@dataclass(kw_only=True)
 class TaskReport:
     """What a task tells the driver besides what it stored.
 
@@ -131,6 +146,7 @@ class TaskReport:
         lookup: number of the lookup; -1 for the front stage task, which serves all.
         seconds: seconds by activity: "join", "load", "total".
         counts: counts by name, summed over tasks by the driver.
+        pieces: what a front stage task has read.
         hits: for each lookup, hits of each slot of its hot set, int64 (slots,), where counted.
         offers: tuples of R that proved frequent, with their keys and frequencies.
         algorithm: the back stage that was run.
@@ -138,10 +154,11 @@ class TaskReport:
     """
 
     stage: Literal["front", "back"]
-    lookup: int
+    lookup: int = -1
     seconds: dict[str, float]
     counts: dict[str, int]
-    hits: dict[int, np.ndarray]
+    pieces: list[PieceEnd] = field(default_factory=list)
+    hits: dict[int, np.ndarray] = field(default_factory=dict)
     offers: tuple[RelationRows, np.ndarray] | None = None
     algorithm: str | None = None
     reason: str | None = None

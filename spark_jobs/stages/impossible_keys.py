@@ -16,6 +16,9 @@ from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.possible_values import possible_values
 from spark_jobs.stages.batch_context import LookupPlan
 
+CAN_NOT_MATCH = "a key that can never match: "
+"""How the reasons of these tuples begin."""
+
 _LONGEST_VALUE = 80
 
 Bools = NDArray[np.bool_]
@@ -65,7 +68,7 @@ def _faults(tuples: pa.Table, key: KeyColumns, plan: LookupPlan, event_time: str
 
 
 def _reasons(values: pa.ChunkedArray, column: str, why: str) -> pa.StringArray:
-    return pc.binary_join_element_wise(f"a key that can never match: {column} is ", _shown(values), f", {why}", "")
+    return pc.binary_join_element_wise(f"{CAN_NOT_MATCH}{column} is ", _shown(values), f", {why}", "")
 
 
 def _shown(values: pa.ChunkedArray) -> pa.StringArray:

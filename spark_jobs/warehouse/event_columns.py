@@ -26,10 +26,12 @@ class EventColumns:
         pipeline: the pipeline's name.
         event_id: columns that tell events apart, in the order of the definition.
         event_time: timestamp column, when the event happened.
-        source_columns: all columns that the source gave, in its order; they are the payload of a held tuple.
+        source_columns: all columns that the source gave, in its order.
+        format: of the source's records: json, csv or parquet.
     """
 
     pipeline: str
     event_id: tuple[str, ...]
     event_time: str
     source_columns: tuple[str, ...]
+    format: str

@@ -28,7 +28,15 @@ _GRANTEES = (LOADER, VALIDATOR, READER)
 # Rights on tables of the control schema beyond reading them, which all may.
 _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
     LOADER: {
-        "INSERT, UPDATE, DELETE": ("batch", "batch_part", "held_tuple", "driver", "reprocessing_run", "cache"),
+        "INSERT, UPDATE, DELETE": (
+            "batch",
+            "batch_part",
+            "source_range",
+            "held_tuple",
+            "driver",
+            "reprocessing_run",
+            "cache",
+        ),
         "INSERT, UPDATE": ("pipeline", "ledger_minute", "freshness_episode", "ledger_pruned"),
         "INSERT": ("pruned_tuple",),
         # Retention runs as the loader, and ends validations that were cut off.

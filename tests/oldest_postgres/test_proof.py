@@ -1,1 +1,1 @@
-from tests.warehouse.test_proof import *  # noqa: F403
+from tests.proof.test_law import *  # noqa: F403

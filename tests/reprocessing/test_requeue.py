@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from spark_jobs.ledger.retention.pruning import prune
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.outcome import Outcome
 from spark_jobs.reprocessing.requeue import Rejection, Requeued, rejections, requeue
 from tests.reprocessing.conftest import Backlog
 from tests.spark.shop import land, sale
@@ -25,8 +26,8 @@ def rejected(warehouse_url: str) -> Iterator[Stream]:
     orders = Stream(warehouse_url)
     groups = [orders.held([n], "rejected", NO_PARTITION.format(n)).held[0] for n in range(1, 6)]
     groups += orders.held([6, 7], "rejected", "column amount: too large").held
-    malformed = orders.tuples([{"_raw": b"{no partition"}])
-    groups.append(Held("rejected", "malformed: no partition in here", None, malformed))
+    malformed = orders.malformed(b"{no partition").held
+    groups += [replace(group, reason="malformed: no partition in here") for group in malformed]
     orders.load(Outcome(None, groups))
     yield orders
     orders.close()

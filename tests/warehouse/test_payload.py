@@ -11,15 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.loading.json_text import ascii_json_strings, json_values
-from spark_jobs.loading.payload import digests, payloads
-from spark_jobs.warehouse.event_columns import RAW, EventColumns
+from spark_jobs.loading.payload import digests, payload_bytes, payloads
+from spark_jobs.warehouse.event_columns import RECORD, EventColumns
 
 TIME = pa.timestamp("us", tz="UTC")
 QUICK = settings(deadline=None, max_examples=80)
 
 
-def event(*columns: str) -> EventColumns:
-    return EventColumns("orders", columns[:1], "at", columns)
+def event(*columns: str, format: str = "json") -> EventColumns:
+    return EventColumns("orders", columns[:1], "at", columns, format)
 
 
 @QUICK
@@ -83,25 +83,34 @@ def test_an_object_has_all_source_columns_and_nothing_else() -> None:
 
 @QUICK
 @given(
-    records=st.lists(st.none() | st.binary(max_size=10) | st.text(max_size=5).map(str.encode), min_size=1, max_size=10)
+    records=st.lists(st.none() | st.binary(max_size=10) | st.text(max_size=5).map(str.encode), min_size=1, max_size=10),
+    format=st.sampled_from(["json", "csv"]),
 )
-def test_raw_records_are_kept_byte_by_byte(records: list) -> None:
-    tuples = pa.table({"id": pa.array(range(len(records))), RAW: pa.array(records, pa.binary())})
-    found = payloads(tuples, event("id"))
+def test_records_are_kept_byte_by_byte(records: list, format: str) -> None:
+    tuples = pa.table({"id": pa.array(range(len(records))), RECORD: pa.array(records, pa.binary())})
+    found = payloads(tuples, event("id", format=format))
+    kept = payload_bytes(found.texts, found.encodings).to_pylist()
+    assert kept == found.records.to_pylist()
     for number, record in enumerate(records):
         text, encoding = found.texts[number].as_py(), found.encodings[number].as_py()
         assert "\0" not in text
         if record is None:
             assert (encoding, json.loads(text)) == ("json", {"id": number})
         else:
-            assert (text.encode() if encoding == "text" else base64.b64decode(text)) == record
-        assert found.records[number].as_py() == (text.encode() if record is None else record)
+            assert kept[number] == record
+            assert (encoding == format) == (text.encode() == record)
+            assert encoding in (format, f"{format}.base64")
 
 
-def test_strings_that_are_not_utf8_make_the_payload_base64() -> None:
+def test_payloads_of_former_versions_hold_their_records() -> None:
+    texts = pa.array(["{broken", base64.b64encode(b"\xff").decode(), '{"id":1}'])
+    assert payload_bytes(texts, pa.array(["text", "base64", "json"])).to_pylist() == [b"{broken", b"\xff", b'{"id":1}']
+
+
+def test_columns_that_are_not_utf8_make_the_payload_base64() -> None:
     broken = pa.array([b"ok", b"\xff\x00\xe9"], pa.binary()).view(pa.string())
-    found = payloads(pa.table({"id": [1, 2], "name": broken}), event("id", "name"))
-    assert found.encodings.to_pylist() == ["json", "base64"]
+    found = payloads(pa.table({"id": [1, 2], "name": broken}), event("id", "name", format="parquet"))
+    assert found.encodings.to_pylist() == ["json", "json.base64"]
     assert base64.b64decode(found.texts[1].as_py()) == b'{"id":2,"name":"\xff\\u0000\xe9"}'
 
 

@@ -14,13 +14,11 @@ import pytest
 
 from spark_jobs.ledger.retention.walk import prune_held
 from spark_jobs.loading.loading_transaction import LoadCounts
-from spark_jobs.loading.outcome import Held, Outcome
-from spark_jobs.warehouse.event_columns import RAW
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.postgres_types import PostgresType
-from tests.warehouse.landed_sales import digest_id
+from tests.proof.landed_sales import digest_id
 from tests.warehouse.ledger_rows import execute
 from tests.warehouse.stream import TIME, Stream
 
@@ -92,7 +90,7 @@ def prune(stream: Stream) -> int:
 
 
 def test_sent_again_they_are_duplicates_and_retention_goes_on(upgraded: Stream) -> None:
-    broken = Outcome(None, [Held("rejected", "malformed", None, upgraded.tuples([{RAW: b"no json"}]))])
+    broken = upgraded.malformed(b"no json")
     assert upgraded.load(upgraded.facts([1, 3])) == LoadCounts(facts=1, duplicates=1)
     assert upgraded.load(upgraded.held([1, 4], "rejected"), broken) == LoadCounts(rejected=1, duplicates=2)
     assert prune(upgraded) == 2

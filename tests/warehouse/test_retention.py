@@ -12,9 +12,7 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.retention import pruning
 from spark_jobs.ledger.retention.pruning import prune, prune_all
 from spark_jobs.loading.loading_transaction import LoadCounts
-from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.warehouse.drivers import register_pipeline, take_over
-from spark_jobs.warehouse.event_columns import RAW
 from tests.warehouse.stream import Stream
 
 FOR_EVER: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": None}
@@ -82,13 +80,13 @@ def test_old_rejected_tuples_go_and_are_remembered(stream: Stream) -> None:
 
 
 def test_what_was_pruned_and_is_sent_again_is_a_duplicate(stream: Stream) -> None:
-    raw = Outcome(None, [Held("rejected", "malformed", None, stream.tuples([{RAW: b"no json"}]))])
-    stream.load(raw)
+    broken = stream.malformed(b"no json")
+    stream.load(broken)
     _age(stream, "40 days")
     assert _prune(stream, rejected="30d", shed="30d") == {"rejected": 13, "shed": 8}
     again = range(5, 10)  # shed and rejected ones
     assert stream.load(stream.facts(again)) == LoadCounts(duplicates=5)
-    assert stream.load(stream.held(again), raw) == LoadCounts(duplicates=6)
+    assert stream.load(stream.held(again), broken) == LoadCounts(duplicates=6)
     assert stream.load(stream.held(range(5, 41)), careful=True) == LoadCounts(shed=1, duplicates=35)
     # To a driver that has just begun, and to one that has looked before.
     stream.epoch = take_over(stream.connection, "orders", log_file=None)
@@ -112,7 +110,7 @@ def test_what_is_kept_for_ever_is_kept(stream: Stream) -> None:
 
 
 def test_tuples_of_an_open_batch_are_left_alone(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     orders.loader(batch_no).load(orders.held([1], "rejected", "bad"))
     _age(orders, "40 days")
     assert _prune(orders, rejected="30d", ledger="30d") == {}
