@@ -15,6 +15,14 @@ class SchemaMismatchError(FreshetError):
     """A table of the warehouse lacks what the pipeline needs of it (table, column, type, key)."""
 
 
+class UnreadableFileError(FreshetError):
+    """A landed file can't be read as its format, or as the source's schema. The message names file and fault."""
+
+
+class SourceRangeGoneError(FreshetError):
+    """A range of the source is not what was planned: its file is missing, or was changed after it was listed."""
+
+
 class WarehouseUnavailableError(FreshetError):
     """The warehouse can't be reached, or went away and did not come back in time."""
 

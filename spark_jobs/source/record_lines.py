@@ -1,0 +1,100 @@
+r"""Files of lines as blocks of whole lines.
+
+A record is a line, ended by \n or \r\n; a \r elsewhere is a character of the record. The last line of a file may lack
+its end. A UTF-8 byte order mark at the beginning of a file is no part of its first line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from spark_jobs.source.records.utf8 import cut_record
+
+BLOCK_BYTES = 4 << 20
+LONGEST_RECORD = 16 << 20
+"""Bytes of a record beyond which it is malformed; of such a one only the beginning is kept."""
+
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_KEPT_OF_TOO_LONG = 64 << 10
+
+
+class Block(NamedTuple):
+    """Some whole lines.
+
+    Attributes:
+        content: bytes of the lines; the last one of a file may lack its end.
+        position: where the first of them begins.
+    """
+
+    content: bytes
+    position: int
+
+
+def line_end_at_or_after(path: str | Path, offset: int) -> int:
+    """The first place in a file, not before `offset`, where a line has ended: there the file can be cut.
+
+    O(bytes to there). The file's beginning is such a place, and its end.
+    """
+    if offset <= 0:
+        return 0
+    with open(path, "rb", buffering=0) as file:
+        position = file.seek(offset - 1)
+        while content := file.read(_KEPT_OF_TOO_LONG):
+            found = content.find(b"\n")
+            if found >= 0:
+                return position + found + 1
+            position += len(content)
+        return file.seek(0, os.SEEK_END)
+
+
+def line_blocks(
+    read: Callable[[int], bytes], position: int, block_bytes: int = BLOCK_BYTES, longest: int = LONGEST_RECORD
+) -> Iterator[Block]:
+    """Cut a stream of bytes into blocks of whole lines. O(bytes); in memory are a block and a record.
+
+    A line of more than `longest` bytes is a block of its own; `cut_record` stands for it.
+
+    Args:
+        read: gives the next bytes, at most as many as asked for; none at the end.
+        position: where the stream begins.
+        block_bytes: how much is read at once.
+        longest: bytes that a record may have.
+    """
+    carried = b""
+    while content := read(block_bytes):
+        if position == 0 and not carried and content.startswith(BYTE_ORDER_MARK):
+            content, position = content[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
+        first = content.find(b"\n")
+        if len(carried) + (len(content) if first < 0 else first) > longest:
+            line, length, content = _pass_over(read, carried + content, block_bytes)
+            yield Block(line, position)
+            position += length
+            carried = b""
+        end = content.rfind(b"\n") + 1
+        if end:
+            lines = carried + content[:end]
+            yield Block(lines, position)
+            position += len(lines)
+            carried = content[end:]
+        else:
+            carried += content
+    if carried:
+        yield Block(carried, position)
+
+
+def _pass_over(read: Callable[[int], bytes], content: bytes, block_bytes: int) -> tuple[bytes, int, bytes]:
+    """What stands for a line that is too long, the line's bytes with its end, and what was read after it."""
+    beginning, digest, length = content[:_KEPT_OF_TOO_LONG], hashlib.sha256(), 0
+    while content:
+        end = content.find(b"\n")
+        part = content if end < 0 else content[:end]
+        digest.update(part)
+        length += len(part)
+        if end >= 0:
+            return cut_record(beginning, length, digest.hexdigest()) + b"\n", length + 1, content[end + 1 :]
+        content = read(block_bytes)
+    return cut_record(beginning, length, digest.hexdigest()), length, b""

@@ -1,0 +1,84 @@
+"""What decoding gives: a tuple for each record, or the reason why it has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.definition.ddl import StreamType
+
+_LONGEST_SHOWN = 60
+
+
+class Decoded(NamedTuple):
+    """The tuples of n records.
+
+    Attributes:
+        tuples: shape (n,), the source's columns; all null where the record is malformed.
+        reasons: string array, shape (n,): what is wrong with the record; null where it is sound.
+    """
+
+    tuples: pa.Table
+    reasons: pa.Array
+
+
+class MalformedRecordError(ValueError):
+    """A record is not what its format or its columns demand; the message says what is wrong."""
+
+
+def arrow_schema(columns: Mapping[str, StreamType]) -> pa.Schema:
+    """The arrow types of a source's columns."""
+    return pa.schema([(name, kind.arrow()) for name, kind in columns.items()])
+
+
+def all_sound(tuples: pa.Table) -> Decoded:
+    """Tuples of records without fault."""
+    return Decoded(tuples, pa.nulls(tuples.num_rows, pa.string()))
+
+
+def merged(parts: Sequence[tuple[NDArray[np.int64], Decoded]]) -> Decoded:
+    """What was decoded in parts, in the order of the records. O(n log n).
+
+    Args:
+        parts: numbers of the records, shape (m,), and what became of them.
+    """
+    filled = [(numbers, decoded) for numbers, decoded in parts if len(numbers)] or list(parts[:1])
+    if len(filled) == 1:
+        return filled[0][1]
+    order = pa.array(np.argsort(np.concatenate([numbers for numbers, _ in filled]), kind="stable"))
+    tuples = pa.concat_tables([decoded.tuples for _, decoded in filled])
+    reasons = pa.concat_arrays([decoded.reasons for _, decoded in filled])
+    return Decoded(tuples.take(order).combine_chunks(), reasons.take(order))
+
+
+def complaint(column: str, value: str, kind: StreamType) -> str:
+    """The reason of a value that its column does not take.
+
+    Args:
+        column: its name.
+        value: as `shown` or as the format writes it.
+        kind: what the column takes.
+    """
+    return f"malformed: {column}: {value} is no {kind}{_EXAMPLES.get(kind.name, '')}"
+
+
+def shown(value: object) -> str:
+    """A value as reasons show it: printable ASCII, and short."""
+    text = ascii(value) if isinstance(value, str | bytes) else str(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+_EXAMPLES = {
+    "bigint": " (a whole number of 64 bits)",
+    "int": " (a whole number of 32 bits)",
+    "smallint": " (a whole number, -32768 to 32767)",
+    "tinyint": " (a whole number, -128 to 127)",
+    "boolean": " (true or false)",
+    "date": " (as 2024-12-31)",
+    "timestamp": " (as 2024-12-31T23:59:59.123456Z)",
+    "binary": " (base64)",
+}
