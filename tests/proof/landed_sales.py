@@ -136,7 +136,7 @@ class LandedSales:
                 event_id = json.dumps([record[name] for name in self.definition.source.event_id], separators=(",", ":"))
                 self._landed[event_id] = (path.name, line)
             self._landed[digest_id(line)] = (path.name, line)
-        if not pending:
+        if lines and not pending:
             self.load(path)
         return path
 

@@ -116,7 +116,7 @@ def test_two_places_within_an_open_batch_are_settled_when_it_is_closed(sales: La
     )
     sales.hold("[1]", "shed", batch_no=open_batch)
     assert sales.differences() == {}
-    sales.execute("UPDATE freshet.batch SET state = 'committed', shed = 1 WHERE batch_no = %s", open_batch)
+    sales.execute("UPDATE freshet.batch SET state = 'committed', shed = 1, arrived = 1 WHERE batch_no = %s", open_batch)
     assert list(sales.differences()) == ["in_two_places"]
 
 
