@@ -251,6 +251,49 @@ def requeue(
     )
 
 
+@app.command()
+def source(
+    pipeline: Pipeline,
+    *,
+    retry: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Read this file again, whole, as it is now; may be given again."),
+    ] = None,
+    give_up: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Don't wait any longer for this file, which is gone for good."),
+    ] = None,
+) -> None:
+    """Show the landed files of a pipeline that were not loaded, and why; have them read again, or give them up.
+
+    A file that can't be read, or that was changed after it had been read, is set aside whole. For one that vanished
+    before it was read the stream waits. What was loaded of a file is not stored twice when it is read again.
+    """
+    import getpass
+    from contextlib import closing
+
+    from spark_jobs.definition import load_definition
+    from spark_jobs.ledger import source_ranges
+    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.source.ranges import unit_of
+    from spark_jobs.warehouse.connection import connect
+
+    name = load_definition(pipeline).name
+    with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
+        for file in retry or []:
+            if not source_ranges.ask_to_retry(connection, name, unit_of(file)):
+                raise FreshetError(f"{file}: no file of this name was loaded or set aside by pipeline {name}.")
+        for file in give_up or []:
+            if not source_ranges.give_up(connection, name, unit_of(file), f"given up by {getpass.getuser()}"):
+                raise FreshetError(f"{file}: the open batch of pipeline {name} does not wait for a file of this name.")
+        found = source_ranges.troubled_ranges(connection, name)
+    for each in found:
+        told = f"{each.state:10}  {each.unit}" + (f": {each.reason}" if each.reason else "")
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
+    if not found:
+        console.print("all files that were read are loaded", highlight=False)
+
+
 @app.command("rebuild-cache")
 def rebuild_cache(
     pipeline: Pipeline,

@@ -27,6 +27,10 @@ class WarehouseUnavailableError(FreshetError):
     """The warehouse can't be reached, or went away and did not come back in time."""
 
 
+class SourceAwayError(FreshetError):
+    """The source can't be read at all: its landing folder is away, or may not be listed."""
+
+
 class LoadBlockedError(FreshetError):
     """Something outside the tuples keeps them from being loaded: a table refuses most of them, the disk is full."""
 

@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spark_jobs.definition import PipelineDefinition, load_definition
-from spark_jobs.driver.session import join_session
+from spark_jobs.driver.session import join_context
 from spark_jobs.hot_set.cache_rebuild import CacheRebuild, RebuildRequest
 from spark_jobs.job_main import run_main
 from spark_jobs.local.low_priority import yield_processor
 from spark_jobs.settings import home
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,18 +46,18 @@ def rebuild(
     Raises:
         FreshetError: a cache could not be rebuilt; the former versions go on being used.
     """
-    sessions: list[SparkSession] = []
+    contexts: list[SparkContext] = []
 
-    def make_session() -> SparkSession:
-        if not sessions:
-            sessions.append(join_session(definition.name, home(), master))
-        return sessions[0]
+    def make_context() -> SparkContext:
+        if not contexts:
+            contexts.append(join_context(definition.name, home(), master))
+        return contexts[0]
 
     try:
-        yield from CacheRebuild(definition, home(), warehouse_url, make_session).run(request)
+        yield from CacheRebuild(definition, home(), warehouse_url, make_context).run(request)
     finally:
-        for session in sessions:
-            session.stop()
+        for context in contexts:
+            context.stop()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,7 +12,7 @@ import psycopg2
 
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.misfit import fitting_tables
-from spark_jobs.driver.session import join_session
+from spark_jobs.driver.session import join_context
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.job_main import run_main
 from spark_jobs.settings import home
@@ -58,13 +58,13 @@ def _run(pipeline: str, warehouse_url: str, *, once: bool, foreground: bool, mas
 def _load(
     pipeline: str, job: StreamJob, warehouse_url: str, *, once: bool, foreground: bool, master: str | None
 ) -> None:
-    session = join_session(pipeline, home(), master)
+    spark = join_context(pipeline, home(), master)
     if foreground:
         _drain_on_interrupt(pipeline, warehouse_url)  # Spark's own handler would cut the batch off
     try:
-        job.run(session, once=once, resume=foreground)
+        job.run(spark, once=once, resume=foreground)
     finally:
-        session.stop()
+        spark.stop()
 
 
 def _drain_on_interrupt(pipeline: str, warehouse_url: str) -> None:

@@ -65,6 +65,36 @@ def _path(text: str) -> str:
     return text
 
 
+class Removal(Part):
+    """What becomes of a landed file once it is loaded; one of both.
+
+    Attributes:
+        archive: folder that it is moved to.
+        delete_after: how long after that it is deleted.
+    """
+
+    archive: Annotated[str, AfterValidator(_path)] | None = Field(
+        default=None, examples=[f"after_load: {{archive: {_HOME}/archive/orders}}"]
+    )
+    delete_after: Duration | None = Field(default=None, examples=["after_load: {delete_after: 7d}"])
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Removal:
+        if (self.archive is None) == (self.delete_after is None):
+            raise ValueError("Write archive: a folder, or delete_after: a duration; one of both.")
+        return self
+
+    def archive_folder(self, home: Home) -> Path | None:
+        """The folder that loaded files are moved to, for this installation."""
+        return None if self.archive is None else Path(self.archive.replace(_HOME, str(home.root), 1))
+
+
+AfterLoad = Annotated[
+    Annotated[Literal["keep"], Tag("<policy>")] | Annotated[Removal, Tag("<removal>")],
+    Discriminator(lambda value: "<removal>" if isinstance(value, dict | Removal) else "<policy>"),
+]
+
+
 class Source(Part):
     """Where the events come from.
 
@@ -75,6 +105,7 @@ class Source(Part):
         event_id: columns that tell events apart; the same id twice is the same event.
         event_time: timestamp column, when the event happened; freshness is measured from it.
         options: options of Spark's reader for this format.
+        after_load: what becomes of files that are loaded.
     """
 
     format: Literal["json", "parquet", "csv"] = Field(examples=["format: json"])
@@ -85,6 +116,7 @@ class Source(Part):
     event_id: tuple[Word, ...] = Field(min_length=1, examples=["event_id: [o_orderkey]"])
     event_time: Word = Field(examples=["event_time: ordered_at"])
     options: dict[str, OptionText] = Field(default={}, examples=["options: {header: true}"])
+    after_load: AfterLoad = Field(default="keep", examples=["after_load: keep"])
 
     @cached_property
     def columns(self) -> dict[str, StreamType]:

@@ -1,7 +1,8 @@
-"""Admission: how much of a backlog one micro-batch takes."""
+"""Admission: how much of a backlog one batch takes."""
 
 from __future__ import annotations
 
+from collections import deque
 from datetime import timedelta
 
 MEBIBYTE = 1 << 20
@@ -11,8 +12,8 @@ class Admission:
     """Sizes batches so that each can be loaded within the freshness target.
 
     A tuple that has just missed a batch waits for that one to end and then for its own: so a batch may
-    take half of the target. What a batch of that length holds is judged by the last batches' rates.
-    What does not fit waits in the source.
+    take half of the target. What a batch of that length holds is judged by the rates of the last batches, one that was
+    slower than all others left out; it is at most twice what the last limit was. What does not fit waits in the source.
 
     Args:
         target: freshness target of the pipeline.
@@ -21,40 +22,24 @@ class Admission:
 
     SMALLEST = MEBIBYTE
     LARGEST = 1024 * MEBIBYTE
-    # The limit can be changed only by starting the query anew, which costs about a second: rarely.
-    TOLERANCE = 1.6
-    PATIENCE = 4
+    REMEMBERED = 4
 
     def __init__(self, target: timedelta, batch_bytes: int = 24 * MEBIBYTE) -> None:
         self.batch_seconds = target.total_seconds() / 2
         self.batch_bytes = batch_bytes
-        self._wanted: list[int] = []
+        self._fitting: deque[int] = deque(maxlen=self.REMEMBERED)
 
     def observe(self, read_bytes: int, seconds: float) -> None:
         """Take the figures of a finished batch.
 
         Args:
-            read_bytes: size of the files it read.
+            read_bytes: what it read.
             seconds: time from its start to its commit.
         """
         limited = read_bytes > 0.7 * self.batch_bytes
         if not limited and seconds < self.batch_seconds:
-            self._wanted.clear()  # the stream is slower than the limit: no reason to change it
-            return
-        fitting = int(read_bytes * self.batch_seconds / max(seconds, 1e-3))
-        self._wanted.append(min(max(fitting, self.SMALLEST), self.LARGEST))
-
-    def revise(self) -> bool:
-        """Change the limit if the last batches agree that it is far off; whether it was changed."""
-        if len(self._wanted) < self.PATIENCE:
-            return False
-        recent = sorted(self._wanted[-self.PATIENCE :])
-        lowest, highest = recent[0], recent[-1]
-        if lowest > self.batch_bytes * self.TOLERANCE:
-            self.batch_bytes = lowest
-        elif highest < self.batch_bytes / self.TOLERANCE:
-            self.batch_bytes = highest
-        else:
-            return False
-        self._wanted.clear()
-        return True
+            return  # the stream is slower than the limit: it says nothing about what would fit
+        self._fitting.append(int(read_bytes * self.batch_seconds / max(seconds, 1e-3)))
+        usual = sorted(self._fitting)[(len(self._fitting) - 1) // 2]
+        fitting = min(usual, 2 * self.batch_bytes)
+        self.batch_bytes = min(max(fitting, self.SMALLEST), self.LARGEST)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 from psycopg2 import extensions
@@ -20,11 +21,17 @@ from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
 from spark_jobs.stages.batch_context import FrontStagePlan, LookupPlan
+from spark_jobs.stages.mapped_broadcast import Leases
 from spark_jobs.stages.reports import BatchReport
 
 
 class DrivenLookups:
     """Made before the driver takes the pipeline over, and closed at its end.
+
+        plan_for_batch(7) --> (the batch is under way) --> learn(its report, 7) --> release(7)
+
+    Several batches may be under way at once, and end in any order. What one was planned with (hot tuples, pages of R,
+    a copy of it, changed keys) stands until it is released. One thread plans; any may learn and release meanwhile.
 
     Args:
         definition: the pipeline.
@@ -33,9 +40,6 @@ class DrivenLookups:
         warehouse_url: libpq URL of the warehouse.
         context: Spark.
         parts: tasks that share a lookup's back stage.
-
-    Attributes:
-        plans: the plan of each lookup in the batch that was planned last, in the pipeline's order.
     """
 
     def __init__(
@@ -48,17 +52,19 @@ class DrivenLookups:
         parts: int,
     ) -> None:
         self._live_plans = plan_lookups(definition, relations, warehouse_url, context, parts)
-        self.plans: tuple[LookupPlan, ...] = self._live_plans
         self._snapshots: dict[int, SnapshotReading] = {}
         self._parts = parts
         self._definition = definition
         self._home = home
         self._url = warehouse_url
         self._spark = context
+        self._leases = Leases()
+        self._plans_lock = threading.Lock()  # the live plans, and the leases of their pages
+        self._learning = threading.Lock()
         self._renewals = [PageRenewal(warehouse_url, context) for _ in self._live_plans]
         self._keepers = [
-            HotTuplesKeeper(plan, context, front_stage_bytes(lookup))
-            for plan, lookup in zip(self.plans, definition.lookups, strict=True)
+            HotTuplesKeeper(plan, context, front_stage_bytes(lookup), self._leases)
+            for plan, lookup in zip(self._live_plans, definition.lookups, strict=True)
         ]
         self._watch: RelationWatch | None = None
 
@@ -71,7 +77,7 @@ class DrivenLookups:
         reading = ReadingConnection(self._url, patience=0)  # the watch itself tries again
         writer = ThreadPoolExecutor(1, "hot-tuple-files")
         watches = []
-        for plan, lookup, keeper in zip(self.plans, self._definition.lookups, self._keepers, strict=True):
+        for plan, lookup, keeper in zip(self._live_plans, self._definition.lookups, self._keepers, strict=True):
             folder = lookup_folder(self._home, self._definition.name, plan.position, plan.spec, connection)
             snapshot = self._snapshot_of(plan, folder) if lookup.read == "snapshot" else None
             if plan.front or snapshot is not None:
@@ -86,44 +92,68 @@ class DrivenLookups:
         assert self._watch is not None
         self._watch.start_as(epoch)
 
-    def plan_for_batch(self) -> tuple[tuple[LookupPlan, ...], tuple[FrontStagePlan, ...]]:
-        """The plan and the front stage of each lookup for the next batch. Between two batches."""
-        fronts = tuple(keeper.plan_for_batch() for keeper in self._keepers)
-        # After that: a change that the front stages have dealt with must be known to be missing in a snapshot.
-        self.plans = tuple(
-            self._snapshots[plan.position].plan_for_batch(plan) if plan.position in self._snapshots else plan
-            for plan in self._live_plans
-        )
-        return self.plans, fronts
+    def plan_for_batch(self, batch_no: int) -> tuple[tuple[LookupPlan, ...], tuple[FrontStagePlan, ...]]:
+        """The plan and the front stage of each lookup for a batch, in the pipeline's order; under way from now on.
 
-    def learn(self, report: BatchReport) -> None:
-        """Take what a batch found out. Between two batches: pages of R may be cut anew, which no task may use then."""
+        Args:
+            batch_no: its number. A batch that is planned again, because it failed, lets go of its former plan.
+
+        Raises:
+            WarehouseUnavailableError: the warehouse went away and did not come back in time.
+        """
+        self.release(batch_no)
+        fronts = tuple(keeper.plan_for_batch(batch_no) for keeper in self._keepers)
+        with self._plans_lock:
+            live_plans = self._live_plans
+            for plan in live_plans:
+                if plan.pages is not None:
+                    self._leases.take(batch_no, plan.pages)
+        # After the fronts: a change that they have dealt with must be known to be missing in a snapshot.
+        plans = tuple(
+            self._snapshots[plan.position].plan_for_batch(plan, batch_no) if plan.position in self._snapshots else plan
+            for plan in live_plans
+        )
+        return plans, fronts
+
+    def learn(self, report: BatchReport, batch_no: int) -> None:
+        """Take what a batch found out that is under way still."""
+        with self._learning:
+            for keeper in self._keepers:
+                keeper.learn(report, batch_no)
+            for number, renewal in enumerate(self._renewals):
+                self._renew_pages(number, renewal)
+
+    def release(self, batch_no: int) -> None:
+        """A batch has ended, well or not: what no other one uses, and is outdated, is withdrawn."""
         for keeper in self._keepers:
-            keeper.learn(report)
-        for number, renewal in enumerate(self._renewals):
-            self._renew_pages(number, renewal)
+            keeper.release(batch_no)
+        self._leases.release(batch_no)
 
     def close(self) -> None:
-        """Write down what was learned, end the watch, and free what was published."""
+        """When no batch is under way: write down what was learned, end the watch, and free what was published."""
         if self._watch is not None:
             self._watch.stop()
         for keeper in self._keepers:
             keeper.close()
         for snapshot in self._snapshots.values():
             snapshot.close()
+        for plan in self._live_plans:
+            if plan.pages is not None:
+                self._leases.retire(plan.pages)
+        self._leases.release_all()
 
     def _renew_pages(self, number: int, renewal: PageRenewal) -> None:
         former = self._live_plans[number]
         renewed = renewal.after_batch(former)
         if renewed is former:
             return
-        # First of all: whatever goes wrong from here on, no later batch may be planned with pages that are withdrawn.
-        self._live_plans = (*self._live_plans[:number], renewed, *self._live_plans[number + 1 :])
+        with self._plans_lock:
+            self._live_plans = (*self._live_plans[:number], renewed, *self._live_plans[number + 1 :])
         if former.pages is not None:
-            former.pages.withdraw()
+            self._leases.retire(former.pages)
 
     def _snapshot_of(self, plan: LookupPlan, folder: LookupFolder) -> SnapshotReading:
         store, oldest = SnapshotStore(folder.snapshots), self._definition.retention.ledger
-        reading = SnapshotReading(store, self._url, self._spark, self._parts, oldest)
+        reading = SnapshotReading(store, self._url, self._spark, self._parts, oldest, self._leases)
         self._snapshots[plan.position] = reading
         return reading

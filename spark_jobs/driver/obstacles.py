@@ -9,7 +9,13 @@ from functools import cache
 import psycopg2
 from psycopg2 import errorcodes, errors
 
-from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
+from spark_jobs.errors import (
+    LoadBlockedError,
+    SchemaMismatchError,
+    SourceAwayError,
+    SourceRangeGoneError,
+    WarehouseUnavailableError,
+)
 from spark_jobs.loading.server_errors import Meaning, meaning_of
 from spark_jobs.stages.errors import kind_of
 
@@ -36,7 +42,7 @@ def obstacle(error: BaseException) -> Obstacle | None:
         error: raised in the driver, or by Spark for an error of one of its tasks.
     """
     kind = kind_of(error)
-    if issubclass(kind, LoadBlockedError | SchemaMismatchError):
+    if issubclass(kind, LoadBlockedError | SchemaMismatchError | SourceAwayError | SourceRangeGoneError):
         return Obstacle.BLOCKED
     if issubclass(kind, WarehouseUnavailableError):
         return Obstacle.AWAY

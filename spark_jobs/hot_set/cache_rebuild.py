@@ -35,7 +35,7 @@ from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.rebuilt_caches import note_rebuilt
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 _log = logging.getLogger(__name__)
 
@@ -80,16 +80,16 @@ class CacheRebuild:
         definition: the pipeline.
         home: the installation.
         warehouse_url: libpq URL of the warehouse.
-        make_session: makes the Spark session; called only if there is something to do.
+        make_context: makes the SparkContext; called only if there is something to do.
     """
 
     def __init__(
-        self, definition: PipelineDefinition, home: Home, warehouse_url: str, make_session: Callable[[], SparkSession]
+        self, definition: PipelineDefinition, home: Home, warehouse_url: str, make_context: Callable[[], SparkContext]
     ) -> None:
         self._definition = definition
         self._home = home
         self._url = warehouse_url
-        self._make_session = make_session
+        self._make_context = make_context
 
     def run(self, request: RebuildRequest) -> Iterator[str]:
         """Rebuild, and say of each lookup what became of it: version, tuples, bytes, seconds.
@@ -153,7 +153,7 @@ class CacheRebuild:
         if recorded is None:
             return None, "no frequencies have been recorded yet, so the hot tuples stay as they are"
         noticed = _noticed(connection)
-        cores = self._make_session().sparkContext.defaultParallelism
+        cores = self._make_context().defaultParallelism
         rebuilt = rebuilt_hot_tuples(
             recorded,
             RereadTask(self._url, cached.spec, _limit(cached, cores)),
@@ -176,7 +176,7 @@ class CacheRebuild:
         started = time.perf_counter()
         built_at = datetime.now(UTC)
         noticed = _noticed(connection)
-        cores = self._make_session().sparkContext.defaultParallelism
+        cores = self._make_context().defaultParallelism
         fitting = min(page_rows_within(spec, back_stage_bytes(lookup) // cores), _LARGEST_STORED_PAGE_ROWS)
         manifest = build_snapshot(
             SnapshotStore(cached.folder.snapshots),
@@ -202,7 +202,7 @@ class CacheRebuild:
 
         if not arguments:
             return []
-        spark = self._make_session().sparkContext
+        spark = self._make_context()
         try:
             return spark.parallelize(arguments, len(arguments)).map(task).collect()
         except Py4JJavaError as error:

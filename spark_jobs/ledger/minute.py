@@ -7,15 +7,18 @@ from psycopg2 import extensions
 # A row a minute and pipeline. Histograms are added bucket by bucket; one that is longer, of a version with more
 # buckets, keeps its length.
 _ADD = """
-    INSERT INTO freshet.ledger_minute AS known (pipeline, minute, batches, facts, shed, unmatched, rejected, duplicates,
-        probes, hits, event_latency, arrival_latency, stage_seconds)
-    SELECT pipeline, date_trunc('minute', closed_at), 1, facts, shed, unmatched, rejected, duplicates,
+    INSERT INTO freshet.ledger_minute AS known (pipeline, minute, batches, arrived, facts, shed, unmatched, rejected,
+        duplicates, probes, hits, event_latency, arrival_latency, stage_seconds)
+    SELECT pipeline, date_trunc('minute', closed_at), 1,
+        coalesce(arrived, facts + shed + unmatched + rejected + duplicates), facts, shed, unmatched, rejected,
+        duplicates,
         coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
         coalesce((statistics ->> 'front_stage_hits')::bigint, 0),
         coalesce(event_latency, '{}'), coalesce(arrival_latency, '{}'), coalesce(statistics -> 'stage_seconds', '{}')
     FROM freshet.batch WHERE batch_no = %s
     ON CONFLICT (pipeline, minute) DO UPDATE SET
         batches = known.batches + excluded.batches,
+        arrived = known.arrived + excluded.arrived,
         facts = known.facts + excluded.facts,
         shed = known.shed + excluded.shed,
         unmatched = known.unmatched + excluded.unmatched,

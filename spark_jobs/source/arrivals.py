@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -22,14 +21,4 @@ class Arrivals(NamedTuple):
 
     tuples: pa.Table
     rejected: list[Held]
-    records: int = 0
-
-
-# Turns what `mapInArrow` hands to a task into arrivals.
-ArrivalsReader = Callable[[Iterator[pa.RecordBatch]], Iterator[Arrivals]]
-
-
-def read_by_spark(batches: Iterator[pa.RecordBatch]) -> Iterator[Arrivals]:
-    """Spark's reader has made the tuples already."""
-    for batch in batches:
-        yield Arrivals(pa.Table.from_batches([batch]), [])
+    records: int

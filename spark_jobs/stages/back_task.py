@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,9 +19,8 @@ from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.back_stage import Settlement, make_back_stage, pages_scanned, run_back_stage
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
 from spark_jobs.stages.confirmation import confirmed
-from spark_jobs.stages.exchange import MISSING, page_column, parcels, unpacked
+from spark_jobs.stages.exchange import MISSING, Parcel, page_column, parcels, unpacked
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
-from spark_jobs.stages.front_task import ArrowTask
 from spark_jobs.stages.keyed_relation import KeyedRelation
 from spark_jobs.stages.loading import TaskLoading
 from spark_jobs.stages.metered_relation import MeteredRelation
@@ -33,25 +32,23 @@ from spark_jobs.stages.snapshot_plan import OpenSnapshot
 Report = Callable[[TaskReport], Any]
 
 
-def back_task(context: BatchContext, lookup: int, report: Report) -> ArrowTask:
-    """The function that `mapInArrow` runs on one partition of a lookup's exchange.
-
-    It hands on the tuples that still lack a later lookup.
+def back_task(context: BatchContext, lookup: int, packed: Iterable[bytes], report: Report) -> Iterator[Parcel]:
+    """Do one lookup for the tuples of one partition of its exchange, and load those that are then complete.
 
     Args:
         context: the batch.
         lookup: number of the lookup.
+        packed: the parcels of the partition.
         report: takes the task's report when it has ended.
+
+    Returns:
+        the tuples that still lack a later lookup.
     """
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        arrived = unpacked(batches)
-        if arrived:
-            waiting = _BackTask(context, context.lookups[lookup], report).run(concatenated(arrived))
-            if waiting is not None:
-                yield from parcels(waiting, context)
-
-    return run
+    arrived = unpacked(packed)
+    if arrived:
+        waiting = _BackTask(context, context.lookups[lookup], report).run(concatenated(arrived))
+        if waiting is not None:
+            yield from parcels(waiting, context)
 
 
 class _BackTask:
@@ -91,10 +88,10 @@ class _BackTask:
         settlement = run_back_stage(join, keys.codes, order, self._deadline())
         settlement = confirmed(settlement, keys, relation)
         self._report = TaskReport(
-            "back",
-            plan.position,
-            {"join": time.perf_counter() - self._started},
-            {
+            stage="back",
+            lookup=plan.position,
+            seconds={"join": time.perf_counter() - self._started},
+            counts={
                 "asked": tuples.num_rows,
                 "unmatched": len(settlement.unmatched),
                 "shed": len(settlement.shed),
@@ -105,10 +102,9 @@ class _BackTask:
                 "read_limit_wait_ms": round(self._reads.seconds_waited * 1000),
                 "damaged_pages": 0 if self._snapshot is None else self._snapshot.snapshot.pages_read_live,
             },
-            {},
-            self._offers(settlement),
-            algorithm,
-            reason,
+            offers=self._offers(settlement),
+            algorithm=algorithm,
+            reason=reason,
         )
         return self._settled(tuples, settlement)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -122,7 +123,21 @@ class BatchContext:
         return self.destination.event
 
 
-@dataclass
+class PieceEnd(NamedTuple):
+    """What became of one piece of a task's input.
+
+    Attributes:
+        piece: the piece.
+        records: records that were read of it, decoded or not.
+        unreadable: why it can't be read; None if it was.
+    """
+
+    piece: Hashable
+    records: int
+    unreadable: str | None
+
+
+@dataclass(kw_only=True)
 class TaskReport:
     """What a task tells the driver besides what it stored.
 
@@ -131,6 +146,7 @@ class TaskReport:
         lookup: number of the lookup; -1 for the front stage task, which serves all.
         seconds: seconds by activity: "join", "load", "total".
         counts: counts by name, summed over tasks by the driver.
+        pieces: what a front stage task has read.
         hits: for each lookup, hits of each slot of its hot set, int64 (slots,), where counted.
         offers: tuples of R that proved frequent, with their keys and frequencies.
         algorithm: the back stage that was run.
@@ -138,10 +154,11 @@ class TaskReport:
     """
 
     stage: Literal["front", "back"]
-    lookup: int
+    lookup: int = -1
     seconds: dict[str, float]
     counts: dict[str, int]
-    hits: dict[int, np.ndarray]
+    pieces: list[PieceEnd] = field(default_factory=list)
+    hits: dict[int, np.ndarray] = field(default_factory=dict)
     offers: tuple[RelationRows, np.ndarray] | None = None
     algorithm: str | None = None
     reason: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 MISSING = "_missing"  # bit i is set while lookup i is still to be done
-OWNER = "_owner"  # the partition that does the next one
-PARCEL = "_tuples"  # tuples for that partition, as arrow IPC bytes
-PARCEL_SCHEMA = f"{OWNER} int, {PARCEL} binary"
+
+
+class Parcel(NamedTuple):
+    """Tuples on their way to the partition that does their next lookup: its number, and they as arrow IPC bytes."""
+
+    owner: int
+    tuples: bytes
 
 
 def page_column(lookup: int) -> str:
@@ -26,16 +27,10 @@ def page_column(lookup: int) -> str:
     return f"_page_{lookup}"
 
 
-def exchanged(waiting: DataFrame, parts: int) -> DataFrame:
-    """Send parcels of waiting tuples to the partitions that own their ranges of R."""
-    return waiting.repartitionById(parts, OWNER)
+def parcels(waiting: pa.Table, context: BatchContext) -> Iterator[Parcel]:
+    """Pack waiting tuples for the exchange: one parcel for each owner.
 
-
-def parcels(waiting: pa.Table, context: BatchContext) -> Iterator[pa.RecordBatch]:
-    """Pack waiting tuples for the exchange: one parcel, as arrow IPC bytes, for each owner.
-
-    For Spark a parcel is one value. As columns the tuples would be turned into rows and back on both sides of the
-    exchange, which takes Java several times as long as the join.
+    For Spark a parcel is one value: Java moves its bytes, and makes no rows of them.
 
     Args:
         waiting: tuples with all fetched columns, `_missing`, and the pages of the lookups, shape (n,).
@@ -47,15 +42,12 @@ def parcels(waiting: pa.Table, context: BatchContext) -> Iterator[pa.RecordBatch
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, tuples.schema) as stream:
             stream.write_table(tuples)
-        packed = pa.array([sink.getvalue().to_pybytes()], pa.binary())
-        yield pa.record_batch([pa.array([owner], pa.int32()), packed], names=[OWNER, PARCEL])
+        yield Parcel(owner, sink.getvalue().to_pybytes())
 
 
-def unpacked(parcel_batches: Iterable[pa.RecordBatch]) -> list[pa.Table]:
+def unpacked(packed: Iterable[bytes]) -> list[pa.Table]:
     """The tuples of the parcels that a partition got."""
-    return [
-        pa.ipc.open_stream(parcel.as_buffer()).read_all() for batch in parcel_batches for parcel in batch.column(PARCEL)
-    ]
+    return [pa.ipc.open_stream(tuples).read_all() for tuples in packed]
 
 
 def with_pages(waiting: pa.Table, keys: list[KeyColumns], context: BatchContext) -> pa.Table:

@@ -1,45 +1,56 @@
-"""The first stage of a batch: screens the tuples, probes the front stage of every lookup, loads full hits."""
+"""The first stage of a batch: reads and screens the tuples, probes the front stages, loads full hits."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.errors import UnreadableFileError
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.source.arrivals import Arrivals, ArrivalsReader
-from spark_jobs.source.screening import screen
-from spark_jobs.stages.batch_context import BatchContext, FrontStagePlan, HotTuples, LookupPlan, TaskReport
-from spark_jobs.stages.exchange import MISSING, parcels, with_pages
+from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.stages.batch_context import (
+    BatchContext,
+    FrontStagePlan,
+    HotTuples,
+    LookupPlan,
+    PieceEnd,
+    TaskReport,
+)
+from spark_jobs.stages.exchange import MISSING, Parcel, parcels, with_pages
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
 from spark_jobs.stages.impossible_keys import screen_keys
 from spark_jobs.stages.loading import TaskLoading
+from spark_jobs.stages.screening import screen
 
-ArrowTask = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+Read = Callable[[Any], Iterator[Arrivals]]
+"""Reads one piece of a task's input."""
 
 
-def front_task(context: BatchContext, read: ArrivalsReader, report: Callable[[TaskReport], Any]) -> ArrowTask:
-    """The function that `mapInArrow` runs on the source's tuples.
+def front_task(
+    context: BatchContext, pieces: Iterable[Hashable], read: Read, report: Callable[[TaskReport], Any]
+) -> Iterator[Parcel]:
+    """Take the tuples of some pieces through the front stage, and load those that are complete.
 
-    It hands on the tuples that miss at least one front stage, in the parcels of `exchange`.
+    A piece that can't be read is reported so, and nothing of it is loaded.
 
     Args:
         context: the batch.
-        read: makes stream tuples of what Spark hands to the task.
+        pieces: what the task has to read.
+        read: reads a piece.
         report: takes the task's report when it has ended.
+
+    Returns:
+        the tuples that miss at least one front stage.
     """
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        return _FrontTask(context, report).run(read(batches))
-
-    return run
+    return _FrontTask(context, report).run(pieces, read)
 
 
 class _FrontTask:
@@ -52,14 +63,17 @@ class _FrontTask:
         self._counts: Counter[str] = Counter()
         self._join_seconds = 0.0
 
-    def run(self, arrivals: Iterator[Arrivals]) -> Iterator[pa.RecordBatch]:
-        for arrived, rejected in arrivals:
-            started = time.perf_counter()
-            facts, held, waiting = self._join(arrived)
-            self._join_seconds += time.perf_counter() - started
-            self._loading.add(facts, rejected + held)
-            if waiting is not None:
-                yield from parcels(waiting, self._context)
+    def run(self, pieces: Iterable[Hashable], read: Read) -> Iterator[Parcel]:
+        ends = []
+        for piece in pieces:
+            records, unreadable = 0, None
+            try:
+                for arrivals in read(piece):
+                    records += arrivals.records
+                    yield from self._settle(arrivals)
+            except UnreadableFileError as error:
+                unreadable = str(error)
+            ends.append(PieceEnd(piece, records, unreadable))
         self._loading.finish()
         seconds = {
             "join": self._join_seconds,
@@ -67,7 +81,17 @@ class _FrontTask:
             "total": time.perf_counter() - self._started,
         }
         hits = {front.plan.position: front.hits for front in self._fronts if front.hits is not None}
-        self._send(TaskReport("front", -1, seconds, dict(self._counts), hits))
+        self._send(TaskReport(stage="front", seconds=seconds, counts=dict(self._counts), pieces=ends, hits=hits))
+
+    def _settle(self, arrivals: Arrivals) -> Iterator[Parcel]:
+        """Load what is complete; what is not is the result."""
+        started = time.perf_counter()
+        facts, held, waiting = self._join(arrivals.tuples)
+        self._join_seconds += time.perf_counter() - started
+        self._counts["arrived"] += arrivals.records
+        self._loading.add(facts, arrivals.rejected + held)
+        if waiting is not None:
+            yield from parcels(waiting, self._context)
 
     def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:
         """Facts, held tuples, and tuples that wait for a back stage."""
@@ -79,7 +103,6 @@ class _FrontTask:
             held += rejected
             tuples, keys = tuples.filter(pa.array(possible)), [key.take(np.flatnonzero(possible)) for key in keys]
         count = tuples.num_rows
-        self._counts["arrived"] += arrived.num_rows
         missing = np.zeros(count, np.int64)
         settled = np.zeros(count, bool)
         joined = tuples

@@ -14,6 +14,7 @@ import os
 import pickle
 import struct
 import tempfile
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,8 +91,52 @@ class BroadcastSeries:
         self._versions = itertools.count()
 
     def publish(self, value: Any) -> MappedBroadcast:
-        """The next value. Who has it withdraws it; the former one is left to whoever may use it still."""
+        """The next value. Who has it retires it; the former one is left to the batches that use it still."""
         return MappedBroadcast.publish(self._spark, self._name, next(self._versions), value)
+
+
+class Leases:
+    """Which published values the batches under way were planned with: until the last of them has ended, they stand.
+
+    Several batches may be under way at once, and values are replaced from other threads than plan batches. So a value
+    is leased under the lock under which it would be replaced, and retired once it has been. Safe in any thread.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._leased: dict[int, list[MappedBroadcast]] = {}
+        self._retired: list[MappedBroadcast] = []
+
+    def take(self, batch_no: int, value: MappedBroadcast) -> None:
+        """A batch is planned with this value."""
+        with self._lock:
+            self._leased.setdefault(batch_no, []).append(value)
+
+    def retire(self, value: MappedBroadcast) -> None:
+        """No batch will be planned with this value any more: withdraw it, now or when the last one has ended."""
+        with self._lock:
+            self._retired.append(value)
+        self._withdraw_unused()
+
+    def release(self, batch_no: int) -> None:
+        """A batch has ended, or was never begun."""
+        with self._lock:
+            self._leased.pop(batch_no, None)
+        self._withdraw_unused()
+
+    def release_all(self) -> None:
+        """No batch is under way any more."""
+        with self._lock:
+            self._leased.clear()
+        self._withdraw_unused()
+
+    def _withdraw_unused(self) -> None:
+        with self._lock:
+            used = [value for leased in self._leased.values() for value in leased]
+            unused = [value for value in self._retired if value not in used]
+            self._retired = [value for value in self._retired if value in used]
+        for value in unused:
+            value.withdraw()
 
 
 def unique_name(purpose: str) -> str:

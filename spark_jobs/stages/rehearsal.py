@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.driver.obstacles import obstacle
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.key_values import key_values
@@ -27,13 +28,13 @@ from spark_jobs.relation.queries import sample_query
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.relation.uuid_text import format_uuids
-from spark_jobs.source.arrivals import read_by_spark
+from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.back_stage import back_stages
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, FrontStagePlan, LookupPlan, OwnedPages, TaskReport
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.mapped_broadcast import MappedBroadcast
-from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW
+from spark_jobs.warehouse.event_columns import ARRIVED_AT, POSITION, RANGE, RECORD
 
 _TUPLES = 8
 _SAMPLED = 20  # tuples of R: the stream may have no value for the key of the first
@@ -78,9 +79,14 @@ def _rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None
 
 
 def _settle(context: BatchContext, tuples: pa.Table) -> None:
-    waiting = list(front_task(context, read_by_spark, _unreported)(iter(tuples.combine_chunks().to_batches())))
+    waiting = list(front_task(context, [tuples], _arrivals, _unreported))
     for plan in context.lookups:
-        waiting = list(back_task(context, plan.position, _unreported)(iter(waiting)))
+        packed = [parcel.tuples for parcel in waiting]
+        waiting = list(back_task(context, plan.position, packed, _unreported))
+
+
+def _arrivals(tuples: pa.Table) -> Iterator[Arrivals]:
+    yield Arrivals(tuples, [Held("rejected", "malformed", None, tuples.slice(0, 1), identified=False)], tuples.num_rows)
 
 
 def _ways(context: BatchContext) -> Iterator[BatchContext]:
@@ -110,20 +116,22 @@ class _PageByPage(MappedBroadcast):
 
 
 def _tuples(columns: Mapping[str, pa.DataType], keys: Set[str]) -> pa.Table:
-    """Equal tuples with a value in each column, one without `keys`, and bad records: a malformed one, an empty one."""
-    raw = [None] * (_TUPLES + 1) + [b"{", None]
+    """Equal tuples with a value in each column, one without `keys`, and one with nothing but nulls."""
+    count = _TUPLES + 2
 
     def values(name: str, kind: pa.DataType) -> pa.Array:
         value = _value(kind)
-        return pa.array([*[value] * _TUPLES, None if name in keys else value, None, None], kind)
+        return pa.array([*[value] * _TUPLES, None if name in keys else value, None], kind)
 
     return pa.table(
         [
             *(values(name, kind) for name, kind in columns.items()),
-            pa.array([_NOW] * len(raw), pa.timestamp("us", "UTC")),
-            pa.array(raw, pa.binary()),
+            pa.array([_NOW] * count, pa.timestamp("us", "UTC")),
+            pa.array([b"{}"] * count, pa.large_binary()),
+            pa.array([0] * count, pa.int32()),
+            pa.array(range(count), pa.int64()),
         ],
-        names=[*columns, ARRIVED_AT, RAW],
+        names=[*columns, ARRIVED_AT, RECORD, RANGE, POSITION],
     )
 
 

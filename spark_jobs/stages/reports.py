@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.batch_context import LookupPlan, TaskReport
+from spark_jobs.stages.batch_context import LookupPlan, PieceEnd, TaskReport
 
 
 class _Gathering(AccumulatorParam[list[TaskReport]]):
@@ -60,8 +60,12 @@ class BatchReport:
 
     @property
     def arrived(self) -> int:
-        """Stream tuples that the batch read."""
+        """Records that the batch read."""
         return self._front["arrived"]
+
+    def pieces(self) -> dict[Hashable, PieceEnd]:
+        """What was read, by piece; what a task and its second try have both read, once."""
+        return {end.piece: end for report in self._reports for end in report.pieces}
 
     def hits(self, lookup: int) -> NDArray[np.int64] | None:
         """Hits of each slot of a lookup's hot set, shape (slots,); None where they were not counted."""

@@ -1,33 +1,87 @@
-"""The way of a batch's tuples through the tasks: front stage, then for each lookup an exchange and a back stage."""
+"""The way of a batch's tuples through Spark's tasks: front stage, then for each lookup an exchange and a back stage."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import Any
 
-from spark_jobs.source.arrivals import ArrivalsReader
+from pyspark import RDD, SparkContext
+
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
-from spark_jobs.stages.exchange import PARCEL_SCHEMA, exchanged
-from spark_jobs.stages.front_task import front_task
+from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.front_task import Read, front_task
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+Report = Callable[[TaskReport], Any]
 
 
-def settle(given: DataFrame, read: ArrivalsReader, context: BatchContext, report: Callable[[TaskReport], Any]) -> None:
+def settle(
+    spark: SparkContext,
+    tasks: Sequence[Sequence[Hashable]],
+    read: Read,
+    batch: BatchContext,
+    report: Report,
+    *,
+    shuffle: bool,
+) -> None:
     """Send tuples through the front stage and all back stages; each task loads what it settles.
 
     Args:
-        given: what is handed to the first tasks.
-        read: makes stream tuples of it.
-        context: the batch.
+        spark: runs the tasks.
+        tasks: the pieces that each front stage task reads.
+        read: reads a piece.
+        batch: the batch.
         report: takes the tasks' reports.
+        shuffle: how misses travel: by Spark's shuffle, which any number of them may take; or, where they are few,
+            by way of the driver, which spares the second stage of a batch whose tuples were all hits.
     """
-    waiting = given.mapInArrow(front_task(context, read, report), PARCEL_SCHEMA)
-    for plan in context.lookups:
-        task = back_task(context, plan.position, report)
-        waiting = exchanged(waiting, context.parts).mapInArrow(task, PARCEL_SCHEMA)
-    unsettled = waiting.collect()
+
+    def front(number: int, _: Iterable[Any]) -> Iterator[Parcel]:
+        return front_task(batch, tasks[number], read, report)
+
+    waiting = _tasks(spark, len(tasks)).mapPartitionsWithIndex(front)
+    if not batch.lookups:
+        unsettled = waiting.collect()
+    elif shuffle:
+        for plan in batch.lookups:
+            waiting = waiting.partitionBy(batch.parts, _owner).mapPartitions(_shuffled(batch, plan.position, report))
+        unsettled = waiting.collect()
+    else:
+        unsettled = waiting.collect()
+        for plan in batch.lookups:
+            if unsettled:
+                unsettled = _carried(spark, unsettled, batch, plan.position, report)
     if unsettled:
-        raise AssertionError(f"{len(unsettled)} parcels of {context.destination} passed all lookups unsettled")
+        raise AssertionError(f"{len(unsettled)} parcels of {batch.destination} passed all lookups unsettled")
+
+
+def _tasks(spark: SparkContext, count: int) -> RDD[int]:
+    return spark.parallelize(range(count), max(count, 1))
+
+
+def _owner(owner: int) -> int:
+    return owner
+
+
+def _shuffled(
+    batch: BatchContext, lookup: int, report: Report
+) -> Callable[[Iterable[tuple[int, bytes]]], Iterator[Parcel]]:
+    def back(parcels: Iterable[tuple[int, bytes]]) -> Iterator[Parcel]:
+        return back_task(batch, lookup, (tuples for _, tuples in parcels), report)
+
+    return back
+
+
+def _carried(
+    spark: SparkContext, parcels: Sequence[Parcel], batch: BatchContext, lookup: int, report: Report
+) -> list[Parcel]:
+    by_owner: dict[int, list[bytes]] = defaultdict(list)
+    for owner, tuples in parcels:
+        by_owner[owner].append(tuples)
+    packed = list(by_owner.values())
+
+    def back(number: int, _: Iterable[Any]) -> Iterator[Parcel]:
+        return back_task(batch, lookup, packed[number], report)
+
+    return _tasks(spark, len(packed)).mapPartitionsWithIndex(back).collect()

@@ -58,8 +58,8 @@ def hold(connection: extensions.connection, place: str = "shed") -> None:
     """Have an order held by a batch that is closed."""
     with closing(connection.cursor()) as cursor:
         cursor.execute(
-            "INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, closed_at, shed) "
-            "VALUES ('orders', 1, 1, 'committed', now() - interval '1 hour', 1) RETURNING batch_no"
+            "INSERT INTO freshet.batch (pipeline, epoch, state, closed_at, shed) "
+            "VALUES ('orders', 1, 'committed', now() - interval '1 hour', 1) RETURNING batch_no"
         )
         [(batch_no,)] = cursor.fetchall()
         cursor.execute(

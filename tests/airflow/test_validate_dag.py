@@ -36,8 +36,8 @@ def load(connection: extensions.connection, first: int, last: int) -> int:
     """A batch of sound orders, as the stream would have left it; its number."""
     with connection.cursor() as cursor:
         cursor.execute(
-            "INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, facts, closed_at) "
-            "VALUES ('orders', 1, 1, 'committed', %s, clock_timestamp()) RETURNING batch_no",
+            "INSERT INTO freshet.batch (pipeline, epoch, state, facts, closed_at) "
+            "VALUES ('orders', 1, 'committed', %s, clock_timestamp()) RETURNING batch_no",
             [last - first + 1],
         )
         ((batch,),) = cursor.fetchall()

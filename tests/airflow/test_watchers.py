@@ -276,8 +276,8 @@ def test_a_hiccup_shorter_than_the_grace_is_none(freshness: Looks, connection: e
         ("UPDATE freshet.driver SET state = 'failed', error = 'out of luck'", "has failed: out of luck"),
         ("UPDATE freshet.driver SET heartbeat_at = heartbeat_at - interval '2 min'", "has fallen silent"),
         ("UPDATE freshet.driver SET blocked_by = 'disk full', blocked_since = now()", "is blocked: disk full"),
-        ("INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, started_at) "
-         "VALUES ('orders', 1, 1, clock_timestamp() - interval '20 s')", "nothing was committed for"),
+        ("INSERT INTO freshet.batch (pipeline, epoch, started_at) "
+         "VALUES ('orders', 1, clock_timestamp() - interval '20 s')", "nothing was committed for"),
     ],
 )  # fmt: skip
 def test_a_stream_that_does_not_load_misses_its_target(

@@ -9,7 +9,6 @@ from datetime import timedelta
 import psycopg2
 from psycopg2 import extensions, sql
 
-from spark_jobs.ledger import batch_ledger
 from spark_jobs.loading.outcome import Held, Outcome, Place
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
@@ -71,9 +70,9 @@ class PageWarehouse:
             for place, number in counts.items()
             if number
         ]
-        batch_no = stream.open().batch_no
+        batch_no = stream.open()
         stream.loader(batch_no).load(Outcome(loaded, held))
-        batch_ledger.close_batch(stream.connection, batch_no, STATISTICS, stream.fact)
+        stream.close_batch(batch_no, statistics=STATISTICS)
 
     def validate(self, pipeline: str, failure: str, page: str) -> None:
         """A validation with one expectation, which has failed."""

@@ -88,8 +88,8 @@ class PlayedPlatform:
         cursor.execute(
             """
             INSERT INTO freshet.batch
-                (pipeline, epoch, spark_batch_id, state, closed_at, facts, shed, event_latency, statistics)
-            VALUES ('orders', 1, 0, 'committed', clock_timestamp(), %s, %s, %s, %s) RETURNING batch_no
+                (pipeline, epoch, state, closed_at, facts, shed, event_latency, statistics)
+            VALUES ('orders', 1, 'committed', clock_timestamp(), %s, %s, %s, %s) RETURNING batch_no
             """,
             [orders - shed, shed, latency, json.dumps({"lookups": [reads]})],
         )

@@ -22,6 +22,7 @@ from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.batch_context import FrontStagePlan, HotTuples, TaskReport
+from spark_jobs.stages.mapped_broadcast import Leases
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.warehouse.cache_rows import Watched
 
@@ -44,7 +45,9 @@ class HotCustomers:
         [self.plan] = plan_lookups(definition, relations, url, context, 2)
         [lookup] = definition.lookups
         self.connection = connection
-        self.keeper = HotTuplesKeeper(self.plan, context, front_stage_bytes(lookup))
+        self.leases = Leases()
+        self.batch_no = 0  # of the batch that began last
+        self.keeper = HotTuplesKeeper(self.plan, context, front_stage_bytes(lookup), self.leases)
         self.relation = PostgresRelation(url, self.plan.spec)
         self.seconds_passed = 0.0  # beside those that do
         self.noticing = Noticing(lookup, self.relation, self.keeper, lambda: time.monotonic() + self.seconds_passed)
@@ -60,14 +63,24 @@ class HotCustomers:
         return self.relation.lookup_keys(keys).rows
 
     def begin_batch(self) -> FrontStagePlan:
-        """A batch is planned."""
-        return self.keeper.plan_for_batch()
+        """A batch is planned, whatever others are under way."""
+        self.batch_no += 1
+        return self.keeper.plan_for_batch(self.batch_no)
 
-    def end_batch(self, found: RelationRows, frequency: int = 10, hits: np.ndarray | None = None) -> None:
-        """The batch that began last ends, and its back stage has found these."""
+    def end_batch(
+        self, found: RelationRows, frequency: int = 10, hits: np.ndarray | None = None, batch_no: int | None = None
+    ) -> None:
+        """A batch ends, the one that began last unless one is named, and its back stage has found these."""
+        batch_no = self.batch_no if batch_no is None else batch_no
         offers = (found, np.full(len(found), frequency, np.int64)) if len(found) else None
         front = TaskReport("front", -1, {}, {}, {} if hits is None else {0: hits})
-        self.keeper.learn(BatchReport([front, TaskReport("back", 0, {}, {}, {}, offers)]))
+        self.keeper.learn(BatchReport([front, TaskReport("back", 0, {}, {}, {}, offers)]), batch_no)
+        self.release(batch_no)
+
+    def release(self, batch_no: int) -> None:
+        """A batch has ended."""
+        self.keeper.release(batch_no)
+        self.leases.release(batch_no)
 
     def batch(self, customers: Sequence[int]) -> None:
         """A whole batch that finds these in R."""
@@ -84,9 +97,10 @@ class HotCustomers:
 
     def hot(self) -> dict[int, str | None]:
         """City of each hot customer, as the next batch would find it."""
-        plan = self.begin_batch()
-        if plan.hot is None:
+        plan = self.keeper.plan_for_batch(-1)
+        hot: HotTuples | None = None if plan.hot is None else plan.hot.value()
+        self.release(-1)
+        if hot is None:
             return {}
-        hot: HotTuples = plan.hot.value()
         assert hot.keys.keys.tolist() == hot.rows.keys.codes.tolist()
         return dict(zip(hot.keys.keys.tolist(), hot.rows.columns["city"].to_pylist(), strict=True))

@@ -38,7 +38,7 @@ class RunningStream:
     def _run(self) -> None:
         shop = self.shop
         try:
-            StreamJob(load_definition(shop.path), shop.home, shop.url).run(shop.session, once=False, resume=True)
+            StreamJob(load_definition(shop.path), shop.home, shop.url).run(shop.spark, once=False, resume=True)
         except BaseException as error:
             self.failed = error
 

@@ -27,7 +27,7 @@ from tests.spark.shop import query, sales_definition
 def hot(shop: Shop) -> Iterator[HotCustomers]:
     definition = load_definition(shop.path)
     with closing(psycopg2.connect(shop.url)) as connection:
-        customers = HotCustomers(definition, shop.url, shop.session.sparkContext, connection)
+        customers = HotCustomers(definition, shop.url, shop.spark, connection)
         yield customers
         customers.keeper.close()
 
@@ -86,6 +86,30 @@ def test_what_a_batch_found_before_a_change_does_not_become_hot_after_it(shop: S
     assert hot.hot() == {8: "city 8"}
     hot.batch([7])
     assert hot.hot() == {7: "Ulm", 8: "city 8"}
+
+
+def test_a_later_batch_that_knows_a_change_leaves_an_earlier_one_without_it(shop: Shop, hot: HotCustomers) -> None:
+    hot.begin_batch()
+    earlier, found_earlier = hot.batch_no, hot.read([7, 8])
+    set_city(shop, 7, "Ulm")
+    hot.look()
+    hot.begin_batch()
+    found_later = hot.read([7])
+    hot.end_batch(found_earlier, batch_no=earlier)
+    assert hot.hot() == {8: "city 8"}
+    hot.end_batch(found_later)
+    assert hot.hot() == {7: "Ulm", 8: "city 8"}
+
+
+def test_a_change_keeps_what_both_batches_under_way_found_from_becoming_hot(shop: Shop, hot: HotCustomers) -> None:
+    plans = [hot.begin_batch(), hot.begin_batch()]
+    assert all(plan.hot is None for plan in plans)
+    later, found = hot.batch_no, hot.read([7])
+    set_city(shop, 7, "Ulm")
+    hot.look()
+    for batch_no in (later, later - 1):
+        hot.end_batch(found, batch_no=batch_no)
+    assert hot.hot() == {}
 
 
 def test_what_a_batch_found_before_a_bulk_change_does_not_become_hot_after_it(shop: Shop, hot: HotCustomers) -> None:
@@ -155,6 +179,37 @@ def test_hits_of_a_version_count_for_the_tuples_that_it_had(shop: Shop, hot: Hot
     assert exported is not None
     frequencies = dict(zip(exported.rows.keys.codes.tolist(), exported.frequencies.tolist(), strict=True))
     assert frequencies[8] - frequencies[9] == 8 * 69, "hits are counted in one batch of eight"
+
+
+def test_hits_count_for_the_version_of_their_own_batch(shop: Shop, hot: HotCustomers) -> None:
+    hot.batch([7, 8, 9])
+    earlier = hot.begin_batch()
+    earlier_no = hot.batch_no
+    hot.batch([10])
+    hot.begin_batch()
+    assert earlier.hot is not None
+    hits = np.array([{7: 5, 8: 70, 9: 1}[customer] for customer in earlier.hot.value().keys.keys.tolist()])
+    hot.end_batch(hot.read([]), hits=hits, batch_no=earlier_no)
+    hot.end_batch(hot.read([]))
+    exported = hot.keeper.export(None)
+    assert exported is not None
+    frequencies = dict(zip(exported.rows.keys.codes.tolist(), exported.frequencies.tolist(), strict=True))
+    assert frequencies[8] - frequencies[9] == 8 * 69
+
+
+def test_hits_are_counted_in_one_batch_of_eight_however_many_are_under_way(hot: HotCustomers) -> None:
+    counting = []
+    for _ in range(16):
+        counting.append(hot.begin_batch().count_hits)
+        if hot.batch_no > 1:
+            hot.end_batch(hot.read([]), batch_no=hot.batch_no - 1)
+    assert counting == [number % 8 == 0 for number in range(16)]
+
+
+def test_where_a_batch_that_counted_hits_failed_the_next_one_counts(hot: HotCustomers) -> None:
+    assert hot.begin_batch().count_hits
+    hot.release(hot.batch_no)
+    assert hot.begin_batch().count_hits
 
 
 def test_without_triggers_all_hot_tuples_are_read_again_after_half_of_the_time(shop: Shop, hot: HotCustomers) -> None:
@@ -303,7 +358,7 @@ def test_reading_all_hot_tuples_again_keeps_to_the_read_limit_and_lets_the_watch
     shop.define(lookups=[sales_definition(shop.folder)["lookups"][0] | {"read_limit": "8/s"}])
     with closing(psycopg2.connect(shop.url)) as connection:
         definition = load_definition(shop.path)
-        hot = HotCustomers(definition, shop.url, shop.session.sparkContext, connection)
+        hot = HotCustomers(definition, shop.url, shop.spark, connection)
         customers = list(range(1, 31))
         hot.batch(customers)
         lookup = do_without_triggers(shop, hot)

@@ -27,7 +27,7 @@ def plan_of(definition: dict[str, Any], folder: Path, url: str, spark: Any) -> L
     loaded = load_definition(write_definition(folder, definition))
     with closing(psycopg2.connect(url)) as connection:
         tables = check_tables(connection, loaded)
-    [plan] = plan_lookups(loaded, tables.relations, url, spark.sparkContext, parts=2)
+    [plan] = plan_lookups(loaded, tables.relations, url, spark, parts=2)
     return plan
 
 
@@ -41,7 +41,7 @@ def test_pages_that_r_has_outgrown_are_cut_anew(spark: Any, shop_url: str, tmp_p
     plan = plan_of(sales_definition(tmp_path), tmp_path, shop_url, spark)
     assert plan.pages is not None
     former = plan.pages.value()
-    renewal = PageRenewal(shop_url, spark.sparkContext)
+    renewal = PageRenewal(shop_url, spark)
     assert after_batches(renewal, plan) is plan
 
     query(shop_url, MORE_CUSTOMERS)
@@ -71,7 +71,7 @@ def test_pages_that_are_large_however_r_is_cut_are_asked_about_less_and_less(
         "INSERT INTO shop.member SELECT id, sk, city, since + n * interval '1 s', since + (n + 1) * interval '1 s' "
         "FROM shop.member, generate_series(1, 9000) n WHERE id = 2000",
     )
-    renewal = PageRenewal(shop_url, spark.sparkContext)
+    renewal = PageRenewal(shop_url, spark)
     plan = after_batches(renewal, plan)  # what can be cut off the last page, which this key's versions then have alone
     cuts = []
     cut = PageIndex.build
@@ -107,14 +107,26 @@ def test_a_lookup_that_cannot_be_asked_about_leaves_the_new_pages_of_the_others_
     loaded = load_definition(write_definition(tmp_path, definition))
     with closing(psycopg2.connect(shop_url)) as connection:
         relations = check_tables(connection, loaded).relations
-    lookups = DrivenLookups(loaded, relations, Home(tmp_path), shop_url, spark.sparkContext, parts=2)
+    lookups = DrivenLookups(loaded, relations, Home(tmp_path), shop_url, spark, parts=2)
     query(shop_url, f"{MORE_CUSTOMERS}; ALTER TABLE shop.article RENAME code TO name")
-    for _ in range(CHECKED_BATCHES - 1):
-        lookups.learn(BatchReport([]))
+    for number in range(1, CHECKED_BATCHES):
+        lookups.plan_for_batch(number)
+        lookups.learn(BatchReport([]), number)
+        lookups.release(number)
+    running, _ = lookups.plan_for_batch(CHECKED_BATCHES)
     with pytest.raises(psycopg2.errors.UndefinedColumn):
-        lookups.learn(BatchReport([]))
-    plans, _ = lookups.plan_for_batch()
-    pages = [plan.pages for plan in plans]
-    counts = spark.sparkContext.parallelize(pages, 1).map(lambda each: each.value().index.page_count).collect()
-    assert counts[0] > 9000 / plans[0].pages.value().index.page_rows - 1
+        lookups.learn(BatchReport([]), CHECKED_BATCHES)
+    plans, _ = lookups.plan_for_batch(CHECKED_BATCHES + 1)
+    assert page_counts(spark, plans)[0] > 9000 / plans[0].pages.value().index.page_rows - 1
+    assert page_counts(spark, running)[0] < 0.5 * page_counts(spark, plans)[0], "its tasks still read the former ones"
+    lookups.release(CHECKED_BATCHES)
+    assert running[0].pages is not None
+    assert not Path(running[0].pages.content._path).exists()
+    assert page_counts(spark, plans)
     lookups.close()
+
+
+def page_counts(spark: Any, plans: tuple[LookupPlan, ...]) -> list[int]:
+    """The pages of each lookup as tasks find them, which have none in memory from before."""
+    pages = [plan.pages for plan in plans]
+    return spark.parallelize(pages, 1).map(lambda each: each.value().index.page_count).collect()

@@ -42,7 +42,7 @@ def run_while(shop: Shop, landing: Callable[[], None]) -> None:
 
     with ThreadPoolExecutor(max_workers=1) as beside:
         landed = beside.submit(land_and_drain)
-        StreamJob(load_definition(shop.path), shop.home, shop.url).run(shop.session, once=False)
+        StreamJob(load_definition(shop.path), shop.home, shop.url).run(shop.spark, once=False)
         landed.result()
 
 

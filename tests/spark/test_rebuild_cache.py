@@ -49,7 +49,7 @@ def snapshot_lookup(shop: Shop, **changes: str) -> dict[str, object]:
 
 
 def rebuild(shop: Shop, *relations: str, hot_tuples: bool = True, snapshots: bool = True) -> list[str]:
-    job = CacheRebuild(load_definition(shop.path), shop.home, shop.url, lambda: shop.session)
+    job = CacheRebuild(load_definition(shop.path), shop.home, shop.url, lambda: shop.spark)
     return list(job.run(RebuildRequest(relations, hot_tuples=hot_tuples, snapshots=snapshots)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -20,7 +21,8 @@ from spark_jobs.driver.lookups.snapshot_reading import SnapshotReading
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.postgres_snapshot import SnapshotStore, build_snapshot
-from spark_jobs.stages.mapped_broadcast import MappedBroadcast
+from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.stages.mapped_broadcast import Leases, MappedBroadcast
 from tests.spark.conftest import Shop
 from tests.spark.shop import query, sales_definition
 
@@ -35,9 +37,11 @@ class Snapshots:
         definition = load_definition(shop.path)
         relations = check_tables(connection, definition).relations
         watch_relations(connection, definition.lookups)
-        spark = shop.session.sparkContext
+        spark = shop.spark
+        self.leases = Leases()
+        self._batches = itertools.count()
         [self._live] = plan_lookups(definition, relations, shop.url, spark, parts=2)
-        self.reading = SnapshotReading(self._store, shop.url, spark, 2, None)
+        self.reading = SnapshotReading(self._store, shop.url, spark, 2, None, self.leases)
         self.used: list[MappedBroadcast] = []
 
     def take(self) -> None:
@@ -58,7 +62,17 @@ class Snapshots:
 
     def batch(self) -> tuple[int, int, int]:
         """Version and pages of the snapshot that a task reads, and how many keys it knows to have changed since."""
-        plan = self.reading.plan_for_batch(self._live)
+        batch_no = next(self._batches)
+        read = self.read(self.plan(batch_no))
+        self.leases.release(batch_no)
+        return read
+
+    def plan(self, batch_no: int) -> LookupPlan:
+        """A batch is planned."""
+        return self.reading.plan_for_batch(self._live, batch_no)
+
+    def read(self, plan: LookupPlan) -> tuple[int, int, int]:
+        """What a task of a batch with this plan reads, as above."""
         assert plan.pages is not None
         assert plan.snapshot is not None
         assert plan.snapshot.changed is not None
@@ -89,3 +103,19 @@ def test_a_new_snapshot_takes_the_names_of_the_former_one(shop: Shop, snapshots:
         first, last = 2000 * version + 1, 2000 * (version + 1)
         query(shop.url, "INSERT INTO shop.customer SELECT id, id FROM generate_series(%s, %s) id", [first, last])
     assert len({published.name for published in snapshots.used}) == 3
+
+
+def test_a_batch_reads_its_snapshot_to_its_end_whatever_later_ones_are_planned_with(
+    shop: Shop, snapshots: Snapshots
+) -> None:
+    snapshots.take()
+    query(shop.url, "UPDATE shop.customer SET city = 'Ulm' WHERE id = 1")
+    earlier = snapshots.plan(100)
+    query(shop.url, "UPDATE shop.customer SET city = 'Ulm' WHERE id = 2")
+    snapshots.take()
+    query(shop.url, "UPDATE shop.customer SET city = 'Bonn' WHERE id <= 10")
+    assert snapshots.batch() == (2, 40, 10)
+    assert snapshots.read(earlier) == (1, 40, 1)
+    snapshots.leases.release(100)
+    assert earlier.snapshot is not None
+    assert not Path(earlier.snapshot.manifest.content._path).exists()

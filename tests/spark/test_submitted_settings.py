@@ -18,7 +18,7 @@ from pathlib import Path
 from spark_jobs.driver.session import join_session
 from spark_jobs.settings import Home
 session = join_session("settings", Home(Path(sys.argv[1])))
-print("master", session.sparkContext.master)
+print("master", session.master)
 print("rows", session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch"))
 """
 

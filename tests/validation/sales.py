@@ -123,8 +123,8 @@ class Sales:
             table, columns = "reprocessing_run", "algorithm, places, tuple_limit"
             values: list[Any] = ["auto", ["shed"], 100, "running" if open_ else "finished"]
         else:
-            table, columns = "batch", "epoch, spark_batch_id"
-            values = [1, 1, "started" if open_ else "committed"]
+            table, columns = "batch", "epoch"
+            values = [1, "started" if open_ else "committed"]
         marks = ", ".join(["%s"] * (len(values) + 2))
         ((number,),) = self.query(
             f"INSERT INTO freshet.{table} ({columns}, state, facts, event_latency, pipeline, closed_at) VALUES "

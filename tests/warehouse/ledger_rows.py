@@ -62,9 +62,9 @@ def add_batch(
     row = execute(
         connection,
         """
-        INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, started_at, closed_at, facts, shed,
+        INSERT INTO freshet.batch (pipeline, epoch, state, started_at, closed_at, facts, shed,
             unmatched, rejected, duplicates, event_latency, arrival_latency, statistics)
-        VALUES (%s, 1, 0, %s, clock_timestamp() - %s - interval '1 s', clock_timestamp() - %s, %s, %s,
+        VALUES (%s, 1, %s, clock_timestamp() - %s - interval '1 s', clock_timestamp() - %s, %s, %s,
             %s, %s, %s, %s, %s, %s)
         RETURNING batch_no
         """,

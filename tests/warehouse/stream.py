@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import psycopg2
@@ -15,6 +16,7 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.loading_transaction import LoadCounts, StreamBatch
 from spark_jobs.loading.outcome import PLACES, Held, Outcome, Place
+from spark_jobs.source.ranges import RangeEnd, SourceRange
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, RECORD, EventColumns
 from spark_jobs.warehouse.event_id import event_id_texts
@@ -77,7 +79,7 @@ class Stream:
         columns = {name: name for name in types if name != "at"}
         self.fact: FactTable = describe_fact_table(self.connection, definition(table, columns, event_id), self.types)
         self.event = EventColumns("orders", tuple(event_id), "at", tuple(self.types), "json")
-        self._spark_batches = 0
+        self._files = itertools.count()
 
     def close(self) -> None:
         """Close the connection."""
@@ -108,14 +110,27 @@ class Stream:
         """An outcome of orders that are held."""
         return Outcome(None, [Held(place, reason, "master.customer", self.orders(ids))])
 
-    def open(self) -> batch_ledger.OpenedBatch:
-        """Open the next batch."""
-        self._spark_batches += 1
-        return batch_ledger.open_batch(self.connection, "orders", self.epoch, self._spark_batches, self.fact)
+    def open(self, ranges: int = 1) -> int:
+        """Open the next batch, of as many files."""
+        files = [SourceRange(f"file-{next(self._files)}", 0, 100, 100, 10**18) for _ in range(ranges)]
+        return batch_ledger.open_batch(self.connection, "orders", self.epoch, files)
 
-    def close_batch(self, batch_no: int) -> None:
-        """Close a batch."""
-        batch_ledger.close_batch(self.connection, batch_no, {}, self.fact)
+    def resume(self) -> list[batch_ledger.OpenBatch]:
+        """Become a new driver, and go on with what is open."""
+        self.epoch = drivers.take_over(self.connection, "orders", log_file=None)
+        return batch_ledger.take_open_batches(self.connection, "orders", self.epoch, self.fact)
+
+    def close_batch(
+        self, batch_no: int, arrived: int | None = None, statistics: Mapping[str, Any] = MappingProxyType({})
+    ) -> None:
+        """Close a batch of one file, with as many records as its parts have tuples, unless `arrived` says otherwise."""
+        if arrived is None:
+            [(arrived,)] = self.query(
+                "SELECT coalesce(sum(facts + shed + unmatched + rejected + duplicates), 0)::bigint "
+                "FROM freshet.batch_part WHERE batch_no = %s",
+                [batch_no],
+            )
+        batch_ledger.close_batch(self.connection, batch_no, [RangeEnd(arrived)], statistics, self.fact)
 
     def loader(self, batch_no: int, *, careful: bool = False, patience: timedelta = timedelta(seconds=60)) -> Loader:
         """A task's loader."""
@@ -125,7 +140,7 @@ class Stream:
     @contextmanager
     def batch(self, *, careful: bool = False) -> Iterator[Loader]:
         """A batch of one task; it is closed at the end of the block."""
-        batch_no = self.open().batch_no
+        batch_no = self.open()
         yield self.loader(batch_no, careful=careful)
         self.close_batch(batch_no)
 

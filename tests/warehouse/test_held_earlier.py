@@ -49,7 +49,7 @@ def test_what_earlier_batches_hold_is_found_batch_by_batch(orders: Stream) -> No
     held = HeldEarlier("orders")
     batches = []
     for start in (0, 10, 20):
-        batches.append(orders.open().batch_no)
+        batches.append(orders.open())
         orders.loader(batches[-1]).load(orders.held(range(start, start + 5)))
         orders.close_batch(batches[-1])
     assert found(orders, held, batches[0], range(30)) == []

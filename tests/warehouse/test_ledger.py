@@ -4,32 +4,30 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import psycopg2
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.errors import WriterFencedError
-from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger import batch_ledger, source_ranges
 from spark_jobs.loading.loading_transaction import LoadCounts
 from spark_jobs.loading.outcome import Held, Outcome
-from spark_jobs.warehouse import drivers
+from spark_jobs.source.ranges import RangeEnd, SourceRange
 from tests.warehouse.stream import Stream, wait_for_waiters
 
 
 def test_a_committed_batch_has_the_sums_of_its_parts(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     loader = orders.loader(batch_no)
     loader.load(orders.facts([1, 2]))
     loader.load(Outcome(orders.orders([3]), orders.held([4, 5]).held))
-    batch_ledger.close_batch(orders.connection, batch_no, {"hit_ratio": 0.5}, orders.fact)
-    assert orders.query("SELECT state, facts, shed, closed_at >= started_at, statistics FROM freshet.batch") == [
-        ("committed", 3, 2, True, {"hit_ratio": 0.5})
-    ]
+    orders.close_batch(batch_no, statistics={"hit_ratio": 0.5})
+    assert orders.query(
+        "SELECT state, arrived, facts, shed, closed_at >= started_at, statistics FROM freshet.batch"
+    ) == [("committed", 5, 3, 2, True, {"hit_ratio": 0.5})]
     orders.check()
 
 
 def test_closing_a_committed_batch_again_changes_nothing(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     orders.loader(batch_no).load(orders.facts([1]))
     orders.close_batch(batch_no)
     before = orders.query("SELECT * FROM freshet.batch")
@@ -37,59 +35,77 @@ def test_closing_a_committed_batch_again_changes_nothing(orders: Stream) -> None
     assert orders.query("SELECT * FROM freshet.batch") == before
 
 
-def test_a_batch_that_was_cut_off_is_abandoned_with_what_it_stored(orders: Stream) -> None:
-    cut_off = orders.open().batch_no
+def test_the_next_driver_goes_on_with_a_batch_that_was_cut_off(orders: Stream) -> None:
+    cut_off, former = orders.open(ranges=2), orders.epoch
     orders.loader(cut_off).load(Outcome(orders.orders([1, 2]), orders.held([3]).held))
-    epoch = drivers.take_over(orders.connection, "orders", log_file=None)
-    opened = batch_ledger.open_batch(orders.connection, "orders", epoch, 1, orders.fact)
-    assert opened.replayed
-    assert opened.batch_no > cut_off
-    orders.epoch = epoch
+    [batch] = orders.resume()
+    assert batch.batch_no == cut_off
+    assert [(each.unit, each.first, each.last) for each in batch.ranges] == [("file-0", 0, 100), ("file-1", 0, 100)]
     everything = Outcome(orders.orders([1, 2, 4]), orders.held([3, 5]).held)
-    assert orders.loader(opened.batch_no, careful=opened.replayed).load(everything) == LoadCounts(1, 1, 0, 0, 3)
-    orders.close_batch(opened.batch_no)
-    assert orders.query("SELECT state, facts, shed, duplicates FROM freshet.batch ORDER BY batch_no") == [
-        ("abandoned", 2, 1, 0),
-        ("committed", 1, 1, 3),
-    ]
-    with pytest.raises(WriterFencedError, match="A newer driver"):
-        orders.close_batch(cut_off)
+    assert orders.loader(cut_off, careful=True).load(everything) == LoadCounts(1, 1, 0, 0, 3)
+    batch_ledger.close_batch(orders.connection, cut_off, [RangeEnd(3), RangeEnd(2)], {}, orders.fact)
+    counts = "SELECT state, epoch, arrived, facts, shed, duplicates FROM freshet.batch"
+    assert orders.query(counts) == [("committed", former + 1, 5, 3, 2, 0)], (
+        "what it had stored was not sent twice"
+    )
     orders.check()
 
 
-def test_an_abandoned_batch_can_not_be_committed(orders: Stream) -> None:
-    first = orders.open().batch_no
-    orders.open()
-    with pytest.raises(WriterFencedError, match=f"Batch {first} of pipeline orders was abandoned"):
-        orders.close_batch(first)
+def test_a_batch_that_a_former_version_left_open_is_abandoned_with_what_it_stored(orders: Stream) -> None:
+    cut_off = orders.open()
+    orders.loader(cut_off).load(orders.facts(range(5)))
+    orders.loader(cut_off).load(orders.held(range(3, 8), "unmatched"))
+    orders.query("DELETE FROM freshet.source_range")
+    assert orders.resume() == []
+    counts = "SELECT state, arrived, facts, unmatched, duplicates FROM freshet.batch"
+    assert orders.query(counts) == [("abandoned", None, 5, 3, 2)]
+    orders.check()
 
 
-def test_a_batch_is_replayed_if_its_tuples_may_be_stored(orders: Stream) -> None:
-    def opened(spark_batch: int) -> batch_ledger.OpenedBatch:
-        return batch_ledger.open_batch(orders.connection, "orders", orders.epoch, spark_batch, orders.fact)
+def test_ranges_are_closed_with_their_batch(orders: Stream) -> None:
+    batch_no = orders.open(ranges=3)
+    ranges = "SELECT unit, state, records, reason FROM freshet.source_range ORDER BY range_id"
+    assert orders.query(ranges) == [(f"file-{n}", "planned", None, None) for n in range(3)]
+    orders.query("UPDATE freshet.source_range SET state = 'lost', reason = 'given up' WHERE unit = 'file-2'")
+    orders.loader(batch_no).load(orders.facts([1, 2]))
+    ends = [RangeEnd(2), RangeEnd(0, "no Parquet file"), RangeEnd(0)]
+    batch_ledger.close_batch(orders.connection, batch_no, ends, {}, orders.fact)
+    assert orders.query(ranges) == [
+        ("file-0", "loaded", 2, None),
+        ("file-1", "set aside", 0, "no Parquet file"),
+        ("file-2", "lost", 0, "given up"),
+    ]
+    assert orders.query("SELECT arrived, facts FROM freshet.batch") == [(2, 2)]
 
-    def closed(batch: batch_ledger.OpenedBatch) -> bool:
-        orders.close_batch(batch.batch_no)
-        return batch.replayed
 
-    assert not closed(opened(0))
-    assert not closed(opened(1))
-    assert closed(opened(1)), "the same micro-batch again"
-    assert closed(opened(0)), "a lost checkpoint: Spark starts again from nought"
-    assert not closed(opened(1))
-    assert not opened(2).replayed
-    assert opened(2).replayed, "the batch before was abandoned"
+def test_records_that_were_read_and_stored_nowhere_are_seen(orders: Stream) -> None:
+    batch_no = orders.open()
+    orders.loader(batch_no).load(orders.facts([1, 1, 2]))
+    orders.close_batch(batch_no, arrived=4)
+    assert orders.query("SELECT arrived, facts, duplicates FROM freshet.batch") == [(4, 2, 1)]
 
 
-@pytest.mark.parametrize("end", ["committed", "abandoned"])
-def test_a_batch_ends_after_its_open_loading_transactions(orders: Stream, end: str) -> None:
-    batch_no = orders.open().batch_no
+def test_files_to_be_retried_are_retried_by_the_batch_that_plans_them(orders: Stream) -> None:
+    batch_no = orders.open()
+    orders.close_batch(batch_no)
+    orders.query("UPDATE freshet.source_range SET state = 'to retry'")
+    assert source_ranges.units_to_retry(orders.connection, "orders") == ["file-0"]
+    assert list(source_ranges.taken_units(orders.connection, "orders")) == []
+    again = SourceRange("file-0", 0, 100, 100, 10**18)
+    batch_ledger.open_batch(orders.connection, "orders", orders.epoch, [again])
+    states = "SELECT state FROM freshet.source_range ORDER BY range_id"
+    assert orders.query(states) == [("retried",), ("planned",)]
+    assert list(source_ranges.taken_units(orders.connection, "orders")) == [("file-0", 100, 100, 10**18)]
+
+
+def test_a_batch_ends_after_its_open_loading_transactions(orders: Stream) -> None:
+    batch_no = orders.open()
     rival = psycopg2.connect(orders.url)
     rival.cursor().execute("INSERT INTO warehouse.fact VALUES (1, 0)")
     with ThreadPoolExecutor() as pool:
         loading = pool.submit(lambda: orders.loader(batch_no).load(orders.facts([1, 2])))
         wait_for_waiters(orders.url, 1)
-        ending = pool.submit(orders.open if end == "abandoned" else lambda: orders.close_batch(batch_no))
+        ending = pool.submit(lambda: orders.close_batch(batch_no, arrived=2))
         wait_for_waiters(orders.url, 2)
         assert not ending.done()
         rival.rollback()
@@ -97,14 +113,14 @@ def test_a_batch_ends_after_its_open_loading_transactions(orders: Stream, end: s
         ending.result()
     rival.close()
     found = orders.query("SELECT state, facts FROM freshet.batch WHERE batch_no = %s", [batch_no])
-    assert found == [(end, 2)]
+    assert found == [("committed", 2)]
 
 
 # Duplicates that no constraint can see
 
 
 def test_a_fact_and_a_held_tuple_of_one_batch_are_reconciled_when_it_is_closed(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     orders.loader(batch_no).load(orders.held(range(10)))
     orders.loader(batch_no).load(orders.facts(range(5, 15)))
     assert len(orders.held_reasons()) == 10
@@ -113,20 +129,8 @@ def test_a_fact_and_a_held_tuple_of_one_batch_are_reconciled_when_it_is_closed(o
     orders.check()
 
 
-def test_an_abandoned_batch_is_reconciled_when_the_next_one_opens(orders: Stream) -> None:
-    cut_off = orders.open().batch_no
-    orders.loader(cut_off).load(orders.facts(range(5)))
-    orders.loader(cut_off).load(orders.held(range(3, 8), "unmatched"))
-    orders.close_batch(orders.open().batch_no)
-    assert orders.query("SELECT facts, unmatched, duplicates FROM freshet.batch ORDER BY batch_no") == [
-        (5, 3, 2),
-        (0, 0, 0),
-    ]
-    orders.check()
-
-
 def test_reconciling_passes_by_ids_that_no_fact_can_have(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     tuples = orders.tuples([{"id": None}, {"id": 2}])
     unidentified = orders.malformed(b"broken").held
     orders.loader(batch_no).load(Outcome(None, [Held("rejected", "why", None, tuples), *unidentified]))
@@ -152,11 +156,11 @@ def test_counts_are_exact_whatever_happens(orders: Stream, data: st.DataObject) 
         ),
         st.none() | ids, ids, ids,
     )  # fmt: skip
-    orders.query("TRUNCATE warehouse.fact, freshet.held_tuple, freshet.batch, freshet.batch_part")
+    orders.query("TRUNCATE warehouse.fact, freshet.held_tuple, freshet.batch, freshet.batch_part, freshet.source_range")
     arrived = 0
     seen: set[int] = set()
     for _ in range(data.draw(st.integers(1, 4), label="batches")):
-        batch_no = orders.open().batch_no
+        batch_no = orders.open()
         tasks = data.draw(st.lists(st.tuples(outcome, st.booleans()), max_size=3), label="tasks")
         at_once = data.draw(st.booleans(), label="at once")
         with ThreadPoolExecutor(3 if at_once else 1) as pool:
@@ -166,12 +170,12 @@ def test_counts_are_exact_whatever_happens(orders: Stream, data: st.DataObject) 
             arrived += sum(table.num_rows for table in tuples)
             seen |= {number for table in tuples for number in table["id"].to_pylist()}
             assert sum(count) == sum(table.num_rows for table in tuples)
-        match data.draw(st.sampled_from(["close", "close", "cut off", "take over"]), label="end"):
+        match data.draw(st.sampled_from(["close", "close", "cut off"]), label="end"):
             case "close":
                 orders.close_batch(batch_no)
-            case "take over":
-                orders.epoch = drivers.take_over(orders.connection, "orders", log_file=None)
-    orders.close_batch(orders.open().batch_no)
+            case "cut off":
+                for batch in orders.resume():
+                    orders.close_batch(batch.batch_no)
     orders.check()
     ((stored, duplicates),) = orders.query(
         "SELECT coalesce(sum(facts + shed + rejected), 0)::int, coalesce(sum(duplicates), 0)::int FROM freshet.batch"

@@ -34,7 +34,7 @@ def load_at_once(orders: Stream, batch_no: int, outcomes: list[Outcome], *, care
 @BOTH_WAYS
 def test_the_same_facts_by_two_loaders_are_stored_once(orders: Stream, careful: bool) -> None:
     ids = list(range(2_000))
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     outcomes = [orders.facts(random.Random(seed).sample(ids, len(ids))) for seed in range(3)]
     counts = load_at_once(orders, batch_no, outcomes, careful=careful)
     assert counts == LoadCounts(facts=2_000, duplicates=4_000)
@@ -47,7 +47,7 @@ def test_the_same_facts_by_two_loaders_are_stored_once(orders: Stream, careful: 
 def test_the_same_tuples_held_and_loaded_are_in_one_place_when_the_batch_is_closed(
     orders: Stream, careful: bool
 ) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     outcomes = [orders.facts(range(1_000)), orders.held(range(500, 1_500)), orders.held(range(900, 1_600), "rejected")]
     load_at_once(orders, batch_no, outcomes, careful=careful)
     orders.close_batch(batch_no)
@@ -58,7 +58,7 @@ def test_the_same_tuples_held_and_loaded_are_in_one_place_when_the_batch_is_clos
 
 def test_deadlocks_are_survived(orders: Stream) -> None:
     """Two optimistic loaders that store each other's event ids in opposite order wait for each other in a circle."""
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     rival = psycopg2.connect(orders.url)
     cursor = rival.cursor()
     cursor.execute("SET deadlock_timeout = '10s'; INSERT INTO warehouse.fact VALUES (2, 0)")
@@ -73,7 +73,7 @@ def test_deadlocks_are_survived(orders: Stream) -> None:
 
 
 def test_a_new_driver_waits_for_open_transactions_and_then_keeps_the_old_one_out(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     rival = psycopg2.connect(orders.url)
     rival.cursor().execute("INSERT INTO warehouse.fact VALUES (1, 0)")
     with ThreadPoolExecutor() as pool:
@@ -88,14 +88,14 @@ def test_a_new_driver_waits_for_open_transactions_and_then_keeps_the_old_one_out
     rival.close()
     with pytest.raises(WriterFencedError):
         orders.loader(batch_no).load(orders.facts([2]))
-    orders.epoch += 1
-    orders.close_batch(orders.open().batch_no)
+    [batch] = orders.resume()
+    orders.close_batch(batch.batch_no)
     orders.check()
 
 
 def test_a_duplicate_that_another_session_stores_meanwhile_is_not_taken_for_a_refused_tuple(orders: Stream) -> None:
     orders.query("ALTER TABLE warehouse.fact ADD CHECK (id <> 1)")
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     rival = psycopg2.connect(orders.url)
     rival.cursor().execute("INSERT INTO warehouse.fact VALUES (2, 0)")
     with ThreadPoolExecutor() as pool:
@@ -143,7 +143,7 @@ def replaced_meanwhile(orders: Stream) -> Iterator[Callable[[Callable[[], object
 def test_a_driver_replaced_while_its_task_checks_the_epoch_writes_nothing(
     orders: Stream, replaced_meanwhile: Callable[[Callable[[], object]], object]
 ) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     with pytest.raises(WriterFencedError, match="newer driver"):
         replaced_meanwhile(lambda: orders.loader(batch_no).load(orders.facts([1])))
     assert orders.fact_ids() == []
@@ -152,7 +152,7 @@ def test_a_driver_replaced_while_its_task_checks_the_epoch_writes_nothing(
 def test_a_driver_replaced_while_it_opens_or_closes_a_batch_does_neither(
     orders: Stream, replaced_meanwhile: Callable[[Callable[[], object]], object]
 ) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     orders.query("SELECT set_config('application_name', %s, false)", [SLOW_READER])
     for write in (orders.open, lambda: orders.close_batch(batch_no)):
         with pytest.raises(WriterFencedError, match="newer driver"):

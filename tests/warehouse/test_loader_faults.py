@@ -75,7 +75,7 @@ def test_a_restart_in_the_middle_of_a_load_is_survived(
     restartable: Stream, own_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, mode: str, careful: bool
 ) -> None:
     restartable.load(restartable.facts(range(100)), restartable.held(range(200, 250)))
-    batch_no = restartable.open().batch_no
+    batch_no = restartable.open()
     loader = restartable.loader(batch_no, careful=careful)
     loader.load(restartable.facts(range(100, 200)))
     with during_copy(monkeypatch, lambda: own_server.restart(mode)):
@@ -87,7 +87,7 @@ def test_a_restart_in_the_middle_of_a_load_is_survived(
 
 
 def test_a_restart_between_two_loads_is_survived(restartable: Stream, own_server: EmbeddedPostgres) -> None:
-    batch_no = restartable.open().batch_no
+    batch_no = restartable.open()
     loader = restartable.loader(batch_no)
     loader.load(restartable.facts([1]))
     own_server.restart()
@@ -100,7 +100,7 @@ def test_a_restart_between_two_loads_is_survived(restartable: Stream, own_server
 def test_a_server_that_stays_away_is_an_error(
     restartable: Stream, own_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch_no = restartable.open().batch_no
+    batch_no = restartable.open()
     own_server.stop()
     loader = Loader(
         restartable.url + "&password=geheim",
@@ -127,7 +127,7 @@ def test_a_session_ended_in_the_middle_of_a_load_is_replaced(
             "WHERE application_name = 'freshet load orders' AND datname = current_database()"
         )
 
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     with during_copy(monkeypatch, end_session):
         assert orders.loader(batch_no, careful=careful).load(orders.facts(range(9))) == LoadCounts(facts=9)
     orders.close_batch(batch_no)
@@ -147,7 +147,7 @@ def cut_off(orders: Stream, request: pytest.FixtureRequest) -> Iterator[tuple[St
 @pytest.mark.parametrize("cut_off", list(Cut), ids=lambda cut: cut.name, indirect=True)
 def test_a_connection_lost_at_the_commit_loses_and_doubles_nothing(cut_off: tuple[Stream, CuttingProxy]) -> None:
     orders, proxy = cut_off
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     loaded = Outcome(orders.orders([1, 2]), orders.held([3]).held)
     # Even the counts are those of one load: the transaction itself recorded that it was committed.
     assert orders.loader(batch_no).load(loaded) == LoadCounts(facts=2, shed=1)
@@ -243,7 +243,7 @@ def test_another_unique_constraint_rejects_instead_of_swallowing(clean_warehouse
 
 def test_a_refused_tuple_keeps_its_other_tuples_company_in_the_same_transaction(clean_warehouse: str) -> None:
     stream = refusing(clean_warehouse, REFUSALS["check"][0])
-    batch_no = stream.open().batch_no
+    batch_no = stream.open()
     held = [Held("shed", "no time", None, stream.tuples([{"id": 7, "n": 7}, {"id": 1, "n": 1}]))]
     outcome = Outcome(stream.tuples([{"id": n, "n": n} for n in (1, 5, 5, 2, 1)]), held)
     assert stream.loader(batch_no).load(outcome) == LoadCounts(facts=2, shed=1, rejected=1, duplicates=3)
@@ -254,7 +254,7 @@ def test_a_refused_tuple_keeps_its_other_tuples_company_in_the_same_transaction(
 
 @pytest.mark.parametrize("condition", ["disk_full", "out_of_memory", "read_only_sql_transaction", "query_canceled"])
 def test_what_the_server_can_not_do_for_now_is_no_tuple_s_fault(orders: Stream, condition: str) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     orders.query(
         "CREATE FUNCTION warehouse.full() RETURNS trigger LANGUAGE plpgsql AS "
         f"$$ BEGIN RAISE 'not now' USING ERRCODE = '{condition}'; END $$;"
@@ -297,7 +297,7 @@ def test_what_refuses_most_of_a_chunk_is_the_table_and_rejects_nothing(
     ddl, later, mended, words = MENDED_LATER[kind]
     stream = Stream(clean_warehouse, ddl, {"id": pa.int64(), "n": pa.int64()})
     stream.query(later)
-    batch_no = stream.open().batch_no
+    batch_no = stream.open()
     outcome = Outcome(stream.tuples([{"id": n, "n": n} for n in range(1_000)]))
     with pytest.raises(LoadBlockedError, match=r"warehouse\.fact refuses \d+ of \d+ tuples") as caught:
         stream.loader(batch_no, careful=careful).load(outcome)
@@ -311,7 +311,7 @@ def test_what_refuses_most_of_a_chunk_is_the_table_and_rejects_nothing(
 
 
 def test_values_that_most_of_a_chunk_has_too_large_for_the_column_are_no_reason_to_reject_it(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     rows = [{"id": n, "amount": 10_000_000 + n} for n in range(30)] + [{"id": 100 + n, "amount": 1} for n in range(29)]
     with pytest.raises(LoadBlockedError, match=r"30 of 59 tuples for one reason: column amount"):
         orders.loader(batch_no).load(Outcome(orders.tuples(rows)))
@@ -348,4 +348,4 @@ def test_a_role_that_lost_its_rights_is_no_tuple_s_fault(orders: Stream) -> None
         "CREATE TRIGGER f BEFORE INSERT ON warehouse.fact FOR EACH ROW EXECUTE FUNCTION warehouse.refuse()"
     )
     with pytest.raises(SchemaMismatchError, match="permission denied"):
-        orders.loader(orders.open().batch_no).load(orders.facts([1]))
+        orders.loader(orders.open()).load(orders.facts([1]))

@@ -110,7 +110,7 @@ def test_what_is_kept_for_ever_is_kept(stream: Stream) -> None:
 
 
 def test_tuples_of_an_open_batch_are_left_alone(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     orders.loader(batch_no).load(orders.held([1], "rejected", "bad"))
     _age(orders, "40 days")
     assert _prune(orders, rejected="30d", ledger="30d") == {}

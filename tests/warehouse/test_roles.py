@@ -48,7 +48,7 @@ _ALLOWED = {
         "INSERT INTO warehouse.fact_orders SELECT * FROM warehouse.fact_orders",
         "SELECT FROM master.customer",
         "DELETE FROM freshet.held_tuple",
-        "INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id) SELECT name, 1, 1 FROM freshet.pipeline",
+        "INSERT INTO freshet.batch (pipeline, epoch) SELECT name, 1 FROM freshet.pipeline",
         "CREATE TEMPORARY TABLE staging (number bigint)",
         "SELECT FROM freshet.relation_change",
         "UPDATE freshet.validation SET result = 'error', error = 'cut off', closed_at = now() WHERE result = 'running'",

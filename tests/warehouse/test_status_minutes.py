@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.errors import WriterFencedError
-from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status
 from spark_jobs.warehouse.latency import total
 from tests.warehouse.ledger_rows import MINUTE, execute, latencies, only, register
@@ -69,25 +67,26 @@ def test_a_batch_is_added_to_the_minute_of_its_end(orders: Stream) -> None:
 
 def test_stage_seconds_and_hits_are_added_up(orders: Stream) -> None:
     for seconds in (0.5, 0.25):
-        batch_no = orders.open().batch_no
+        batch_no = orders.open()
         statistics = {"front_stage_probes": 10, "front_stage_hits": 4, "stage_seconds": {"commit": seconds}}
-        batch_ledger.close_batch(orders.connection, batch_no, statistics, orders.fact)
+        orders.close_batch(batch_no, statistics=statistics)
     rows = orders.query("SELECT probes, hits, (stage_seconds ->> 'commit')::float8 FROM freshet.ledger_minute")
     assert [sum(column) for column in zip(*rows, strict=True)] == [20, 8, pytest.approx(0.75)]
 
 
 def test_closing_a_batch_again_adds_nothing(orders: Stream) -> None:
-    batch_no = orders.open().batch_no
+    batch_no = orders.open()
     orders.loader(batch_no).load(orders.facts(range(10)))
     for _ in range(3):
         orders.close_batch(batch_no)
     assert orders.query("SELECT sum(batches), sum(facts) FROM freshet.ledger_minute") == [(1, 10)]
 
 
-def test_an_abandoned_batch_counts_once_with_what_it_has_stored(orders: Stream) -> None:
-    cut_off = orders.open().batch_no
+def test_a_batch_that_was_cut_off_counts_once_with_what_it_has_stored(orders: Stream) -> None:
+    cut_off = orders.open()
     orders.loader(cut_off).load(orders.facts(range(10)))
-    orders.load(orders.facts(range(10)))
-    with pytest.raises(WriterFencedError):
-        orders.close_batch(cut_off)
-    assert orders.query("SELECT sum(batches), sum(facts), sum(duplicates) FROM freshet.ledger_minute") == [(2, 10, 10)]
+    [batch] = orders.resume()
+    orders.loader(batch.batch_no, careful=True).load(orders.facts(range(10)))
+    orders.close_batch(batch.batch_no, arrived=10)
+    sums = "SELECT sum(batches), sum(arrived), sum(facts), sum(duplicates) FROM freshet.ledger_minute"
+    assert orders.query(sums) == [(1, 10, 10, 0)]

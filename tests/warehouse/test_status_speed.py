@@ -12,9 +12,9 @@ from tests.warehouse.ledger_rows import execute, register
 
 # Batches of a second each, up to now; an array of the usual size in each.
 _LEDGER = """
-    INSERT INTO freshet.batch (pipeline, epoch, spark_batch_id, state, started_at, closed_at, facts, shed,
+    INSERT INTO freshet.batch (pipeline, epoch, state, started_at, closed_at, facts, shed,
         event_latency, arrival_latency, statistics)
-    SELECT name, 1, number, 'committed', clock_timestamp() - (%s - number) * interval '1 s' - interval '1 s',
+    SELECT name, 1, 'committed', clock_timestamp() - (%s - number) * interval '1 s' - interval '1 s',
         clock_timestamp() - (%s - number) * interval '1 s', 1000, 1,
         array_fill(0, ARRAY[90]) || array_fill(40, ARRAY[25]) || array_fill(0, ARRAY[79]),
         array_fill(0, ARRAY[90]) || array_fill(40, ARRAY[25]) || array_fill(0, ARRAY[79]),

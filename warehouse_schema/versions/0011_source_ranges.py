@@ -41,10 +41,13 @@ def upgrade() -> None:
             state        text NOT NULL
                          CHECK (state IN ('planned', 'loaded', 'set aside', 'lost', 'to retry', 'retried')),
             records      bigint,
-            reason       text
+            reason       text,
+            removed_at   timestamptz
         );
         CREATE INDEX source_range_unit ON freshet.source_range (pipeline, unit);
         CREATE INDEX source_range_batch ON freshet.source_range (batch_no);
+        CREATE INDEX source_range_kept ON freshet.source_range (pipeline, unit)
+            WHERE state = 'loaded' AND removed_at IS NULL;
         CREATE INDEX source_range_open ON freshet.source_range (pipeline) WHERE state NOT IN ('loaded', 'retried');
         COMMENT ON TABLE freshet.source_range IS
             'What has been planned and read of each source: the position of the stream. A range is planned when its '
@@ -62,6 +65,8 @@ def upgrade() -> None:
         COMMENT ON COLUMN freshet.source_range.state IS
             'set aside: the file can''t be read, or was changed after it was loaded. lost: gone before it was read, '
             'and given up. to retry: to be read again, as a new range; it is retried then.';
+        COMMENT ON COLUMN freshet.source_range.removed_at IS
+            'When the loaded file was archived or deleted, as source.after_load says.';
         COMMENT ON COLUMN freshet.source_range.records IS 'Records that were read of it; null where nobody counted.';
 
         ALTER TABLE freshet.batch DROP COLUMN spark_batch_id, ADD COLUMN arrived bigint;

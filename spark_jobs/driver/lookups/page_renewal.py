@@ -39,7 +39,7 @@ class PageRenewal:
     def after_batch(self, plan: LookupPlan) -> LookupPlan:
         """The plan as it is, or with new pages in place of outgrown ones, if it is time to ask.
 
-        The former pages can be used still: who plans with the new ones from now on withdraws them.
+        The former pages can be used still: who plans with the new ones from now on retires them.
 
         Args:
             plan: the lookup.

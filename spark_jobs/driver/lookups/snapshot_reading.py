@@ -20,7 +20,7 @@ from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.postgres_snapshot import PostgresSnapshot, SnapshotManifest, SnapshotStore
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
-from spark_jobs.stages.mapped_broadcast import BroadcastSeries, MappedBroadcast
+from spark_jobs.stages.mapped_broadcast import BroadcastSeries, Leases, MappedBroadcast
 from spark_jobs.stages.snapshot_plan import SnapshotPlan
 
 _log = logging.getLogger(__name__)
@@ -42,6 +42,7 @@ class SnapshotReading:
         context: Spark, to broadcast what the tasks need.
         parts: tasks that share the back stage.
         oldest: age from which on noted changes may have been deleted; None: they are kept for ever.
+        leases: which values the batches under way use.
 
     Attributes:
         in_use: the snapshot that the batch planned last reads; None: none.
@@ -49,24 +50,32 @@ class SnapshotReading:
     """
 
     def __init__(
-        self, store: SnapshotStore, warehouse_url: str, context: SparkContext, parts: int, oldest: timedelta | None
+        self,
+        store: SnapshotStore,
+        warehouse_url: str,
+        context: SparkContext,
+        parts: int,
+        oldest: timedelta | None,
+        leases: Leases,
     ) -> None:
         self.in_use: SnapshotManifest | None = None
         self.refused: tuple[str, datetime] | None = None
         self._store = store
         self._url = warehouse_url
         self._published = _Published.of(context)
+        self._leases = leases
         self._parts = parts
         self._oldest = oldest
         self._looked_at = -LOOKED_FOR_SECONDS
         self._taken: _TakenSnapshot | None = None
         self._trusted = False
 
-    def plan_for_batch(self, live: LookupPlan) -> LookupPlan:
-        """The plan of the next batch. Between two batches: what the former one used is withdrawn.
+    def plan_for_batch(self, live: LookupPlan, batch_no: int) -> LookupPlan:
+        """The plan of a batch. One at a time; others may be under way, and keep what they were planned with.
 
         Args:
             live: the plan that reads R itself.
+            batch_no: the batch.
 
         Raises:
             WarehouseUnavailableError: the warehouse went away and did not come back in time.
@@ -75,13 +84,17 @@ class SnapshotReading:
             self._look(live)
             self._looked_at = time.monotonic()
         plan = self._planned(live)
+        if self._taken is not None and plan.snapshot is not None:
+            for value in self._taken.published:
+                self._leases.take(batch_no, value)
         self.in_use = self._taken.manifest if self._taken is not None and plan.snapshot is not None else None
         return plan
 
     def close(self) -> None:
-        """Free what was published."""
+        """Free what was published, once no batch uses it."""
         if self._taken is not None:
-            self._taken.withdraw()
+            for value in self._taken.published:
+                self._leases.retire(value)
             self._taken = None
 
     def _look(self, live: LookupPlan) -> None:
@@ -94,7 +107,7 @@ class SnapshotReading:
             self.refused = (str(refused[0]), datetime.now(UTC))
         if newest is not None:
             self.close()
-            self._taken = _TakenSnapshot(newest, live, self._url, self._published, self._parts)
+            self._taken = _TakenSnapshot(newest, live, self._url, self._published, self._parts, self._leases)
             _log.info("%s: reads snapshot %d from now on", live.spec.relation, newest.version)
         self._trusted = self._taken is not None and reading_connection(self._url).run(self._changes_were_noted)
 
@@ -139,13 +152,20 @@ class _TakenSnapshot:
     """A snapshot that batches read, with what has been published of it."""
 
     def __init__(
-        self, manifest: SnapshotManifest, live: LookupPlan, url: str, published: _Published, parts: int
+        self,
+        manifest: SnapshotManifest,
+        live: LookupPlan,
+        url: str,
+        published: _Published,
+        parts: int,
+        leases: Leases,
     ) -> None:
         self.manifest = manifest
         self.relation = live.spec.relation
         self.refusal: str | None = None
         self._url = url
         self._published = published
+        self._leases = leases
         self._changes = ChangedKeys()
         self._noticed = manifest.noticed
         self._changed: MappedBroadcast | None = None
@@ -170,14 +190,13 @@ class _TakenSnapshot:
             former = self._changed
             self._changed = self._published.changes.publish(self._changes.copy())
             if former is not None:
-                former.withdraw()
+                self._leases.retire(former)
         return self._changes
 
-    def withdraw(self) -> None:
-        """Free what was published."""
-        for published in (self._manifest, self.pages, self._changed):
-            if published is not None:
-                published.withdraw()
+    @property
+    def published(self) -> list[MappedBroadcast]:
+        """What tasks read it by, as of now."""
+        return [self._manifest, self.pages, *([] if self._changed is None else [self._changed])]
 
     def _fitting(self, live: LookupPlan) -> PostgresSnapshot:
         """The snapshot in pages that fit the back stage's memory; `refusal` says so where they do not."""

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.driver.session import join_session
+from spark_jobs.driver.session import join_context
 from spark_jobs.experiments.load.copy_limit import load_by_copy
 from spark_jobs.experiments.load.data import LoadCase, empty_fact
 from spark_jobs.experiments.load.freshet_join import load_by_freshet
@@ -59,11 +59,12 @@ def run_contender(name: str, bench: Bench) -> Run:
         return load_by_copy(bench.case, bench.warehouse_url)
     home = Home(bench.folder)
     detail: dict[str, object] = {}
-    with join_session("bench", home) if name == "freshet" else spark_session() as session, ResourceMeter() as meter:
-        if name == "freshet":
-            ends, detail = load_by_freshet(session, bench.case, bench.events, home, bench.warehouse_url)
-        else:
-            checkpoint, cached = bench.folder / "checkpoint", name == "spark_cached"
+    if name == "freshet":
+        with join_context("bench", home) as spark, ResourceMeter() as meter:
+            ends, detail = load_by_freshet(spark, bench.case, bench.events, home, bench.warehouse_url)
+    else:
+        checkpoint, cached = bench.folder / "checkpoint", name == "spark_cached"
+        with spark_session() as session, ResourceMeter() as meter:
             ends = load_by_spark_join(session, bench.case, bench.events, checkpoint, bench.jdbc_url, cached=cached)
     rate, facts = measured(ends, bench.case.warm_up)
     loaded = sum(count for _, count in ends)
@@ -75,8 +76,8 @@ def run_freshness(bench: Bench, rate: float, seconds: float) -> dict[str, float]
     """Measure Freshet's freshness at a rate of events per second."""
     empty_fact(bench.warehouse_url)
     home = Home(bench.folder)
-    with join_session("bench", home) as session:
-        return measure_freshness(session, bench.case, home, bench.warehouse_url, rate, seconds)
+    with join_context("bench", home) as spark:
+        return measure_freshness(spark, bench.case, home, bench.warehouse_url, rate, seconds)
 
 
 def main() -> None:

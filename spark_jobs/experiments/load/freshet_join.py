@@ -13,7 +13,7 @@ from spark_jobs.experiments.load.data import LoadCase
 from spark_jobs.settings import Home
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 PIPELINE = "bench_load"
 
@@ -60,14 +60,14 @@ def bench_definition(case: LoadCase, events: Path) -> PipelineDefinition:
 
 
 def load_by_freshet(
-    session: SparkSession, case: LoadCase, events: Path, home: Home, warehouse_url: str
+    spark: SparkContext, case: LoadCase, events: Path, home: Home, warehouse_url: str
 ) -> tuple[list[tuple[float, int]], dict[str, Any]]:
     """Load all events.
 
     Returns:
         for each batch the moment of its commit in seconds, and its facts; and the last batch's statistics.
     """
-    StreamJob(bench_definition(case, events), home, warehouse_url).run(session, once=True)
+    StreamJob(bench_definition(case, events), home, warehouse_url).run(spark, once=True)
     with psycopg2.connect(warehouse_url) as connection, connection.cursor() as cursor:
         cursor.execute(_BATCHES, [PIPELINE, PIPELINE])
         rows = cursor.fetchall()

@@ -22,7 +22,7 @@ from spark_jobs.warehouse.drivers import request_state
 from spark_jobs.warehouse.latency import percentile, total
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 TICK_SECONDS = 0.25
 # Until the virtual machine has compiled its code and the front stage knows the hot keys.
@@ -30,12 +30,12 @@ SETTLING_SECONDS = 20.0
 
 
 def measure_freshness(
-    session: SparkSession, case: LoadCase, home: Home, warehouse_url: str, rate: float, seconds: float
+    spark: SparkContext, case: LoadCase, home: Home, warehouse_url: str, rate: float, seconds: float
 ) -> dict[str, float]:
     """Stream events at a rate, and read the percentiles of event time to commit, after the settling time.
 
     Args:
-        session: a Spark session.
+        spark: runs the tasks.
         case: the benchmark's size.
         home: scratch home.
         warehouse_url: the warehouse.
@@ -50,7 +50,7 @@ def measure_freshness(
     settled_at: list[datetime] = []
     feeder = threading.Thread(target=_feed, args=(case, landing, warehouse_url, rate, seconds, settled_at), daemon=True)
     feeder.start()
-    StreamJob(bench_definition(case, landing), home, warehouse_url).run(session, once=False, resume=True)
+    StreamJob(bench_definition(case, landing), home, warehouse_url).run(spark, once=False, resume=True)
     feeder.join()
     with psycopg2.connect(warehouse_url) as connection, connection.cursor() as cursor:
         cursor.execute(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 import numpy as np
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 from pyspark import SparkContext
 
 from spark_jobs.hot_set.cache_files import CacheVersion
-from spark_jobs.hot_set.front_stage.published_versions import PublishedVersions
 from spark_jobs.hot_set.front_stage.reread_tuples import with_reread
 from spark_jobs.joins.semi_stream.front_stage import FrontStage, HotSet
 from spark_jobs.relation.changes.changed_keys import ChangedKeys
@@ -20,6 +20,7 @@ from spark_jobs.relation.changes.unnoticed import Changes
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.batch_context import FrontStagePlan, HotTuples, LookupPlan
+from spark_jobs.stages.mapped_broadcast import Leases, MappedBroadcast, unique_name
 from spark_jobs.stages.reports import BatchReport
 
 _log = logging.getLogger(__name__)
@@ -45,35 +46,56 @@ def rehearse_learning() -> None:
     stage.hot_set.probe(keys)
 
 
+@dataclass(frozen=True)
+class _Published:
+    """A version that tasks can use, and its keys."""
+
+    broadcast: MappedBroadcast
+    hot_set: HotSet
+
+
+@dataclass
+class _UnderWay:
+    """A batch: the version that it was planned with, whether it counts hits, and what has changed since."""
+
+    used: _Published | None
+    counts_hits: bool
+    changed: ChangedKeys = field(default_factory=ChangedKeys)
+
+
 class HotTuplesKeeper:
     """Keeps the front stage of one lookup up to date.
 
-        batch thread:   plan_for_batch --> (the tasks) --> learn        tuples found frequent come in
-        watch thread:   refresh, replace, export                        tuples that changed are read again
+        batches:        plan_for_batch --> (the tasks) --> learn --> release      tuples found frequent come in
+        watch thread:   refresh, replace, export                                  tuples that changed are read again
 
-    After each batch it takes the tuples of R that the back stage found frequent, and publishes a new version if
-    that changes the cache. A running batch is never disturbed: a version is read-only, and the next batch names the
-    one it uses. The two threads share the state under a lock that neither holds while it reads or publishes.
+    From each batch it takes the tuples of R that the back stage found frequent, and publishes a new version if
+    that changes the cache. Several batches may be under way, and none is disturbed: a version is read-only, and stands
+    until the last batch that was planned with it is released. All may be called from any thread: they share the state
+    under a lock that none holds while it reads or publishes.
 
-    What a batch found may be older than a change that was noticed while it ran. Such tuples are not taken: their
-    change has been dealt with, and nobody would read them again.
+    What a batch found may be older than a change that was noticed after it was planned. Such tuples are not taken:
+    their change has been dealt with, and they would not be read again.
 
     Args:
         plan: the lookup.
         context: Spark, to publish versions.
         memory_bytes: memory of the front stage; 0 if the lookup has none.
+        leases: which values the batches under way use.
     """
 
-    def __init__(self, plan: LookupPlan, context: SparkContext, memory_bytes: int) -> None:
+    def __init__(self, plan: LookupPlan, context: SparkContext, memory_bytes: int, leases: Leases) -> None:
         self._plan = plan
         self._spark = context
+        self._leases = leases
         self._stage = FrontStage(memory_bytes, max(plan.spec.tuple_bytes, 1)) if plan.front else None
         self._rows = RelationRows.empty(plan.spec)
-        self._versions = PublishedVersions(context, f"hot-{plan.position}")
+        self._name = unique_name(f"hot-{plan.position}")
         self._version = 0  # counts up whenever keys or tuples change
-        self._batches = 0
+        self._newest: _Published | None = None
+        self._under_way: dict[int, _UnderWay] = {}
+        self._until_counted = 0  # batches to plan before one that counts hits
         self._lock = threading.Lock()
-        self._changed_meanwhile = ChangedKeys()  # since the batch that was planned last began
 
     @property
     def hot_tuples(self) -> int:
@@ -86,32 +108,42 @@ class HotTuplesKeeper:
         with self._lock:
             return self._rows.keys
 
-    def plan_for_batch(self) -> FrontStagePlan:
-        """What the next batch uses and reports. O(1): what was refreshed since the last one is published already."""
+    def plan_for_batch(self, batch_no: int) -> FrontStagePlan:
+        """What a batch uses and reports. O(1): what was refreshed until now is published already."""
         if self._stage is None:
             return FrontStagePlan(None, most_offers=0, count_hits=False)
         with self._lock:
-            self._changed_meanwhile.clear()
-        published = self._versions.use_newest()
+            newest = self._newest
+            counts = self._until_counted == 0
+            self._until_counted = _COUNTED_BATCHES - 1 if counts else self._until_counted - 1
+            self._under_way[batch_no] = _UnderWay(newest, counts)
+            if newest is not None:
+                self._leases.take(batch_no, newest.broadcast)
         return FrontStagePlan(
-            hot=None if published is None else published.broadcast,
-            most_offers=self._stage.capacity,
-            count_hits=self._batches % _COUNTED_BATCHES == 0,
+            hot=None if newest is None else newest.broadcast, most_offers=self._stage.capacity, count_hits=counts
         )
 
-    def learn(self, report: BatchReport) -> None:
-        """Take what the batch that was planned last found out, and publish if the cache changed. O(capacity)."""
+    def learn(self, report: BatchReport, batch_no: int) -> None:
+        """Take what a batch that is under way found out, and publish if the cache changed. O(capacity)."""
         if self._stage is None:
             return
-        self._batches += 1
         position = self._plan.position
         hits, offers = report.hits(position), report.offers(position)
         with self._lock:
+            batch = self._under_way[batch_no]
+            batch.counts_hits = False
             if hits is not None:
-                self._observe(hits * _COUNTED_BATCHES)
-            changed = bool(offers) and self._take(offers)
+                self._observe(hits * _COUNTED_BATCHES, batch)
+            changed = bool(offers) and self._take(offers, batch)
         if changed:
             self._publish()
+
+    def release(self, batch_no: int) -> None:
+        """A batch has ended. If it counted hits, and nothing was learned from it, the next one does."""
+        with self._lock:
+            batch = self._under_way.pop(batch_no, None)
+            if batch is not None and batch.counts_hits:
+                self._until_counted = 0
 
     def refresh(self, changes: Changes, reread: Reread) -> None:
         """Read the hot tuples that have changed again, and publish: every batch planned after this uses them so.
@@ -131,7 +163,7 @@ class HotTuplesKeeper:
     def read_again(self, keys: KeyColumns, reread: Reread) -> None:
         """Read hot tuples again, without knowing of any change, and publish.
 
-        What the running batch finds may be older, and is taken all the same: this is for callers that read all hot
+        What a batch under way finds may be older, and is taken all the same: this is for callers that read all hot
         tuples again and again. Who will not do so once more has to call `refresh`.
 
         Args:
@@ -175,11 +207,12 @@ class HotTuplesKeeper:
         self._publish()
 
     def forget(self) -> None:
-        """Drop all tuples, and publish; what the running batch finds is not taken either."""
+        """Drop all tuples, and publish; what the batches under way find is not taken either."""
         if self._stage is None:
             return
         with self._lock:
-            self._changed_meanwhile.add_all()
+            for batch in self._under_way.values():
+                batch.changed.add_all()
             self._rows = RelationRows.empty(self._plan.spec)
             self._stage.replace_all(self._rows.keys.codes, np.empty(0, np.float32))
             self._version += 1
@@ -198,14 +231,18 @@ class HotTuplesKeeper:
             return CacheVersion(1, "learned", datetime.now(UTC), self._rows, frequencies, noticed)
 
     def close(self) -> None:
-        """Free what was published."""
-        self._versions.close()
+        """Free what was published, once no batch uses it."""
+        with self._lock:
+            newest, self._newest = self._newest, None
+        if newest is not None:
+            self._leases.retire(newest.broadcast)
 
     def _note(self, changes: Changes) -> None:
-        if changes.anything:
-            self._changed_meanwhile.add_all()
-        else:
-            self._changed_meanwhile.add(changes.keys.codes)
+        for batch in self._under_way.values():
+            if changes.anything:
+                batch.changed.add_all()
+            else:
+                batch.changed.add(changes.keys.codes)
 
     def _hot_among(self, keys: KeyColumns) -> KeyColumns:
         """Those of the hot tuples that have one of these keys."""
@@ -213,10 +250,10 @@ class HotTuplesKeeper:
         slots = np.unique(self._stage.hot_set.probe(keys.codes))
         return self._rows.keys.take(slots[slots >= 0])
 
-    def _observe(self, hits: NDArray[np.int64]) -> None:
+    def _observe(self, hits: NDArray[np.int64], batch: _UnderWay) -> None:
         """Record the hits of the version that the batch used, whose slots may be others' by now."""
         assert self._stage is not None
-        used = self._versions.in_use
+        used = batch.used
         if used is not None and used.hot_set is not self._stage.hot_set:
             slots = self._stage.hot_set.probe(used.hot_set.keys)
             still = slots >= 0
@@ -225,12 +262,12 @@ class HotTuplesKeeper:
             hits = moved
         self._stage.observe_hits(hits)
 
-    def _take(self, offers: list[tuple[RelationRows, NDArray[np.int64]]]) -> bool:
-        """Offer tuples to the cache; whether that changed it."""
+    def _take(self, offers: list[tuple[RelationRows, NDArray[np.int64]]], batch: _UnderWay) -> bool:
+        """Offer what a batch found to the cache; whether that changed it."""
         assert self._stage is not None
         rows = RelationRows.concatenate([part for part, _ in offers])
         frequencies = np.concatenate([part for _, part in offers])
-        outdated = self._changed_meanwhile.contains(rows.keys.codes)
+        outdated = batch.changed.contains(rows.keys.codes)
         if outdated.any():
             current = np.flatnonzero(~outdated)
             rows, frequencies = rows.take(current), frequencies[current]
@@ -259,5 +296,13 @@ class HotTuplesKeeper:
         assert self._stage is not None
         with self._lock:
             version, value = self._version, HotTuples(self._stage.hot_set, self._rows)
-        self._versions.publish(version, value)
+        published = _Published(MappedBroadcast.publish(self._spark, self._name, version, value), value.keys)
+        with self._lock:
+            outdated = self._newest
+            if outdated is None or outdated.broadcast.version < version:
+                self._newest = published
+            else:
+                outdated = published  # another thread was quicker with a newer version
+        if outdated is not None:
+            self._leases.retire(outdated.broadcast)
         _log.info("%s: %d hot tuples, version %d", self._plan.spec.relation, len(value.rows), version)

@@ -1,0 +1,206 @@
+"""Loads one batch: plans it, runs it on Spark, checks that what was planned was read, and closes it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+
+from psycopg2 import extensions
+from pyspark import SparkContext
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.driver.admission import Admission
+from spark_jobs.driver.checks import PipelineTables, check_tables
+from spark_jobs.driver.driven_lookups import DrivenLookups
+from spark_jobs.driver.shed_budget import ShedBudget
+from spark_jobs.errors import FreshetError
+from spark_jobs.hot_set.front_stage.hot_tuples import rehearse_learning
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.loading.loading_transaction import StreamBatch
+from spark_jobs.loading.rehearsal import Rehearsal
+from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.files import LandedFiles
+from spark_jobs.source.ranges import RangeEnd, SourceRange
+from spark_jobs.source.slices import FileSlice
+from spark_jobs.stages.batch_context import BatchContext
+from spark_jobs.stages.rehearsal import rehearse
+from spark_jobs.stages.reports import BatchReport, ReportChannel
+from spark_jobs.stages.tuples_way import settle
+from spark_jobs.warehouse.fact_table import FactTable
+
+_log = logging.getLogger(__name__)
+
+SETTLING_BATCHES = 3
+_NO_BATCH = 0
+# Below this the misses of a batch travel by way of the driver, which is quicker than a shuffle as long as they are few.
+_SHUFFLED_BYTES = 4 << 20
+
+
+class BatchRun:
+    """Loads the batches of one stream, one at a time.
+
+    Args:
+        definition: the pipeline.
+        tables: what the warehouse says of its tables.
+        spark: runs the tasks.
+        warehouse_url: libpq URL of the warehouse.
+        source: knows where ranges are found.
+        lookups: the pipeline's lookups.
+        parts: tasks that share a batch.
+
+    Attributes:
+        epoch: the driver's epoch; 0, of nobody, until it has taken the pipeline over.
+    """
+
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        tables: PipelineTables,
+        spark: SparkContext,
+        warehouse_url: str,
+        source: LandedFiles,
+        lookups: DrivenLookups,
+        parts: int,
+    ) -> None:
+        self._definition = definition
+        self._tables = tables
+        self._spark = spark
+        self._url = warehouse_url
+        self._source = source
+        self._lookups = lookups
+        self._parts = parts
+        self._reports = ReportChannel(spark)
+        self._admission = Admission(definition.freshness.target)
+        self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
+        self._batches = 0
+        self.epoch = 0
+
+    @property
+    def fact(self) -> FactTable:
+        """The fact table."""
+        return self._tables.fact
+
+    @property
+    def most_bytes(self) -> int:
+        """Bytes that the next batch may read."""
+        return self._admission.batch_bytes
+
+    def load(
+        self, connection: extensions.connection, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool
+    ) -> None:
+        """Load an open batch and close it.
+
+        Args:
+            connection: the driver's.
+            batch: what to load.
+            replayed: whether some of it may be stored already.
+            draining: whether somebody waits for the end: then nothing is shed.
+        """
+        began_at, started = time.time(), time.perf_counter()
+        name, ranges = self._definition.name, batch.ranges
+        units = tuple(each.unit for each in ranges)
+        destination = StreamBatch(self._tables.event, self.fact, self.epoch, batch.batch_no, replayed, units)
+        context = self._context(destination, batch.batch_no, shedding=not draining)
+        # A range that is given up is not read any more.
+        wanted = [number for number in range(len(ranges)) if number not in batch.lost]
+        tasks = self._source.pieces([(number, ranges[number]) for number in wanted], self._parts)
+        self._spark.setJobDescription(f"{name} batch {batch.batch_no}")
+        self._reports.receive()  # of a try that failed: what it found is older than what this one knows
+        size = sum(ranges[number].bytes for number in wanted)
+        read = partial(read_slice, source=self._definition.source)
+        settle(self._spark, tasks, read, context, self._reports.send, shuffle=size > _SHUFFLED_BYTES)
+        report = BatchReport(self._reports.receive())
+        ends = _ends(batch, tasks, report)
+        statistics = report.statistics(context.lookups, _waited(ranges, began_at))
+        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, self.fact)
+        seconds = time.perf_counter() - started
+        _log.info("%s: batch %d: %d records in %.2f s", name, batch.batch_no, report.arrived, seconds)
+        self._batches += 1
+        self._learn(batch.batch_no, report, size, seconds)
+
+    def warm_up(self) -> None:
+        """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
+        context = self._context(Rehearsal(self._tables.event, self.fact), _NO_BATCH, shedding=False)
+        columns = {name: kind.arrow() for name, kind in self._definition.source.columns.items()}
+        workers = self._spark.parallelize(range(self._parts), self._parts)
+        with ThreadPoolExecutor(1, "rehearsal") as beside:
+            rehearsal = beside.submit(workers.map(lambda _: rehearse(context, columns)).collect)
+            rehearse_learning()
+            faults = [fault for fault in rehearsal.result() if fault is not None]
+        settle(self._spark, [[]] * self._parts, _nothing, context, self._reports.send, shuffle=True)
+        if faults:
+            name = self._definition.name
+            _log.warning("%s: could not rehearse, so the first batches will be slower: %s", name, faults[0])
+        self._reports.receive()
+        self._lookups.release(_NO_BATCH)
+
+    def take_mended_tables(self, connection: extensions.connection) -> None:
+        """Look at the tables again: what blocked the stream may have been mended by changing them.
+
+        Raises:
+            SchemaMismatchError: they don't fit the pipeline.
+            FreshetError: relations are others now, and the stream has to be started anew.
+        """
+        tables = check_tables(connection, self._definition)
+        if [_read_from(spec) for spec in tables.relations] != [_read_from(spec) for spec in self._tables.relations]:
+            raise FreshetError("Tables of master data have changed: the stream has to be started anew.")
+        self._tables = replace(self._tables, fact=tables.fact)
+
+    def _context(self, destination: StreamBatch | Rehearsal, batch_no: int, *, shedding: bool) -> BatchContext:
+        # The first batches are slow for a reason of their own (nothing is hot): that is no overload.
+        shedding = shedding and self._definition.shedding.policy != "off" and self._batches >= SETTLING_BATCHES
+        plans, fronts = self._lookups.plan_for_batch(batch_no)
+        return BatchContext(
+            warehouse_url=self._url,
+            destination=destination,
+            parts=self._parts,
+            lookups=plans,
+            fronts=fronts,
+            back_stage_seconds=self._shed_budget.back_stage_seconds if shedding else None,
+        )
+
+    def _learn(self, batch_no: int, report: BatchReport, read_bytes: int, seconds: float) -> None:
+        """Take what a batch found out. It is committed: nothing that goes wrong here may have it loaded again."""
+        try:
+            self._admission.observe(read_bytes, seconds)
+            self._shed_budget.observe(seconds, report.back_stage_seconds)
+            self._lookups.learn(report, batch_no)
+            self._lookups.release(batch_no)
+        except Exception:
+            _log.exception("%s: could not learn from batch %d", self._definition.name, batch_no)
+
+
+def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], report: BatchReport) -> list[RangeEnd]:
+    """What became of each range: of all its slices, every one of which a task must have told of."""
+    told = report.pieces()
+    planned = {piece for pieces in tasks for piece in pieces}
+    if told.keys() != planned:
+        raise AssertionError(f"batch {batch.batch_no}: planned were {len(planned)} slices, read were {len(told)}")
+    records = [0] * len(batch.ranges)
+    reasons: list[str | None] = [None] * len(batch.ranges)
+    for piece in planned:
+        records[piece.range_no] += told[piece].records
+        reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
+    return [RangeEnd(*end) for end in zip(records, reasons, strict=True)]
+
+
+def _waited(ranges: Sequence[SourceRange], began_at: float) -> float | None:
+    """Seconds from the landing of a batch's tuples to its begin, on average over their bytes; None if not known."""
+    known = [(each.modified_ns / 1e9, each.bytes) for each in ranges if each.modified_ns is not None]
+    size = sum(length for _, length in known)
+    return max(began_at - sum(landed * length for landed, length in known) / size, 0.0) if size else None
+
+
+def _nothing(piece: object) -> Iterator[Arrivals]:
+    return iter(())
+
+
+def _read_from(spec: RelationSpec) -> tuple[object, ...]:
+    """What a lookup knows of R's definition; sizes, which change all the time, left out."""
+    return spec.relation, spec.key, spec.fetched, spec.validity

@@ -1,0 +1,187 @@
+"""The driver's loop: asks the source what is new, opens a batch, runs it on Spark, closes it; again and again."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+import psycopg2
+from psycopg2 import extensions
+
+from spark_jobs.driver.batch_run import BatchRun
+from spark_jobs.driver.heartbeat import Wanted
+from spark_jobs.driver.obstacles import Obstacle, obstacle
+from spark_jobs.driver.setbacks import Setbacks
+from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
+from spark_jobs.ledger import batch_ledger, source_ranges
+from spark_jobs.source.files import LandedFiles
+from spark_jobs.source.loaded_files import LoadedFiles
+from spark_jobs.stages.errors import kind_of, told_by
+from spark_jobs.warehouse import drivers
+
+_log = logging.getLogger(__name__)
+
+_LOOK_SECONDS = 0.05
+_LISTENING_SECONDS = 0.2
+_TIDY_SECONDS = 2.0
+_CHANGED = "it was changed after it had been read: files have to appear whole, and to stay as they are"
+
+
+class StreamLoop:
+    """Loads batch after batch until the stream is drained.
+
+    The ledger is its checkpoint: a batch is in the warehouse, with the exact ranges that it reads, before anything of
+    it runs. After anything that fails the loop begins again from what the ledger says, as a new driver does: it goes on
+    with the batch that is open, then takes what the ledger does not know.
+
+    Args:
+        pipeline: its name.
+        epoch: the driver's epoch.
+        connect: gives the driver's connection to the warehouse, a new one where the former was lost.
+        wanted: tells what the warehouse wants of the driver now.
+        source: what is new.
+        loaded_files: removes what is loaded; None: it stays.
+        batches: loads a batch.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        epoch: int,
+        connect: Callable[[], extensions.connection],
+        wanted: Callable[[], Wanted],
+        source: LandedFiles,
+        loaded_files: LoadedFiles | None,
+        batches: BatchRun,
+    ) -> None:
+        self._pipeline = pipeline
+        self._epoch = epoch
+        self._connect = connect
+        self._wanted = wanted
+        self._source = source
+        self._loaded_files = loaded_files
+        self._batches = batches
+        self._setbacks = Setbacks()
+        self._blocked = False
+        self._draining = False
+        self._tidied_at = 0.0
+
+    def run(self, *, once: bool) -> None:
+        """Load until drained, or with `once` until all that has landed is loaded.
+
+        Raises:
+            WriterFencedError: a newer driver has taken the pipeline over.
+            FreshetError: loading failed again and again.
+        """
+        self._draining = once
+        while True:
+            try:
+                self._load_all()
+            except Exception as error:
+                if issubclass(kind_of(error), WriterFencedError):
+                    raise WriterFencedError(told_by(error)) from error
+                self._recover(error)
+            else:
+                return
+
+    def _load_all(self) -> None:
+        if self._blocked:
+            self._batches.take_mended_tables(self._connect())
+        fact = self._batches.fact
+        for batch in batch_ledger.take_open_batches(self._connect(), self._pipeline, self._epoch, fact):
+            self._load(batch, replayed=True)
+        self._source.resume(source_ranges.taken_units(self._connect(), self._pipeline))
+        self._look()
+        while True:
+            ranges = self._source.take(self._batches.most_bytes)
+            if ranges:
+                batch_no = batch_ledger.open_batch(self._connect(), self._pipeline, self._epoch, ranges)
+                self._load(batch_ledger.OpenBatch(batch_no, ranges), replayed=False)
+            elif self._draining:
+                return
+            else:
+                self._unblock()
+                time.sleep(_LOOK_SECONDS)
+            if not self._draining:
+                self._heed()
+                self._look()  # once more when it is asked to drain: what has landed by then is loaded
+
+    def _load(self, batch: batch_ledger.OpenBatch, *, replayed: bool) -> None:
+        self._batches.load(self._connect(), batch, replayed=replayed, draining=self._draining)
+        self._setbacks.forget()
+        self._unblock()
+
+    def _look(self) -> None:
+        self._source.look()
+        if time.monotonic() - self._tidied_at >= _TIDY_SECONDS:
+            self._tidied_at = time.monotonic()
+            self._tidy(self._connect())
+
+    def _tidy(self, connection: extensions.connection) -> None:
+        """Do what is to be done with files besides loading them: read again, set aside, remove."""
+        if units := source_ranges.units_to_retry(connection, self._pipeline):
+            self._source.retry(units)
+            self._source.look()
+        if changed := self._source.changed():
+            for each in changed:
+                _log.warning("%s: %s is set aside: %s", self._pipeline, each.unit, _CHANGED)
+            with connection, connection.cursor() as cursor:
+                source_ranges.note_ranges(cursor, self._pipeline, changed, "set aside", reason=_CHANGED)
+        if self._loaded_files is not None:
+            before = self._loaded_files.loaded_before
+            if loaded := source_ranges.removable_units(connection, self._pipeline, before):
+                source_ranges.note_removed(connection, self._pipeline, self._loaded_files.remove(loaded))
+
+    def _heed(self) -> None:
+        """Do what the warehouse wants.
+
+        Raises:
+            WriterFencedError: it wants this driver to end.
+        """
+        wanted = self._wanted()
+        if wanted == "fenced":
+            raise WriterFencedError(
+                f"Another driver has taken over pipeline {self._pipeline} (this one had epoch {self._epoch}). "
+                "It goes on; nothing is to be done."
+            )
+        if wanted == "draining" and not self._draining:
+            _log.info("%s: draining", self._pipeline)
+            self._draining = True
+
+    def _recover(self, error: Exception) -> None:
+        """Wait until what failed is to be tried again.
+
+        Raises:
+            WriterFencedError: a newer driver has taken over meanwhile.
+            FreshetError: it is given up.
+        """
+        _log.error("%s: %s", self._pipeline, error)
+        self._connect().close()  # it may be lost without psycopg2 knowing
+        found = obstacle(error)
+        if found is Obstacle.BLOCKED:
+            self._block(told_by(error))
+        pause = self._setbacks.pause(found, time.monotonic(), ends=self._draining)
+        if pause is None:
+            raise FreshetError(
+                f"Pipeline {self._pipeline} could not be loaded, again and again. The last error: {told_by(error)}. "
+                f"What has landed is kept, and the next driver goes on with it."
+            ) from error
+        until, was_draining = time.monotonic() + pause, self._draining
+        while time.monotonic() < until and self._draining == was_draining:  # asked to drain: perhaps all is well by now
+            self._heed()
+            time.sleep(_LISTENING_SECONDS)
+
+    def _block(self, reason: str) -> None:
+        """Show that the stream can't go on. A server that takes no writes at all can't be told, and is seen so."""
+        self._blocked = True
+        with suppress(psycopg2.Error, WarehouseUnavailableError):
+            drivers.block(self._connect(), self._pipeline, self._epoch, reason)
+
+    def _unblock(self) -> None:
+        """Show that the stream goes on. What made it so is committed: an error here must not have it done again."""
+        if self._blocked:
+            with suppress(psycopg2.Error, WarehouseUnavailableError):
+                drivers.unblock(self._connect(), self._pipeline, self._epoch)
+                self._blocked = False

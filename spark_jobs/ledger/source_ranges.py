@@ -1,0 +1,225 @@
+"""The position of a stream in its source, as the ledger keeps it: what was planned and read, by which batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Literal, NamedTuple
+
+from psycopg2 import extensions
+
+from spark_jobs.source.ranges import RangeEnd, SourceRange
+
+# What is planned or done, in one way or another, and is not to be planned again.
+_TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost')"
+_ROWS_AT_ONCE = 50_000
+_REMOVED_AT_ONCE = 1_000
+
+
+class TakenUnit(NamedTuple):
+    """How far a file has been taken.
+
+    Attributes:
+        unit: its name.
+        last: offset after the last byte that was planned.
+        size, modified_ns: the file's identity then; None where it was not known.
+    """
+
+    unit: str
+    last: int
+    size: int | None
+    modified_ns: int | None
+
+
+class TroubledRange(NamedTuple):
+    """A file that was not loaded.
+
+    Attributes:
+        unit: its name.
+        state: set aside, lost, to retry, or planned.
+        landed_at: when it landed; None where that is not known.
+        reason: why; None where it is only being read.
+    """
+
+    unit: str
+    state: str
+    landed_at: datetime | None
+    reason: str | None
+
+
+def taken_units(connection: extensions.connection, pipeline: str) -> Iterator[TakenUnit]:
+    """All files of which anything is planned, loaded, set aside or lost; one by one, in bounded memory.
+
+    A file of which several versions were seen under one name comes as often.
+    """
+    with connection, connection.cursor("taken_units") as cursor:
+        cursor.itersize = _ROWS_AT_ONCE
+        cursor.execute(
+            f"SELECT unit, max(last), size, modified_ns FROM freshet.source_range WHERE pipeline = %s AND {_TAKEN} "
+            "GROUP BY unit, size, modified_ns",
+            [pipeline],
+        )
+        for row in cursor:
+            yield TakenUnit(*row)
+
+
+def units_to_retry(connection: extensions.connection, pipeline: str) -> list[str]:
+    """Names of the files that somebody wants to be read again."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT unit FROM freshet.source_range WHERE pipeline = %s AND state = 'to retry'", [pipeline]
+        )
+        return [unit for (unit,) in cursor.fetchall()]
+
+
+def removable_units(
+    connection: extensions.connection, pipeline: str, loaded_before: datetime
+) -> list[tuple[str, int, int]]:
+    """Files that were loaded whole before a time and are not known to be removed: (unit, size, mtime in ns), some."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            SELECT unit, size, modified_ns FROM freshet.source_range AS range LEFT JOIN freshet.batch USING (batch_no)
+            WHERE range.pipeline = %s AND range.state = 'loaded' AND removed_at IS NULL AND size IS NOT NULL
+                AND coalesce(closed_at, landed_at) < %s
+            GROUP BY unit, size, modified_ns HAVING max(last) = size LIMIT %s
+            """,
+            [pipeline, loaded_before, _REMOVED_AT_ONCE],
+        )
+        return cursor.fetchall()
+
+
+def note_removed(connection: extensions.connection, pipeline: str, units: Sequence[str]) -> None:
+    """Note that loaded files are no longer in the landing folder."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET removed_at = clock_timestamp() "
+            "WHERE pipeline = %s AND unit = ANY (%s) AND state = 'loaded' AND removed_at IS NULL",
+            [pipeline, list(units)],
+        )
+
+
+def troubled_ranges(connection: extensions.connection, pipeline: str) -> list[TroubledRange]:
+    """Files that were not loaded: set aside, lost, to be retried, or being read by the open batch; oldest first."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT unit, state, landed_at, reason FROM freshet.source_range "
+            "WHERE pipeline = %s AND state NOT IN ('loaded', 'retried') ORDER BY range_id",
+            [pipeline],
+        )
+        return [TroubledRange(*row) for row in cursor.fetchall()]
+
+
+def ask_to_retry(connection: extensions.connection, pipeline: str, unit: str) -> bool:
+    """Have a file read again, whole, as it is then; whether the ledger knows it as one that is not being read."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET state = 'to retry' "
+            "WHERE pipeline = %s AND unit = %s AND state IN ('loaded', 'set aside', 'lost')",
+            [pipeline, unit],
+        )
+        return cursor.rowcount > 0
+
+
+def give_up(connection: extensions.connection, pipeline: str, unit: str, reason: str) -> bool:
+    """Give up what the open batch is to read of a file that is gone for good; whether there is such a range."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET state = 'lost', reason = %s "
+            "WHERE pipeline = %s AND unit = %s AND state = 'planned'",
+            [reason, pipeline, unit],
+        )
+        return cursor.rowcount > 0
+
+
+def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:
+    """Note what a batch is to read, in its order; in the transaction that opens the batch."""
+    cursor.execute(
+        "UPDATE freshet.source_range SET state = 'retried' "
+        "WHERE pipeline = %s AND unit = ANY (%s) AND state = 'to retry'",
+        [pipeline, [planned.unit for planned in ranges]],
+    )
+    note_ranges(cursor, pipeline, ranges, "planned", batch_no=batch_no)
+
+
+def planned_ranges(cursor: extensions.cursor, batch_no: int) -> tuple[list[SourceRange], frozenset[int]]:
+    """What an open batch is to read, in its order, and the numbers of the ranges that were given up as lost."""
+    cursor.execute(
+        "SELECT unit, first, last, size, modified_ns, state = 'lost' FROM freshet.source_range "
+        "WHERE batch_no = %s ORDER BY range_id",
+        [batch_no],
+    )
+    rows = cursor.fetchall()
+    return [SourceRange(*row[:-1]) for row in rows], frozenset(number for number, row in enumerate(rows) if row[-1])
+
+
+def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeEnd]) -> int:
+    """Note what became of a batch's ranges, given in its order; in the transaction that closes the batch.
+
+    A range that was given up as lost stays so.
+
+    Returns:
+        the records that were read of them all.
+    """
+    cursor.execute(
+        """
+        WITH numbered AS (
+            SELECT range_id, row_number() OVER (ORDER BY range_id) AS number
+            FROM freshet.source_range WHERE batch_no = %(batch)s
+        )
+        UPDATE freshet.source_range AS range
+        SET state = CASE WHEN range.state = 'lost' THEN 'lost' WHEN ended.reason IS NULL THEN 'loaded'
+                ELSE 'set aside' END,
+            records = ended.records, reason = coalesce(ended.reason, range.reason)
+        FROM numbered JOIN unnest(%(records)s::bigint[], %(reasons)s::text[]) WITH ORDINALITY
+            AS ended (records, reason, number) USING (number)
+        WHERE range.range_id = numbered.range_id
+        """,
+        {
+            "batch": batch_no,
+            "records": [end.records for end in ends],
+            "reasons": [end.reason for end in ends],
+        },
+    )
+    if cursor.rowcount != len(ends):
+        raise AssertionError(f"batch {batch_no} has {cursor.rowcount} ranges in the ledger, and {len(ends)} were read")
+    return sum(end.records for end in ends)
+
+
+def note_ranges(
+    cursor: extensions.cursor,
+    pipeline: str,
+    ranges: Sequence[SourceRange],
+    state: Literal["planned", "loaded", "set aside"],
+    *,
+    batch_no: int | None = None,
+    reason: str | None = None,
+) -> None:
+    """Write ranges into the ledger.
+
+    Args:
+        cursor: in a transaction.
+        pipeline: its name.
+        ranges: in their order.
+        state: of them all.
+        batch_no: the batch that reads them; None for what is read by none: loaded by a version that kept its
+            positions elsewhere, or not to be read.
+        reason: why they are set aside.
+    """
+    cursor.execute(
+        """
+        INSERT INTO freshet.source_range
+            (pipeline, batch_no, state, reason, unit, first, last, size, modified_ns, landed_at)
+        SELECT %s, %s, %s, %s, noted.* FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
+            %s::bigint[], %s::timestamptz[]) AS noted
+        """,
+        [
+            *(pipeline, batch_no, state, reason),
+            [each.unit for each in ranges],
+            [each.first for each in ranges],
+            [each.last for each in ranges],
+            [each.size for each in ranges],
+            [each.modified_ns for each in ranges],
+            [each.landed_at for each in ranges],
+        ],
+    )

@@ -1,0 +1,226 @@
+"""A landing folder as a stream: nothing in it is passed over, nothing is taken twice."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.errors import SourceAwayError
+from spark_jobs.source import files
+from spark_jobs.source.files import LandedFiles
+from spark_jobs.source.ranges import SourceRange, name_of, unit_of
+
+ALL = 1 << 40
+NOW = time.time_ns()
+
+
+def land(folder: Path, name: str | bytes, content: bytes = b"{}\n", age: float = 10.0) -> Path:
+    """A file that landed so many seconds ago."""
+    path = folder / os.fsdecode(name)
+    path.write_bytes(content)
+    os.utime(path, ns=(NOW - int(age * 1e9),) * 2)
+    return path
+
+
+def names(ranges: list[SourceRange]) -> list[str]:
+    return [name_of(each.unit) for each in ranges]
+
+
+def looked(folder: Path, cuttable: bool = True) -> LandedFiles:
+    source = LandedFiles(folder, cuttable=cuttable)
+    source.look()
+    return source
+
+
+def resumed(folder: Path, ranges: list[SourceRange]) -> LandedFiles:
+    source = LandedFiles(folder, cuttable=True)
+    source.resume((each.unit, each.last, each.size, each.modified_ns) for each in ranges)
+    source.look()
+    return source
+
+
+def test_files_are_taken_once_in_the_order_in_which_they_landed(tmp_path: Path) -> None:
+    land(tmp_path, "b", age=30)
+    land(tmp_path, "c", age=20)
+    land(tmp_path, "a", age=20)
+    source = looked(tmp_path)
+    assert names(source.take(ALL)) == ["b", "a", "c"]
+    assert source.take(ALL) == []
+    land(tmp_path, "d", age=40)
+    source.look()
+    assert names(source.take(ALL)) == ["d"], "it landed late, and is not passed over"
+
+
+def test_what_is_still_being_written_is_left_alone(tmp_path: Path) -> None:
+    for name in (".hidden", "_temporary", "file._COPYING_"):
+        land(tmp_path, name)
+    land(tmp_path, "empty", b"")
+    (tmp_path / "folder").mkdir()
+    land(tmp_path, "_day=1")
+    source = looked(tmp_path)
+    assert names(source.take(ALL)) == ["_day=1"]
+    land(tmp_path, "empty")
+    source.look()
+    assert names(source.take(ALL)) == ["empty"]
+
+
+@pytest.mark.parametrize("age", [-4e9, 50 * 365 * 86_400], ids=["in 2150", "before 1980"])
+def test_a_strange_mtime_holds_nothing_back(tmp_path: Path, age: float) -> None:
+    land(tmp_path, "strange", age=age)
+    source = looked(tmp_path)
+    [strange] = source.take(ALL)
+    assert strange.landed_at is not None
+    land(tmp_path, "later")
+    source.look()
+    assert names(source.take(ALL)) == ["later"]
+
+
+@pytest.mark.parametrize("name", [b"caf\xe9", b"a:b", b"a b%20#?", b"back\\slash", "Grüße 你好".encode()])
+def test_any_name_is_taken_and_known_again(tmp_path: Path, name: bytes) -> None:
+    land(tmp_path, name)
+    [taken] = looked(tmp_path).take(ALL)
+    taken.unit.encode()  # PostgreSQL can store it
+    assert name_of(taken.unit) == os.fsdecode(name)
+    assert unit_of(os.fsdecode(name)) == taken.unit
+    assert resumed(tmp_path, [taken]).take(ALL) == []
+
+
+def test_a_way_to_the_folder_written_otherwise_changes_nothing(tmp_path: Path) -> None:
+    land(tmp_path, "a")
+    taken = looked(tmp_path).take(ALL)
+    assert resumed(tmp_path / ".." / tmp_path.name, taken).take(ALL) == []
+
+
+def test_a_batch_is_bounded_in_bytes_and_in_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(5):
+        land(tmp_path, f"f{number}", b"x" * 100)
+    source = looked(tmp_path)
+    assert (source.waiting_files, source.waiting_bytes) == (5, 500)
+    assert names(source.take(250)) == ["f0", "f1"]
+    monkeypatch.setattr(files, "MOST_RANGES", 1)
+    assert names(source.take(250)) == ["f2"]
+    assert (source.waiting_files, source.waiting_bytes) == (2, 200)
+
+
+def test_a_large_file_is_taken_in_ranges_that_end_with_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_SMALLEST_RANGE", 1)
+    content = b"".join(b"%d\n" % number for number in range(1000))
+    land(tmp_path, "large", content)
+    source = looked(tmp_path)
+    taken: list[SourceRange] = []
+    while ranges := source.take(700):
+        taken += ranges
+        again = resumed(tmp_path, taken).take(ALL)  # a driver that is killed here goes on just there
+        assert [(each.first, each.last) for each in again] == (
+            [(taken[-1].last, len(content))] if taken[-1].last < len(content) else []
+        )
+    assert [each.first for each in taken] == [0, *(each.last for each in taken[:-1])]
+    assert all(content[each.last - 1 : each.last] == b"\n" for each in taken)
+    assert all(600 < each.bytes < 800 for each in taken[:-1])
+
+
+@pytest.mark.parametrize(("name", "cuttable"), [("large.gz", True), ("large.zst", True), ("large", False)])
+def test_a_file_that_can_not_be_cut_is_taken_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, cuttable: bool
+) -> None:
+    monkeypatch.setattr(files, "_SMALLEST_RANGE", 1)
+    land(tmp_path, name, b"1\n" * 1000)
+    [taken] = looked(tmp_path, cuttable).take(10)
+    assert (taken.first, taken.last) == (0, 2000)
+
+
+def test_a_batch_s_slices_cover_its_ranges_and_are_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_SMALLEST_SLICE", 1000)
+    land(tmp_path, "large", b"0123456\n" * 1000, age=20)
+    for number in range(10):
+        land(tmp_path, f"small-{number}", b"1\n" * 100)
+    source = looked(tmp_path)
+    ranges = source.take(ALL)
+    tasks = source.pieces(list(enumerate(ranges)), 3)
+    sizes = [sum(piece.last - piece.first for piece in pieces) for pieces in tasks]
+    assert len(tasks) == 3
+    assert max(sizes) < 1.5 * min(sizes)
+    for number, each in enumerate(ranges):
+        pieces = sorted(
+            (piece for pieces in tasks for piece in pieces if piece.range_no == number), key=lambda piece: piece.first
+        )
+        assert [piece.first for piece in pieces] == [each.first, *(piece.last for piece in pieces[:-1])]
+        assert pieces[-1].last == each.last
+        assert {(piece.size, piece.modified_ns) for piece in pieces} == {(each.size, each.modified_ns)}
+
+
+def test_a_file_that_was_changed_after_it_was_taken_is_told_once_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_LOOK_AGAIN_SECONDS", 0)
+    land(tmp_path, "a")
+    land(tmp_path, "b")
+    source = looked(tmp_path)
+    source.take(ALL)
+    source.changed()
+    land(tmp_path, "a", b"other\n", age=5)
+    found = [each for _ in range(4) for each in source.changed()]
+    assert [(each.unit, each.size) for each in found] == [("a", 6)]
+    source.look()
+    assert source.take(ALL) == []
+    source.retry(["a"])
+    source.look()
+    assert [(each.unit, each.size) for each in source.take(ALL)] == [("a", 6)]
+
+
+def test_a_changed_file_is_told_by_the_next_driver_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_LOOK_AGAIN_SECONDS", 0)
+    land(tmp_path, "a")
+    taken = looked(tmp_path).take(ALL)
+    land(tmp_path, "a", b"other\n")
+    source = resumed(tmp_path, taken)
+    assert source.take(ALL) == []
+    assert [each.unit for _ in range(2) for each in source.changed()] == ["a"]
+
+
+def test_a_name_that_comes_again_after_it_was_removed_is_a_new_file(tmp_path: Path) -> None:
+    path = land(tmp_path, "a")
+    source = looked(tmp_path)
+    source.take(ALL)
+    path.unlink()
+    source.look()
+    land(tmp_path, "a", b"more\n")
+    source.look()
+    assert names(source.take(ALL)) == ["a"]
+
+
+def test_a_file_that_vanishes_or_grows_before_it_is_taken_is_seen_anew(tmp_path: Path) -> None:
+    gone, grown = land(tmp_path, "gone"), land(tmp_path, "grown")
+    source = looked(tmp_path)
+    gone.unlink()
+    grown.write_bytes(b"{}\n{}\n")
+    assert source.take(ALL) == []
+    source.look()
+    assert [(each.unit, each.size) for each in source.take(ALL)] == [("grown", 6)]
+
+
+def test_a_folder_that_is_away_is_told_and_comes_back(tmp_path: Path) -> None:
+    folder = tmp_path / "landing"
+    folder.mkdir()
+    land(folder, "a")
+    source = looked(folder)
+    folder.rename(tmp_path / "away")
+    with pytest.raises(SourceAwayError, match=r"can't be read: No such file or directory\. The stream waits"):
+        source.look()
+    (tmp_path / "away").rename(folder)
+    land(folder, "b")
+    source.look()
+    assert names(source.take(ALL)) == ["a", "b"]
+
+
+def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    land(tmp_path, "a")
+    os.utime(tmp_path, ns=(NOW - 10**10,) * 2)
+    source = looked(tmp_path)
+    listed = []
+    monkeypatch.setattr(os, "listdir", lambda folder: listed.append(folder) or [])
+    source.look()
+    assert listed == []
