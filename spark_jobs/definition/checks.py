@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 # Columns that the plan itself adds to a stream tuple, or that Spark does.
 _RESERVED_COLUMNS = re.compile(
-    r"_arrived_at|_raw|_missing|_owner|_page_\d+|_metadata|_batch_no|_attempts|_place", re.IGNORECASE
+    r"_arrived_at|_record|_range|_position|_held_id|_held_version|_missing|_page_\d+|_batch_no|_attempts|_place", re.IGNORECASE
 )
 _RESERVED = (
     "has a name that the plan needs itself "
-    "(_arrived_at, _raw, _missing, _owner, _page_<n>, _metadata, _batch_no, _attempts, _place)"
+    "(_arrived_at, _record, _range, _position, _held_id, _held_version, _missing, _page_<n>, _batch_no, _attempts, _place)"
 )
 
 # Where Freshet keeps its ledger; a table of facts there would be in its way.

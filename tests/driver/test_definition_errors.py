@@ -103,7 +103,7 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("event_id: [o_orderkey]", "event_id: [o_price]", "source.event_id[0]: column 'o_price' is of type double"),
         ("event_time: ordered_at", "event_time: at", "source.event_time: 'at' is not a column"),
         ("event_time: ordered_at", "event_time: o_price", "source.event_time: column 'o_price' is of type double"),
-        ("o_price double", "_raw string", "source.schema: column '_raw' has a name that the plan needs itself"),
+        ("o_price double", "_record string", "source.schema: column '_record' has a name that the plan needs itself"),
         ("o_price double", "_PAGE_1 string", "source.schema: column '_PAGE_1' has a name that the plan needs itself"),
         ("{o_custkey: c_custkey}", "{o_custky: c}", "lookups[0].on.o_custky: 'o_custky' is not a column"),
         ("{o_custkey: c_custkey}", "{o_price: c}", "lookups[0].on.o_price: column 'o_price' is of type double"),
