@@ -45,9 +45,7 @@ def test_the_next_driver_goes_on_with_a_batch_that_was_cut_off(orders: Stream) -
     assert orders.loader(cut_off, careful=True).load(everything) == LoadCounts(1, 1, 0, 0, 3)
     batch_ledger.close_batch(orders.connection, cut_off, [RangeEnd(3), RangeEnd(2)], {}, orders.fact)
     counts = "SELECT state, epoch, arrived, facts, shed, duplicates FROM freshet.batch"
-    assert orders.query(counts) == [("committed", former + 1, 5, 3, 2, 0)], (
-        "what it had stored was not sent twice"
-    )
+    assert orders.query(counts) == [("committed", former + 1, 5, 3, 2, 0)], "what it had stored was not sent twice"
     orders.check()
 
 
