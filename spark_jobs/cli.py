@@ -511,16 +511,16 @@ def calibrate(
 
         # A wrong name is told before the heavy imports.
         definitions = [load_definition(pipeline)] if pipeline else list(load_definitions().values())
-        from spark_jobs.driver.lookups.calibration import calibrate_lookups
+        from spark_jobs.experiments.calibration.lookups import calibrate_lookups
         from spark_jobs.local.warehouse_server import warehouse
 
         with warehouse(home(), create=False) as url:
             measured = calibrate_lookups(definitions, url)
     else:
-        from spark_jobs.relation.calibration.relation_costs import calibrate_local_disk
+        from spark_jobs.experiments.calibration.relation_costs import calibrate_local_disk
 
         measured = [calibrate_local_disk(home().root)]
-    from spark_jobs.relation.calibration.report import render, to_json
+    from spark_jobs.experiments.calibration.report import render, to_json
 
     if as_json:
         typer.echo(to_json(measured))

@@ -55,8 +55,8 @@ class WorkloadError(FreshetError):
     """The workload generator or the TPC-H seed was asked for something it can't make."""
 
 
-class SnapshotError(FreshetError):
-    """A snapshot of R can't be written, or the file is damaged, of another version, or none at all."""
+class DirectFileError(FreshetError):
+    """A direct file of R can't be written, or the file is damaged, of another version, or none at all."""
 
 
 class CacheDamagedError(FreshetError):

@@ -9,14 +9,14 @@ from psycopg2 import extensions
 from pyspark import SparkContext
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.driver.lookups.copy_reading import CopyReading
 from spark_jobs.driver.lookups.page_renewal import PageRenewal
 from spark_jobs.driver.lookups.planning import front_stage_bytes, plan_lookups
-from spark_jobs.driver.lookups.snapshot_reading import SnapshotReading
 from spark_jobs.hot_set.cache_files import CacheStore, LookupFolder, lookup_folder
 from spark_jobs.hot_set.front_stage.hot_tuples import HotTuplesKeeper
 from spark_jobs.hot_set.watch.lookup_watch import LookupWatch
 from spark_jobs.hot_set.watch.relation_watch import RelationWatch
-from spark_jobs.relation.postgres_snapshot import SnapshotStore
+from spark_jobs.relation.local_copy import CopyStore
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
@@ -52,7 +52,7 @@ class DrivenLookups:
         parts: int,
     ) -> None:
         self._live_plans = plan_lookups(definition, relations, warehouse_url, context, parts)
-        self._snapshots: dict[int, SnapshotReading] = {}
+        self._copies: dict[int, CopyReading] = {}
         self._parts = parts
         self._definition = definition
         self._home = home
@@ -79,10 +79,10 @@ class DrivenLookups:
         watches = []
         for plan, lookup, keeper in zip(self._live_plans, self._definition.lookups, self._keepers, strict=True):
             folder = lookup_folder(self._home, self._definition.name, plan.position, plan.spec, connection)
-            snapshot = self._snapshot_of(plan, folder) if lookup.read == "snapshot" else None
-            if plan.front or snapshot is not None:
+            copy = self._copy_of(plan, folder) if lookup.read == "snapshot" else None
+            if plan.front or copy is not None:
                 store = CacheStore(folder.hot_tuples)
-                watches.append(LookupWatch(lookup, plan, keeper, store, reading, writer, snapshot))
+                watches.append(LookupWatch(lookup, plan, keeper, store, reading, writer, copy))
         connection.commit()
         self._watch = RelationWatch(self._url, self._definition.name, watches, writer)
         self._watch.begin(connection)
@@ -108,9 +108,9 @@ class DrivenLookups:
             for plan in live_plans:
                 if plan.pages is not None:
                     self._leases.take(batch_no, plan.pages)
-        # After the fronts: a change that they have dealt with must be known to be missing in a snapshot.
+        # After the fronts: a change that they have dealt with must be known to be missing in a copy.
         plans = tuple(
-            self._snapshots[plan.position].plan_for_batch(plan, batch_no) if plan.position in self._snapshots else plan
+            self._copies[plan.position].plan_for_batch(plan, batch_no) if plan.position in self._copies else plan
             for plan in live_plans
         )
         return plans, fronts
@@ -135,8 +135,8 @@ class DrivenLookups:
             self._watch.stop()
         for keeper in self._keepers:
             keeper.close()
-        for snapshot in self._snapshots.values():
-            snapshot.close()
+        for copy in self._copies.values():
+            copy.close()
         for plan in self._live_plans:
             if plan.pages is not None:
                 self._leases.retire(plan.pages)
@@ -152,8 +152,8 @@ class DrivenLookups:
         if former.pages is not None:
             self._leases.retire(former.pages)
 
-    def _snapshot_of(self, plan: LookupPlan, folder: LookupFolder) -> SnapshotReading:
-        store, oldest = SnapshotStore(folder.snapshots), self._definition.retention.ledger
-        reading = SnapshotReading(store, self._url, self._spark, self._parts, oldest, self._leases)
-        self._snapshots[plan.position] = reading
+    def _copy_of(self, plan: LookupPlan, folder: LookupFolder) -> CopyReading:
+        store, oldest = CopyStore(folder.snapshots), self._definition.retention.ledger
+        reading = CopyReading(store, self._url, self._spark, self._parts, oldest, self._leases)
+        self._copies[plan.position] = reading
         return reading

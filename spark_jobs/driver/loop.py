@@ -122,7 +122,7 @@ class StreamLoop:
     def _tidy(self, connection: extensions.connection) -> None:
         """Do what is to be done with files besides loading them: read again, set aside, remove."""
         if units := source_ranges.units_to_retry(connection, self._pipeline):
-            self._source.retry(units)
+            self._source.forget(units)
             self._source.look()
         if changed := self._source.changed():
             for each in changed:
@@ -132,7 +132,9 @@ class StreamLoop:
         if self._loaded_files is not None:
             before = self._loaded_files.loaded_before
             if loaded := source_ranges.removable_units(connection, self._pipeline, before):
-                source_ranges.note_removed(connection, self._pipeline, self._loaded_files.remove(loaded))
+                removed = self._loaded_files.remove(loaded)
+                self._source.forget(removed)
+                source_ranges.note_removed(connection, self._pipeline, removed)
 
     def _heed(self) -> None:
         """Do what the warehouse wants.

@@ -26,11 +26,11 @@ from spark_jobs.hot_set.cache_files import CacheStore, CacheVersion, LookupFolde
 from spark_jobs.hot_set.front_stage.hot_tuple_rebuild import RereadTask, rebuilt_hot_tuples
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
-from spark_jobs.relation.postgres_snapshot import SnapshotManifest, SnapshotStore, build_snapshot
+from spark_jobs.relation.local_copy import CopyManifest, CopyStore, build_copy
+from spark_jobs.relation.read_limit import ReadLimit, read_limit_of
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
 from spark_jobs.stages.errors import cause_of
-from spark_jobs.stages.read_limit import ReadLimit, read_limit_of
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.rebuilt_caches import note_rebuilt
 
@@ -169,7 +169,7 @@ class CacheRebuild:
             f"{time.perf_counter() - started:.1f} s"
         )
 
-    def _snapshot(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[SnapshotManifest, str]:
+    def _snapshot(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[CopyManifest, str]:
         spec, lookup = cached.spec, cached.lookup
         if spec.page_refusal is not None:
             raise SchemaMismatchError(f"{spec.relation} can't be read by pages, as a snapshot is. {spec.page_refusal}")
@@ -178,8 +178,8 @@ class CacheRebuild:
         noticed = _noticed(connection)
         cores = self._make_context().defaultParallelism
         fitting = min(page_rows_within(spec, back_stage_bytes(lookup) // cores), _LARGEST_STORED_PAGE_ROWS)
-        manifest = build_snapshot(
-            SnapshotStore(cached.folder.snapshots),
+        manifest = build_copy(
+            CopyStore(cached.folder.snapshots),
             self._url,
             spec,
             noticed,
@@ -187,7 +187,7 @@ class CacheRebuild:
             page_rows=page_rows_allowed(fitting, _task_limit(lookup, cores)),
             parts=cores * _PARTS_PER_CORE,
             run=lambda task, count: self._on_spark(task, list(range(count))),
-            pace=_limit(cached, cores),
+            limit=_limit(cached, cores),
         )
         seconds = time.perf_counter() - started
         return manifest, (

@@ -11,7 +11,7 @@ from psycopg2 import extensions
 from spark_jobs.source.ranges import RangeEnd, SourceRange
 
 # What is planned or done, in one way or another, and is not to be planned again.
-_TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost')"
+_TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
 _ROWS_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 1_000
 

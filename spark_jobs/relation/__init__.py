@@ -11,9 +11,6 @@
 | page_runs | several pages in one go, for a scan of all of R |
 | copy_decoding, arrow_buffers | PostgreSQL's binary COPY format into Arrow |
 | reading_connection | a connection that survives a restart of the server |
-| snapshot | tuples of fixed size as a local file, read past the operating system's cache |
 | postgres_snapshot, stored_keys | R as it was at one time in local files, with any key and columns |
-| calibration | what reading R and joining with it cost on this machine |
 | changes | noted by triggers, read by whoever keeps tuples of R |
-| virtual_relation, virtual_disk | R on a disk that charges a virtual clock: the same figures on every machine |
 """

@@ -150,8 +150,8 @@ class LandedFiles:
                 self._known[name] = _Version(size, modified_ns)
         return taken
 
-    def retry(self, units: Iterable[str]) -> None:
-        """Let files be taken again, whole, as they are now."""
+    def forget(self, units: Iterable[str]) -> None:
+        """Let what comes, or is, under these names be taken again, whole."""
         for unit in units:
             name = name_of(unit)
             self._known.pop(name, None)

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
-from spark_jobs.relation.page_runs import PageRuns
+from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.keyed_relation import KeyedRelation
 from spark_jobs.stages.pages_waited_for import PagesWaitedFor
 from spark_jobs.stages.shed_deadline import ShedDeadline
 
@@ -55,7 +54,7 @@ def back_stages(algorithm: str, paged: bool) -> list[str]:
 
 
 def make_back_stage(
-    algorithm: str, relation: KeyedRelation, memory_bytes: int, most_tuples: int | None = None
+    algorithm: str, relation: RelationPart, memory_bytes: int, most_tuples: int | None = None
 ) -> SemiStreamJoin:
     """Make the operator of a back stage; one that scans its pages reads several of them in one go.
 
@@ -73,7 +72,7 @@ def make_back_stage(
     return create(algorithm, relation, memory_bytes, most_keys=most_tuples)
 
 
-def pages_scanned(relation: KeyedRelation, tuples: int, memory_bytes: int, most_tuples: int | None = None) -> int:
+def pages_scanned(relation: RelationPart, tuples: int, memory_bytes: int, most_tuples: int | None = None) -> int:
     """Pages that mesh_join would read for so many stream tuples that are all at hand.
 
     It takes them in while it scans, as many in a cycle as its memory holds, and the last ones need a cycle more.
@@ -82,9 +81,9 @@ def pages_scanned(relation: KeyedRelation, tuples: int, memory_bytes: int, most_
     return round(relation.page_count * (1 + tuples / join.capacity))
 
 
-def _runs(relation: KeyedRelation, memory_bytes: int, most_tuples: int | None) -> PageRuns:
+def _runs(relation: RelationPart, memory_bytes: int, most_tuples: int | None) -> RelationPart:
     # Under a limit a run of pages takes as long as the pages one by one, and may not be broken off.
-    return PageRuns.within(relation, memory_bytes) if most_tuples is None else PageRuns(relation, 1)
+    return relation.in_runs(memory_bytes) if most_tuples is None else relation
 
 
 def run_back_stage(

@@ -14,20 +14,20 @@ from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.limited import LimitedRelation
+from spark_jobs.relation.live import LiveRelation
+from spark_jobs.relation.local_copy import ChangedCopy, LocalCopy
+from spark_jobs.relation.read_limit import ReadLimit, read_limit_of
+from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.back_stage import Settlement, make_back_stage, pages_scanned, run_back_stage
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
 from spark_jobs.stages.confirmation import confirmed
 from spark_jobs.stages.exchange import MISSING, Parcel, page_column, parcels, unpacked
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
-from spark_jobs.stages.keyed_relation import KeyedRelation
 from spark_jobs.stages.loading import TaskLoading
-from spark_jobs.stages.metered_relation import MeteredRelation
 from spark_jobs.stages.pages_waited_for import PagesWaitedFor
-from spark_jobs.stages.read_limit import ReadLimit, read_limit_of
 from spark_jobs.stages.shed_deadline import ShedDeadline
-from spark_jobs.stages.snapshot_plan import OpenSnapshot
 
 Report = Callable[[TaskReport], Any]
 
@@ -58,7 +58,7 @@ class _BackTask:
         self._send = report
         self._started = time.perf_counter()
         self._loading = TaskLoading(context)
-        self._snapshot: OpenSnapshot | None = None
+        self._copy: LocalCopy | ChangedCopy | None = None
 
     def run(self, arrived: pa.Table) -> pa.Table | None:
         """Do the lookup for all tuples that lack it; what still lacks a later one is the result."""
@@ -100,7 +100,7 @@ class _BackTask:
                 "bytes_read": join.statistics.bytes_read,
                 "relation_tuples_read": self._reads.tuples_read,
                 "read_limit_wait_ms": round(self._reads.seconds_waited * 1000),
-                "damaged_pages": 0 if self._snapshot is None else self._snapshot.snapshot.pages_read_live,
+                "damaged_pages": 0 if self._copy is None else self._copy.pages_read_live,
             },
             offers=self._offers(settlement),
             algorithm=algorithm,
@@ -108,31 +108,31 @@ class _BackTask:
         )
         return self._settled(tuples, settlement)
 
-    def _relation(self, keys: KeyColumns, pages: NDArray[np.int64]) -> KeyedRelation:
+    def _relation(self, keys: KeyColumns, pages: NDArray[np.int64]) -> RelationPart:
         """The task's range of R, whose pages its tuples wait for."""
         plan, url = self._plan, self._context.warehouse_url
         limit = _read_limit(plan, self._context)
         if plan.pages is None:
-            self._reads = MeteredRelation(PostgresRelation(url, plan.spec), limit)
-            return KeyedRelation(self._reads, keys, range(0))
+            self._reads = LimitedRelation(LiveRelation(url, plan.spec), limit)
+            return RelationPart(self._reads, keys, range(0))
         owned = plan.pages.value()
-        if plan.snapshot is None:
-            self._reads = MeteredRelation(PostgresRelation(url, plan.spec, owned.index), limit)
-            return KeyedRelation(self._reads, keys, owned.range_around(pages))
-        self._reads = MeteredRelation(PostgresRelation(url, plan.spec, plan.snapshot.stored_pages), limit)
-        self._snapshot = plan.snapshot.open(self._reads, owned.index.page_rows, keys)
-        return KeyedRelation(self._snapshot.relation, keys, owned.range_around(pages))
+        if plan.copy is None:
+            self._reads = LimitedRelation(LiveRelation(url, plan.spec, owned.index), limit)
+            return RelationPart(self._reads, keys, owned.range_around(pages))
+        self._reads = LimitedRelation(LiveRelation(url, plan.spec, plan.copy.stored_pages), limit)
+        self._copy = plan.copy.open(self._reads, owned.index.page_rows, keys)
+        return RelationPart(self._copy, keys, owned.range_around(pages))
 
     @property
     def _most_tuples(self) -> int | None:
-        """Tuples that one read should not exceed: a snapshot is read as fast as can be."""
-        return self._reads.most_tuples if self._snapshot is None else None
+        """Tuples that one read should not exceed: a copy is read as fast as can be."""
+        return self._reads.most_tuples if self._copy is None else None
 
     def _deadline(self) -> ShedDeadline | None:
         seconds = self._context.back_stage_seconds
         return None if seconds is None else ShedDeadline(seconds, self._reads.limit)
 
-    def _algorithm(self, keys: KeyColumns, pages: PagesWaitedFor, relation: KeyedRelation) -> tuple[str, str | None]:
+    def _algorithm(self, keys: KeyColumns, pages: PagesWaitedFor, relation: RelationPart) -> tuple[str, str | None]:
         """The back stage to run, and why `auto` chose it."""
         plan = self._plan
         if plan.algorithm != "auto":

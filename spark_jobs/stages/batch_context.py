@@ -16,8 +16,8 @@ from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.page_ranges import PageRanges
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.stages.copy_plan import CopyPlan
 from spark_jobs.stages.mapped_broadcast import MappedBroadcast
-from spark_jobs.stages.snapshot_plan import SnapshotPlan
 from spark_jobs.warehouse.event_columns import EventColumns
 
 
@@ -59,8 +59,8 @@ class LookupPlan:
         pages: the broadcast OwnedPages of R; None where R can't be read by pages.
         costs: measured costs of reading R, for `auto`.
         read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
-        snapshot: the snapshot that R is read from; None: it is read live.
-        reading: of a lookup that may read a snapshot: which one it reads, or why it does not.
+        copy: the local copy that R is read from; None: it is read live.
+        reading: of a lookup that may read a copy: which one it reads, or why it does not.
     """
 
     position: int
@@ -73,7 +73,7 @@ class LookupPlan:
     pages: MappedBroadcast | None
     costs: AccessCosts | None
     read_limit: float | None = None
-    snapshot: SnapshotPlan | None = None
+    copy: CopyPlan | None = None
     reading: str | None = None
 
     @property

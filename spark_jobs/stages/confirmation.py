@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.back_stage import Settlement
-from spark_jobs.stages.keyed_relation import KeyedRelation
 
 
-def confirmed(settlement: Settlement, keys: KeyColumns, relation: KeyedRelation) -> Settlement:
+def confirmed(settlement: Settlement, keys: KeyColumns, relation: RelationPart) -> Settlement:
     """Check matches of hash codes against the real keys; a false one is looked up by its real key alone.
 
     Args:

@@ -12,6 +12,7 @@ from spark_jobs import errors as freshet_errors
 
 _LONGEST_REASON = 1000
 _TRACEBACK = "Traceback (most recent call last):"
+_JAVA_TRACE = "\n\tat "
 # The line of a traceback that tells the error, inside what Spark says about the task that raised it.
 _ERROR_LINE = re.compile(r"^((?:\w+\.)*\w+(?:Error|Exception|Exit)|psycopg2\.errors\.\w+)\b.*$", re.MULTILINE)
 _HOMES = {module.__name__: module for module in (builtins, psycopg2, psycopg2_errors, freshet_errors)}
@@ -45,5 +46,8 @@ def told_by(error: BaseException) -> str:
 
 def _error_line(error: BaseException) -> str | None:
     _, traceback, trace = str(error).partition(_TRACEBACK)
-    found = _ERROR_LINE.search(trace) if traceback else None
-    return found.group(0) if found else None
+    if not traceback:
+        return None
+    # Of errors that caused one another Python tells the one that was raised last. Java's trace comes after.
+    lines = [found.group(0) for found in _ERROR_LINE.finditer(trace.partition(_JAVA_TRACE)[0])]
+    return lines[-1] if lines else None

@@ -22,8 +22,8 @@ from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.key_values import key_values
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.page_ranges import PageRanges
-from spark_jobs.relation.postgres_relation import PostgresRelation
 from spark_jobs.relation.queries import sample_query
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_spec import RelationSpec
@@ -160,7 +160,7 @@ def _with_keys(tuples: pa.Table, plans: Sequence[LookupPlan], url: str) -> pa.Ta
 
 def _some_key(spec: RelationSpec, stream: pa.Schema, url: str) -> dict[str, pa.Scalar]:
     """The key of any tuple of R as values of the stream; nothing where R has none that the stream can have."""
-    content = PostgresRelation(url, spec).connection.run(
+    content = LiveRelation(url, spec).connection.run(
         lambda connection: copy_out(connection, sample_query(spec, _SAMPLED))
     )
     read = decode_copy(content, list(spec.read_types))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from spark_jobs.stages.read_limit import ReadLimit
+from spark_jobs.relation.read_limit import ReadLimit
 
 
 class ShedDeadline:

@@ -7,6 +7,7 @@ all of that in memory, shared with the other workers, instead of spending second
 from __future__ import annotations
 
 import gc
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
@@ -29,12 +30,16 @@ class _OneTuple:
 
     page_count = 1
     page_bytes = 64
+    tuple_bytes = 8
 
     def read_page(self, number: int) -> Page:
         return Page(np.array([7]), None, 8)
 
     def lookup(self, keys: np.ndarray, ids: np.ndarray) -> Page:
         return Page(keys, None, 8)
+
+    def gather(self, parts: Sequence[tuple[None, np.ndarray]]) -> None:
+        return None
 
 
 def load_kernels() -> None:

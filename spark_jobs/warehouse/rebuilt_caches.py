@@ -8,7 +8,7 @@ from typing import Protocol
 from psycopg2 import extensions
 
 from spark_jobs.hot_set.cache_files import CacheVersion
-from spark_jobs.relation.postgres_snapshot import SnapshotManifest
+from spark_jobs.relation.local_copy import CopyManifest
 from spark_jobs.warehouse.drivers import newest_driver
 
 
@@ -30,7 +30,7 @@ def note_rebuilt(
     position: int,
     lookup: RebuiltLookup,
     version: CacheVersion | None,
-    snapshot: SnapshotManifest | None,
+    snapshot: CopyManifest | None,
 ) -> None:
     """Write what was rebuilt into freshet.cache, unless a driver lives. Nothing for a pipeline that has never run.
 

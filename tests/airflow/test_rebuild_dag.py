@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from freshet_airflow.rebuild_form import arguments
 from psycopg2 import extensions
 
-from spark_jobs.relation.postgres_snapshot import SnapshotStore
+from spark_jobs.relation.local_copy import CopyStore
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 
@@ -91,7 +91,7 @@ def test_a_run_makes_a_snapshot_and_tells_of_it(
 ) -> None:
     assert run(dag, hot_tuples=False) == "success"
     [folder] = home.caches("orders").glob("*/snapshots")
-    assert SnapshotStore(folder).versions() == [1]
+    assert CopyStore(folder).versions() == [1]
     told = "".join(capfd.readouterr())
     assert "master.customer: snapshot 1: 500 tuples" in told
     assert warehouse_url not in told

@@ -13,8 +13,8 @@ from spark_jobs.definition import Lookup
 from spark_jobs.hot_set.front_stage.hot_tuple_rebuild import RereadTask
 from spark_jobs.relation.catalog import describe_relation
 from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.stages.read_limit import ReadLimit
 from tests.virtual_time import VirtualTime
 
 RATE = 100.0

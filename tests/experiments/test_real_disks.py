@@ -9,13 +9,13 @@ import psycopg2
 import pytest
 
 from spark_jobs.errors import WorkloadError
-from spark_jobs.experiments.semi_stream.real_disks import postgres_relation, snapshot_relation
-from spark_jobs.joins.semi_stream.cached_join import CacheableRelation
+from spark_jobs.experiments.numbered_relation import NumberedRelation
+from spark_jobs.experiments.semi_stream.real_disks import direct_relation, postgres_relation
 
 ROWS = 1_003
 
 
-def assert_counts_up(relation: CacheableRelation, page_rows: int) -> None:
+def assert_counts_up(relation: NumberedRelation, page_rows: int) -> None:
     assert relation.page_count == -(-ROWS // page_rows)
     keys = np.concatenate([relation.read_page(number).keys for number in range(relation.page_count)])
     assert keys.tolist() == list(range(ROWS))
@@ -26,23 +26,23 @@ def assert_counts_up(relation: CacheableRelation, page_rows: int) -> None:
     assert len(relation.gather([(found.rows, np.array([1, 0]))])) == 2
 
 
-def test_a_snapshot_is_written_once(tmp_path: Path) -> None:
+def test_a_direct_file_is_written_once(tmp_path: Path) -> None:
     told: list[float] = []
-    relation = snapshot_relation(tmp_path / "bench", ROWS, 120, 100, lambda _, share: told.append(share))
+    relation = direct_relation(tmp_path / "bench", ROWS, 120, 100, lambda _, share: told.append(share))
     assert_counts_up(relation, 100)
     assert relation.tuple_bytes == 120
     assert told[-1] == 1.0
     [file] = (tmp_path / "bench").iterdir()
     written = file.stat().st_mtime_ns
-    assert_counts_up(snapshot_relation(tmp_path / "bench", ROWS, 120, 50), 50)
+    assert_counts_up(direct_relation(tmp_path / "bench", ROWS, 120, 50), 50)
     assert file.stat().st_mtime_ns == written
 
 
-def test_a_damaged_snapshot_is_written_anew(tmp_path: Path) -> None:
-    snapshot_relation(tmp_path, ROWS, 120, 100)
+def test_a_damaged_direct_file_is_written_anew(tmp_path: Path) -> None:
+    direct_relation(tmp_path, ROWS, 120, 100)
     [file] = tmp_path.iterdir()
     file.write_bytes(b"nonsense")
-    assert_counts_up(snapshot_relation(tmp_path, ROWS, 120, 100), 100)
+    assert_counts_up(direct_relation(tmp_path, ROWS, 120, 100), 100)
 
 
 def test_a_table_is_filled_once(empty_database_url: str) -> None:

@@ -15,9 +15,9 @@ from spark_jobs.experiments.semi_stream.shedding_run import (
     lookup_position_series,
 )
 from spark_jobs.experiments.semi_stream.workloads import zipf
+from spark_jobs.experiments.virtual_disk import DiskProfile, VirtualClock
 from spark_jobs.joins.semi_stream.load_shedding import MemoryDestination
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
-from spark_jobs.relation.virtual_disk import DiskProfile, VirtualClock
 
 R_TUPLES, PAGE_ROWS = 50_000, 50
 SETTING = SheddingSetting(

@@ -63,3 +63,14 @@ def test_the_catalogue_loads_neither_compiler_nor_algorithms() -> None:
     program += "print(json.dumps(sorted(sys.modules)))"
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert {"numba", "numpy"}.isdisjoint(json.loads(output))
+
+
+def test_only_the_command_line_imports_experiments() -> None:
+    package = ROOM.parent
+    others = [path for path in package.rglob("*.py") if "experiments" not in path.relative_to(package).parts]
+    importing = [
+        path.name
+        for path in others
+        if any(name.startswith("spark_jobs.experiments") for name in imported_modules(path))
+    ]
+    assert set(importing) <= {"cli.py"}

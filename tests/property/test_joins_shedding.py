@@ -7,6 +7,8 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
+from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
+from spark_jobs.experiments.virtual_relation import VirtualRelation
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.joins.semi_stream.load_shedding import (
     LoadSheddingJoin,
@@ -18,8 +20,6 @@ from spark_jobs.joins.semi_stream.load_shedding import (
 from spark_jobs.joins.semi_stream.lookup_position import FixedPosition, LongestWait, OldestTuple
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
-from spark_jobs.relation.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.relation.virtual_relation import VirtualRelation
 from spark_jobs.workload.zipf import ZipfDistribution
 
 ROWS, PAGE_ROWS, QUEUE = 40_000, 50, 4_000

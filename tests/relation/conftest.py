@@ -12,7 +12,7 @@ from psycopg2 import extensions
 
 from spark_jobs.relation.catalog import describe_relation
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_spec import RelationSpec
 
 TYPES = {"integer": pa.int64(), "small": pa.int16(), "text": pa.string(), "date": pa.date32(), "number": pa.float64()}
@@ -27,7 +27,7 @@ class LookupOf:
 
 
 Describe = Callable[..., RelationSpec]
-Open = Callable[..., PostgresRelation]
+Open = Callable[..., LiveRelation]
 
 
 @pytest.fixture
@@ -81,13 +81,13 @@ def open_relation(empty_database_url: str, describe: Describe) -> Open:
         fetch: dict[str, str],
         page_rows: int = 10,
         validity: tuple[str, str] | None = None,
-    ) -> PostgresRelation:
-        return PostgresRelation.open(empty_database_url, describe(relation, on, fetch, validity), page_rows)
+    ) -> LiveRelation:
+        return LiveRelation.open(empty_database_url, describe(relation, on, fetch, validity), page_rows)
 
     return run
 
 
-def keys_for(relation: PostgresRelation, *columns: list) -> KeyColumns:
+def keys_for(relation: LiveRelation, *columns: list) -> KeyColumns:
     """Stream tuples' keys, column by column, in the order of the relation's key."""
     arrays = [
         pa.array(values, TYPES[stream]) for values, stream in zip(columns, relation.spec.stream_columns, strict=True)

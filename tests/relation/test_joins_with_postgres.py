@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
+from spark_jobs.relation.relation_part import RelationPart
 from tests.relation.conftest import Open, keys_for
 
 Execute = Callable[..., None]
@@ -25,7 +26,7 @@ def test_a_join_finds_the_tuples_of_r_and_reports_the_keys_without_one(
     stream = np.random.default_rng(7).zipf(1.2, TUPLES) % 3_100
     keys = keys_for(relation, stream.tolist())
     pages = relation.page_of(keys)
-    join = create(algorithm, relation, MEMORY_BYTES)
+    join = create(algorithm, RelationPart.whole(relation, keys), MEMORY_BYTES)
 
     found: dict[int, tuple] = {}
     unmatched: list[int] = []

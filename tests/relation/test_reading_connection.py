@@ -31,8 +31,8 @@ def backend(connection: extensions.connection) -> int:
 def test_reads_survive_a_killed_connection(execute: Execute, open_relation: Open) -> None:
     execute("CREATE TABLE r (k int PRIMARY KEY); INSERT INTO r SELECT generate_series(1, 50)")
     relation = open_relation("public.r", {"integer": "k"}, {"k": "k"})
-    before = relation.read_page(2)
-    for read in (lambda: relation.read_page(2), lambda: relation.lookup_keys(keys_for(relation, [21, 30]))):
+    before = relation.read_pages(2)
+    for read in (lambda: relation.read_pages(2), lambda: relation.lookup_keys(keys_for(relation, [21, 30]))):
         execute("""
             SELECT pg_terminate_backend(pid) FROM pg_stat_activity
             WHERE pid <> pg_backend_pid() AND datname = current_database()

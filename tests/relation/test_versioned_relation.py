@@ -41,7 +41,7 @@ def names(rows: RelationRows) -> dict[int, list[int]]:
 def test_all_versions_of_a_key_are_on_one_page(execute: Execute, open_relation: Open, page_rows: int) -> None:
     execute("CREATE UNIQUE INDEX ON r (k, valid_from)")
     relation = open_relation("public.r", {"integer": "k"}, {"sk": "sk"}, page_rows, VALIDITY)
-    pages = [relation.read_page(number).rows for number in range(relation.page_count)]
+    pages = [relation.read_pages(number).rows for number in range(relation.page_count)]
     found = {key: each for page in pages for key, each in names(page).items()}
     assert found == {key: [key * 10, key * 10 + 1, key * 10 + 2] for key in range(1, 201)}
     assert sum(len(page) for page in pages) == 200
@@ -56,7 +56,7 @@ def test_pages_of_a_key_with_very_many_versions(execute: Execute, open_relation:
     execute("INSERT INTO r SELECT 77, 'p', '2027-01-01'::timestamptz + g * interval '1 s', NULL, 770 FROM "
             "generate_series(1, 500) AS g; CREATE UNIQUE INDEX ON r (k, valid_from)")  # fmt: skip
     relation = open_relation("public.r", {"integer": "k"}, {"sk": "sk"}, 5, VALIDITY)
-    pages = [relation.read_page(number).rows for number in range(relation.page_count)]
+    pages = [relation.read_pages(number).rows for number in range(relation.page_count)]
     counts = Counter(key for page in pages for key in page.keys.codes.tolist())
     assert counts == dict.fromkeys(range(1, 201), 1)
     assert len(names(pages[int(relation.page_of(keys_for(relation, [77]))[0])])[77]) == 503

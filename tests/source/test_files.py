@@ -166,7 +166,7 @@ def test_a_file_that_was_changed_after_it_was_taken_is_told_once_and_not_read(
     assert [(each.unit, each.size) for each in found] == [("a", 6)]
     source.look()
     assert source.take(ALL) == []
-    source.retry(["a"])
+    source.forget(["a"])
     source.look()
     assert [(each.unit, each.size) for each in source.take(ALL)] == [("a", 6)]
 

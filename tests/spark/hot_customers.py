@@ -19,7 +19,7 @@ from spark_jobs.hot_set.front_stage.hot_tuples import HotTuplesKeeper
 from spark_jobs.hot_set.watch.noticing import Noticing
 from spark_jobs.relation.changes.triggers import Outcome, watch_relations
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.batch_context import FrontStagePlan, HotTuples, TaskReport
 from spark_jobs.stages.mapped_broadcast import Leases
@@ -48,7 +48,7 @@ class HotCustomers:
         self.leases = Leases()
         self.batch_no = 0  # of the batch that began last
         self.keeper = HotTuplesKeeper(self.plan, context, front_stage_bytes(lookup), self.leases)
-        self.relation = PostgresRelation(url, self.plan.spec)
+        self.relation = LiveRelation(url, self.plan.spec)
         self.seconds_passed = 0.0  # beside those that do
         self.noticing = Noticing(lookup, self.relation, self.keeper, lambda: time.monotonic() + self.seconds_passed)
         self.noticing.watch(connection, self.outcome(lookup))

@@ -21,7 +21,7 @@ from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.loading.loading_transaction import StreamBatch
 from spark_jobs.loading.rehearsal import Rehearsal
-from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.source.arrivals import read_by_spark
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, FrontStagePlan, HotTuples
@@ -68,7 +68,7 @@ definition = load_definition(path)
 with closing(psycopg2.connect(url)) as connection:
     tables = check_tables(connection, definition)
     plans = plan_lookups(definition, tables.relations, url, NoSpark(), 2)  # type: ignore[arg-type]
-    rows = PostgresRelation(url, plans[0].spec, plans[0].pages.value().index).read_page(0).rows
+    rows = LiveRelation(url, plans[0].spec, plans[0].pages.value().index).read_pages(0).rows
     hot = MappedBroadcast.publish(NoSpark(), unique_name("hot"), 0, HotTuples(HotSet(0, rows.keys.codes), rows))  # type: ignore[arg-type]
     front = FrontStagePlan(hot if plans[0].front else None, 1000, True)
     columns = {name: kind.arrow() for name, kind in definition.source.columns.items()}

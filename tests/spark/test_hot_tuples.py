@@ -16,7 +16,7 @@ from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.changes.triggers import look_at_relations
 from spark_jobs.relation.changes.unnoticed import unnoticed
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_rows import RelationRows
 from tests.spark.conftest import Shop
 from tests.spark.hot_customers import HotCustomers
@@ -283,14 +283,14 @@ def test_nothing_stays_hot_of_a_relation_that_can_no_longer_be_read(
 def reads_of(hot: HotCustomers, monkeypatch: pytest.MonkeyPatch, seconds: float = 0.0) -> list[int]:
     """How many tuples each read of R asks for, from now on; each takes so long."""
     reads: list[int] = []
-    lookup_keys = PostgresRelation.lookup_keys
+    lookup_keys = LiveRelation.lookup_keys
 
-    def read(relation: PostgresRelation, keys: KeyColumns) -> Page:
+    def read(relation: LiveRelation, keys: KeyColumns) -> Page:
         reads.append(len(keys))
         hot.seconds_passed += seconds
         return lookup_keys(relation, keys)
 
-    monkeypatch.setattr(PostgresRelation, "lookup_keys", read)
+    monkeypatch.setattr(LiveRelation, "lookup_keys", read)
     return reads
 
 
@@ -325,14 +325,14 @@ def test_triggers_are_relied_on_when_all_has_been_read_since_they_stand(
     set_city(shop, 7, "Ulm")
     outcome = hot.outcome(lookup)
     with monkeypatch.context() as broken:
-        broken.setattr(PostgresRelation, "lookup_keys", refuse)
+        broken.setattr(LiveRelation, "lookup_keys", refuse)
         with pytest.raises(psycopg2.OperationalError):
             hot.noticing.watch(hot.connection, outcome)
     hot.noticing.watch(hot.connection, hot.outcome(lookup))
     assert hot.hot() == {7: "Ulm"}, "they were there already at the second time"
 
 
-def refuse(relation: PostgresRelation, keys: KeyColumns) -> Page:
+def refuse(relation: LiveRelation, keys: KeyColumns) -> Page:
     raise psycopg2.OperationalError("the server went away")
 
 

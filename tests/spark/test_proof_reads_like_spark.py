@@ -11,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from spark_jobs.proof.events import read_events
 from spark_jobs.source.streaming import RAW, stream_tuples
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.proof.events import read_events
 from spark_jobs.proof.landing import committed_files, landed_files
 from spark_jobs.settings import Home
 from tests.warehouse.landed_records import (

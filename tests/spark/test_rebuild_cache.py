@@ -16,9 +16,9 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.cache_files import CacheStore
 from spark_jobs.hot_set.cache_rebuild import CacheRebuild, RebuildRequest
 from spark_jobs.hot_set.front_stage import hot_tuple_files
-from spark_jobs.relation.postgres_snapshot import SnapshotStore
+from spark_jobs.relation.local_copy import CopyStore
+from spark_jobs.relation.read_limit import tuples_at_once
 from spark_jobs.settings import PROJECT_ROOT
-from spark_jobs.stages.read_limit import tuples_at_once
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import RunningStream, running
 from tests.spark.shop import land, query, sale, sales_definition
@@ -58,9 +58,9 @@ def files(shop: Shop) -> CacheStore:
     return CacheStore(folder)
 
 
-def snapshots(shop: Shop) -> SnapshotStore:
+def snapshots(shop: Shop) -> CopyStore:
     [folder] = shop.home.caches("sales").glob("*/snapshots")
-    return SnapshotStore(folder)
+    return CopyStore(folder)
 
 
 def test_the_running_stream_takes_rebuilt_hot_tuples_over(live_shop: Shop) -> None:

@@ -258,28 +258,33 @@ def test_a_composite_key_with_text_works(shop: Shop) -> None:
     assert shop.verify().holds
 
 
-def test_lost_checkpoint_loads_nothing_twice(shop: Shop) -> None:
+def test_a_ledger_that_has_lost_its_ranges_loads_nothing_twice(shop: Shop) -> None:
     land(shop.folder, "some", [*(sale(n) for n in range(500)), sale(500, customer=999_999), b"{"])
     shop.load()
-    checkpoint = shop.home.checkpoint("sales")
-    checkpoint.rename(checkpoint.with_name("lost"))
+    query(shop.url, "DELETE FROM freshet.source_range")
     shop.load()
     assert query(shop.url, "SELECT count(*) FROM shop.fact_sales") == [(500,)]
     assert places(shop) == {"unmatched": 1, "rejected": 1}
+    assert query(shop.url, "SELECT sum(arrived), sum(duplicates) FROM freshet.batch") == [(1004, 502)]
     assert shop.verify().holds
 
 
-def test_a_batch_whose_commit_spark_did_not_log_is_not_loaded_twice(shop: Shop) -> None:
+def test_a_batch_that_was_cut_off_is_loaded_to_its_end_and_nothing_twice(shop: Shop) -> None:
     land(shop.folder, "some", [*(sale(n) for n in range(500)), sale(500, customer=999_999), b"{"])
     shop.load()
-    # What a driver leaves that is killed between the warehouse's commit and Spark's.
-    commits = shop.home.checkpoint("sales") / "commits"
-    last = max(commits.glob("[0-9]*"), key=lambda path: int(path.name))
-    last.unlink()
-    (commits / f".{last.name}.crc").unlink(missing_ok=True)
+    # What a driver leaves that is killed between the tasks' last commit and the batch's.
+    query(
+        shop.url,
+        """
+        UPDATE freshet.source_range SET state = 'planned', records = NULL;
+        INSERT INTO freshet.batch_part SELECT gen_random_uuid(), batch_no, facts, shed, unmatched, rejected, duplicates,
+            event_latency, arrival_latency FROM freshet.batch;
+        UPDATE freshet.batch SET state = 'started', closed_at = NULL;
+        """,
+    )
     shop.load()
-    assert query(shop.url, "SELECT sum(facts), sum(unmatched), sum(rejected) FROM freshet.batch") == [(500, 1, 1)]
-    assert query(shop.url, "SELECT count(*) FROM freshet.batch WHERE duplicates > 0") == [(1,)]
+    sums = "SELECT arrived, facts, unmatched, rejected, duplicates FROM freshet.batch"
+    assert query(shop.url, sums) == [(502, 500, 1, 1, 0)]
     assert shop.verify().holds
 
 

@@ -1,6 +1,6 @@
 """What the driver plans for a pipeline's lookups.
 
-planning.py  calibration.py  defaults.py    memory, pages, what reading R costs, values for keys that are not in R
+planning.py  defaults.py    memory, pages, what reading R costs, values for keys that are not in R
 page_renewal.py                             new pages when R has grown
 snapshot_reading.py                         R from a snapshot, besides what has changed since
 """

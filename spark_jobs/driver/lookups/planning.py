@@ -11,18 +11,16 @@ from spark_jobs.driver.lookups.defaults import typed_defaults
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
-from spark_jobs.relation.calibration import measure_access
+from spark_jobs.relation.access_costs import measure_access
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
-from spark_jobs.relation.page_runs import PageRuns
-from spark_jobs.relation.paged_relation import PagedRelation
-from spark_jobs.relation.postgres_relation import PostgresRelation
-from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.read_limit import tuples_at_once
+from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.relation.stored_relation import StoredRelation
 from spark_jobs.stages.back_stage import back_stages, make_back_stage
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
-from spark_jobs.stages.keyed_relation import KeyedRelation
 from spark_jobs.stages.mapped_broadcast import MappedBroadcast, unique_name
-from spark_jobs.stages.read_limit import tuples_at_once
 
 _log = logging.getLogger(__name__)
 
@@ -109,7 +107,7 @@ def _plan(
     check_memory(algorithm, relation, memory)
     costs = measured(relation, memory) if lookup.algorithm == "auto" and spec.page_refusal is None else None
     if costs is not None and task_limit is not None:
-        costs = costs.limited(task_limit, relation.page_rows)
+        costs = costs.limited(task_limit, relation.pages.page_rows)
     _log.info("%s: %d tuples; %s", spec.relation, spec.row_count, costs or f"algorithm {lookup.algorithm}")
     pages = None
     if spec.page_refusal is None:
@@ -129,23 +127,20 @@ def _plan(
     )
 
 
-def measured(relation: PagedRelation, memory: int) -> AccessCosts:
+def measured(relation: StoredRelation, memory: int) -> AccessCosts:
     """What reading R costs each of the back stages that `auto` chooses from."""
-    return measure_access(relation, pages_at_once=PageRuns.within(relation, memory).pages_at_once)
+    return measure_access(relation, pages_at_once=RelationPart.whole(relation).in_runs(memory).pages_at_once)
 
 
-def check_memory(algorithm: str, relation: PagedRelation, memory: int) -> None:
+def check_memory(algorithm: str, relation: StoredRelation, memory: int) -> None:
     """Find out now, rather than with the first tuple, whether the back stage can work with its memory."""
-    paged = relation.spec.page_refusal is None
-    pages = range(relation.page_count) if paged else range(0)
-    nobody = KeyedRelation(relation, RelationRows.empty(relation.spec).keys, pages)
-    for name in back_stages(algorithm, paged):
-        make_back_stage(name, nobody, memory)
+    for name in back_stages(algorithm, relation.spec.page_refusal is None):
+        make_back_stage(name, RelationPart.whole(relation), memory)
 
 
 def _relation(
     algorithm: str, spec: RelationSpec, warehouse_url: str, memory: int, task_limit: float | None
-) -> PostgresRelation:
+) -> LiveRelation:
     """R with pages that fit the back stage's memory, and its limit; without pages where it can't have any.
 
     Raises:
@@ -154,6 +149,6 @@ def _relation(
     if spec.page_refusal is not None:
         if algorithm != "auto" and ALGORITHMS[algorithm].reads_pages:
             raise SchemaMismatchError(f"algorithm {algorithm} reads R by pages. {spec.page_refusal}")
-        return PostgresRelation(warehouse_url, spec)
+        return LiveRelation(warehouse_url, spec)
     page_rows = page_rows_allowed(page_rows_within(spec, memory), task_limit)
-    return PostgresRelation.open(warehouse_url, spec, page_rows)
+    return LiveRelation.open(warehouse_url, spec, page_rows)

@@ -10,9 +10,9 @@ import numpy as np
 
 from spark_jobs.experiments.kernels.figure import Figure
 from spark_jobs.experiments.kernels.interleaved import interleaved, seconds
+from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
+from spark_jobs.experiments.virtual_relation import VirtualRelation
 from spark_jobs.joins.semi_stream import create
-from spark_jobs.relation.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.relation.virtual_relation import VirtualRelation
 from spark_jobs.workload.zipf import ZipfKeys
 
 # Nanoseconds per stream tuple and per page tuple that are aimed at; the relatives stand beside for comparison.

@@ -14,12 +14,12 @@ from spark_jobs.experiments.papers.disks import VirtualKind
 from spark_jobs.experiments.papers.figure import Axis, Curves, Figure, Origin, Panel, Point, Series
 from spark_jobs.experiments.papers.point import saturated_run
 from spark_jobs.experiments.papers.setting import Setting
+from spark_jobs.experiments.semi_stream.auto_join import AutoJoin
 from spark_jobs.experiments.semi_stream.workloads import Workload, zipf
+from spark_jobs.experiments.virtual_disk import HARD_DISK, SOLID_STATE_DISK
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
-from spark_jobs.joins.semi_stream.auto_join import AutoJoin
 from spark_jobs.joins.semi_stream.theory.choice import PREDICTABLE
 from spark_jobs.joins.semi_stream.theory.processor_costs import PAPER_ERA
-from spark_jobs.relation.virtual_disk import HARD_DISK, SOLID_STATE_DISK
 
 _TUPLES = 10_000_000
 # With fewer, the sample of a 64th of memory of 1 % of R is too small to tell the skew from.

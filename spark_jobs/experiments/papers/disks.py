@@ -1,4 +1,4 @@
-"""Where R lies while a figure is measured: on a virtual disk, in a snapshot file, or in PostgreSQL."""
+"""Where R lies while a figure is measured: on a virtual disk, in a direct file, or in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from spark_jobs.errors import WorkloadError
-from spark_jobs.experiments.semi_stream.real_disks import postgres_relation, snapshot_relation
+from spark_jobs.experiments.calibration.disk_calibration import measure_disk
+from spark_jobs.experiments.calibration.processor_calibration import measure_processor
+from spark_jobs.experiments.semi_stream.real_disks import direct_relation, postgres_relation
 from spark_jobs.experiments.semi_stream.workloads import Workload
+from spark_jobs.experiments.virtual_disk import HARD_DISK, SOLID_STATE_DISK, DiskProfile, VirtualClock, VirtualDisk
+from spark_jobs.experiments.virtual_relation import VirtualRelation
 from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
 from spark_jobs.joins.semi_stream.theory.processor_costs import FREE_PROCESSOR, PAPER_ERA, ProcessorCosts
 from spark_jobs.local.warehouse_server import warehouse
-from spark_jobs.relation.calibration.disk_calibration import measure_disk
-from spark_jobs.relation.calibration.processor_calibration import measure_processor
-from spark_jobs.relation.virtual_disk import HARD_DISK, SOLID_STATE_DISK, DiskProfile, VirtualClock, VirtualDisk
-from spark_jobs.relation.virtual_relation import VirtualRelation
 from spark_jobs.settings import Home
 
 # Of a relation that is calibrated: its smallest pages, and those for which the processor's work is measured.
@@ -37,7 +37,7 @@ class OpenRelation:
     """R ready to be joined.
 
     Attributes:
-        relation: a CacheableRelation that also has `pages_of`.
+        relation: a NumberedRelation.
         clock: tells the time of a run.
         processor: what the join's own work is charged on a virtual clock; None on a real one.
     """
@@ -139,7 +139,7 @@ def disk_of(name: str, home: Home, progress: Progress) -> Iterator[Disk]:
     Args:
         name: one of DISKS; the virtual solid-state disk comes with a processor that costs nothing, so that it shows
             reading alone.
-        home: snapshot files lie in its folder `papers`; PostgreSQL is its warehouse's server.
+        home: direct files lie in its folder `papers`; PostgreSQL is its warehouse's server.
         progress: told while R is made.
 
     Raises:
@@ -150,7 +150,7 @@ def disk_of(name: str, home: Home, progress: Progress) -> Iterator[Disk]:
     elif name == "virtual-ssd":
         yield VirtualKind(SOLID_STATE_DISK, FREE_PROCESSOR)
     elif name == "direct":
-        yield RealKind(name, partial(_snapshot, home.root / "papers", progress))
+        yield RealKind(name, partial(_direct_file, home.root / "papers", progress))
     elif name == "postgres":
         with warehouse(home) as url:
             yield RealKind(name, partial(_postgres, url, progress))
@@ -158,10 +158,10 @@ def disk_of(name: str, home: Home, progress: Progress) -> Iterator[Disk]:
         raise WorkloadError(f"There is no disk {name!r}: give one of {', '.join(DISKS)}.")
 
 
-def _snapshot(
+def _direct_file(
     folder: Path, progress: Progress, key_count: int, tuple_bytes: int, page_rows: int
 ) -> AbstractContextManager[Any]:
-    return closing(snapshot_relation(folder, key_count, tuple_bytes, page_rows, progress))
+    return closing(direct_relation(folder, key_count, tuple_bytes, page_rows, progress))
 
 
 def _postgres(

@@ -22,7 +22,7 @@ from spark_jobs.settings import Home
 
 Progress = Callable[[str, float], None]
 
-# R of 100 million tuples of 120 bytes, as a snapshot file or as a table with its index.
+# R of 100 million tuples of 120 bytes, as a direct file or as a table with its index.
 _PAPER_ROOM = {"direct": 14 << 30, "postgres": 24 << 30}
 
 

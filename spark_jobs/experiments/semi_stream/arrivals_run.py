@@ -6,13 +6,14 @@ import time
 
 import numpy as np
 
+from spark_jobs.experiments.numbered_relation import NumberedRelation
 from spark_jobs.experiments.semi_stream.join_run import Clock, JoinRun
 from spark_jobs.experiments.semi_stream.measurement import Measurement
-from spark_jobs.experiments.semi_stream.stream_blocks import PagedRelation, Stream
+from spark_jobs.experiments.semi_stream.stream_blocks import Stream
 from spark_jobs.experiments.semi_stream.waiting_tuples import FloatArray
+from spark_jobs.experiments.virtual_disk import VirtualClock
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
-from spark_jobs.relation.virtual_disk import VirtualClock
 from spark_jobs.workload.arrival_schedule import ArrivalSchedule
 from spark_jobs.workload.bursts import Arrivals
 
@@ -26,7 +27,7 @@ class ArrivalsRun(JoinRun):
     def __init__(
         self,
         join: SemiStreamJoin,
-        relation: PagedRelation,
+        relation: NumberedRelation,
         stream: Stream,
         arrivals: Arrivals,
         clock: Clock,

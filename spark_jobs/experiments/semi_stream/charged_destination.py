@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from spark_jobs.experiments.virtual_disk import DiskProfile, VirtualClock
 from spark_jobs.joins.semi_stream.load_shedding import Destination
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
-from spark_jobs.relation.virtual_disk import DiskProfile, VirtualClock
 
 _BUFFER_BYTES = 1 << 16
 # A tuple of the stream (003 Table 1).

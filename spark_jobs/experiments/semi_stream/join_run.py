@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from spark_jobs.errors import WorkloadError
+from spark_jobs.experiments.numbered_relation import NumberedRelation
 from spark_jobs.experiments.semi_stream.measurement import Measurement
-from spark_jobs.experiments.semi_stream.stream_blocks import PagedRelation, Stream, StreamBlocks
+from spark_jobs.experiments.semi_stream.stream_blocks import Stream, StreamBlocks
 from spark_jobs.experiments.semi_stream.waiting_tuples import FloatArray, WaitingTuples
 from spark_jobs.experiments.semi_stream.work_charge import WorkCharge
+from spark_jobs.experiments.virtual_disk import VirtualClock
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
-from spark_jobs.relation.virtual_disk import VirtualClock
 
 Clock = Callable[[], float]
 
@@ -22,7 +23,7 @@ class JoinRun:
     def __init__(
         self,
         join: SemiStreamJoin,
-        relation: PagedRelation,
+        relation: NumberedRelation,
         stream: Stream,
         clock: Clock,
         processor: ProcessorCosts | None,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from spark_jobs.experiments.numbered_relation import NumberedRelation
 from spark_jobs.experiments.semi_stream.arrivals_run import ArrivalsRun
 from spark_jobs.experiments.semi_stream.join_run import Clock
 from spark_jobs.experiments.semi_stream.measurement import Measurement
 from spark_jobs.experiments.semi_stream.saturated_run import SaturatedRun
-from spark_jobs.experiments.semi_stream.stream_blocks import PagedRelation, Stream
+from spark_jobs.experiments.semi_stream.stream_blocks import Stream
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
 from spark_jobs.workload.bursts import Arrivals
@@ -16,7 +17,7 @@ __all__ = ["ArrivalsRun", "Measurement", "SaturatedRun", "measure_saturated", "m
 
 def measure_saturated(
     join: SemiStreamJoin,
-    relation: PagedRelation,
+    relation: NumberedRelation,
     stream: Stream,
     clock: Clock,
     processor: ProcessorCosts | None,
@@ -43,7 +44,7 @@ def measure_saturated(
 
 def measure_with_arrivals(
     join: SemiStreamJoin,
-    relation: PagedRelation,
+    relation: NumberedRelation,
     stream: Stream,
     arrivals: Arrivals,
     clock: Clock,

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spark_jobs.experiments.semi_stream.stream_blocks import PagedRelation, Stream, StreamBlocks
+from spark_jobs.experiments.numbered_relation import NumberedRelation
+from spark_jobs.experiments.semi_stream.stream_blocks import Stream, StreamBlocks
 from spark_jobs.experiments.semi_stream.work_charge import WorkCharge
+from spark_jobs.experiments.virtual_disk import VirtualClock
 from spark_jobs.joins.semi_stream.base import Int64Array, SemiStreamJoin
 from spark_jobs.joins.semi_stream.load_shedding import Destination, LoadSheddingJoin, SheddingPolicy
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
-from spark_jobs.relation.virtual_disk import VirtualClock
 
 _BUFFER_TUPLES = 1 << 17
 
@@ -71,7 +72,7 @@ class OverloadedRun:
         join: SemiStreamJoin,
         policy: SheddingPolicy,
         destination: Destination,
-        relation: PagedRelation,
+        relation: NumberedRelation,
         key_count: int,
         stream: Stream,
         clock: VirtualClock,

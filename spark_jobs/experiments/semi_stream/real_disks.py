@@ -1,4 +1,4 @@
-"""R on real disks, with the keys 0 to row_count - 1: a snapshot file or a PostgreSQL table, made once, then reused."""
+"""R on real disks, with the keys 0 to row_count - 1: a direct file or a PostgreSQL table, made once, then reused."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
-from spark_jobs.errors import SnapshotError, WorkloadError
+from spark_jobs.errors import DirectFileError, WorkloadError
+from spark_jobs.experiments.direct_file import DirectRelation, open_direct_file, write_direct_file
+from spark_jobs.experiments.numbered_relation import NumberedTable
 from spark_jobs.relation.catalog import describe_relation
-from spark_jobs.relation.postgres_relation import PostgresRelation
-from spark_jobs.relation.snapshot import SnapshotRelation, open_snapshot, write_snapshot
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.workload.tpch_files import Progress
 
@@ -29,10 +30,10 @@ _COPY_START = b"PGCOPY\n\xff\r\n\0" + bytes(8)
 _COPY_END = b"\xff\xff"
 
 
-def snapshot_relation(
+def direct_relation(
     folder: Path, row_count: int, tuple_bytes: int, page_rows: int, progress: Progress | None = None
-) -> SnapshotRelation:
-    """R in a snapshot file, which is written if it is not there.
+) -> DirectRelation:
+    """R in a direct file, which is written if it is not there.
 
     Args:
         folder: where the file is or will be; row_count * tuple_bytes of room are needed.
@@ -42,24 +43,24 @@ def snapshot_relation(
         progress: told the share that is written.
 
     Raises:
-        SnapshotError: the disk has not enough room.
+        DirectFileError: the disk has not enough room.
     """
     folder.mkdir(parents=True, exist_ok=True)
     name = f"relation-{row_count}x{tuple_bytes}.snapshot"
     try:
-        return open_snapshot(folder / name, page_rows)
-    except SnapshotError:  # none yet, or a damaged one
+        return open_direct_file(folder / name, page_rows)
+    except DirectFileError:  # none yet, or a damaged one
         chunks = (
             (keys, np.full((len(keys), tuple_bytes - _KEY_BYTES), ord("."), np.uint8))
             for keys in _chunks_of_keys(row_count, tuple_bytes, name, progress)
         )
-        write_snapshot(folder / name, chunks, tuple_bytes, row_count)
-    return open_snapshot(folder / name, page_rows)
+        write_direct_file(folder / name, chunks, tuple_bytes, row_count)
+    return open_direct_file(folder / name, page_rows)
 
 
 def postgres_relation(
     url: str, row_count: int, tuple_bytes: int, page_rows: int, progress: Progress | None = None
-) -> PostgresRelation:
+) -> NumberedTable:
     """R in a table of PostgreSQL, key and payload, which is filled in one transaction if it is not there.
 
     Args:
@@ -87,7 +88,7 @@ def postgres_relation(
             if cursor.fetchone() == (True,):
                 _fill(cursor, sql.Identifier(SCHEMA, table), row_count, tuple_bytes, progress)
         spec = describe_relation(connection, _PayloadByKey(f"{SCHEMA}.{table}"), {"key": pa.int64()})
-    return PostgresRelation.open(url, replace(spec, row_count=row_count), page_rows)
+    return NumberedTable(LiveRelation.open(url, replace(spec, row_count=row_count), page_rows))
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.semi_stream.base import Relation
+from spark_jobs.experiments.numbered_relation import NumberedRelation
 
 Int64Array = NDArray[np.int64]
 
@@ -16,13 +15,6 @@ Stream = Callable[[int], Int64Array]
 """Draws the join keys of the next n stream tuples."""
 
 _BLOCK = 1 << 16
-
-
-class PagedRelation(Relation, Protocol):
-    """R that knows the page of a key without reading it."""
-
-    def pages_of(self, keys: Int64Array) -> Int64Array:
-        """The page on which each key is or would be, int64, shape (n,)."""
 
 
 class StreamBlocks:
@@ -33,7 +25,7 @@ class StreamBlocks:
         relation: knows their pages.
     """
 
-    def __init__(self, stream: Stream, relation: PagedRelation) -> None:
+    def __init__(self, stream: Stream, relation: NumberedRelation) -> None:
         self._relation = relation
         self.draw_from(stream)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from spark_jobs.experiments.virtual_disk import VirtualClock
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
-from spark_jobs.relation.virtual_disk import VirtualClock
 
 
 class WorkCharge:

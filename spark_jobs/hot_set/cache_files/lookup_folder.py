@@ -43,7 +43,7 @@ class LookupFolder:
 
     @property
     def snapshots(self) -> Path:
-        """Folder of the snapshots of R, for a SnapshotStore."""
+        """Folder of the snapshots of R, for a CopyStore."""
         return self.path / "snapshots"
 
 

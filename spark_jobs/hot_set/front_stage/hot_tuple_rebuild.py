@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from spark_jobs.hot_set.cache_files import CacheVersion
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.limited import LimitedRelation
+from spark_jobs.relation.live import LiveRelation
+from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.stages.metered_relation import MeteredRelation
-from spark_jobs.stages.read_limit import ReadLimit
 
 # A statement for more keys takes more of the server's memory at once.
 _KEYS_AT_ONCE = 20_000
@@ -38,7 +38,7 @@ class RereadTask:
 
     def __call__(self, keys: KeyColumns) -> RelationRows:
         """The tuples of R that have these keys now; those that have vanished are left out."""
-        relation = MeteredRelation(PostgresRelation(self.url, self.spec), self.limit() if self.limit else None)
+        relation = LimitedRelation(LiveRelation(self.url, self.spec), self.limit() if self.limit else None)
         at_once = relation.most_tuples or max(len(keys), 1)
         parts = (np.arange(first, min(first + at_once, len(keys))) for first in range(0, len(keys), at_once))
         found = [relation.lookup_keys(keys.take(part)).rows for part in parts]

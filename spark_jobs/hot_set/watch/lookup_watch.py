@@ -9,13 +9,13 @@ from datetime import timedelta
 from psycopg2 import extensions
 
 from spark_jobs.definition import Lookup
-from spark_jobs.driver.lookups.snapshot_reading import SnapshotReading
+from spark_jobs.driver.lookups.copy_reading import CopyReading
 from spark_jobs.hot_set.cache_files import CacheStore
 from spark_jobs.hot_set.front_stage.hot_tuple_files import HotTupleFiles
 from spark_jobs.hot_set.front_stage.hot_tuples import HotTuplesKeeper
 from spark_jobs.hot_set.watch.noticing import Noticing
 from spark_jobs.relation.changes.triggers import Outcome
-from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.warehouse.cache_rows import CacheRow
@@ -31,7 +31,7 @@ class LookupWatch:
         store: the versions of its hot tuples on disk.
         reading: connection that hot tuples are read again through.
         writer: writes files.
-        snapshot: the lookup's snapshots of R, where it reads them.
+        copy: the lookup's local copy of R, where it reads one.
     """
 
     def __init__(
@@ -42,13 +42,13 @@ class LookupWatch:
         store: CacheStore,
         reading: ReadingConnection,
         writer: Executor,
-        snapshot: SnapshotReading | None,
+        copy: CopyReading | None,
     ) -> None:
         self.lookup = lookup
         self._position = plan.position
         self._keeper = keeper
-        self._snapshot = snapshot
-        self._noticing = Noticing(lookup, PostgresRelation(reading.url, plan.spec, connection=reading), keeper)
+        self._copy = copy
+        self._noticing = Noticing(lookup, LiveRelation(reading.url, plan.spec, connection=reading), keeper)
         self._files = HotTupleFiles(plan.spec, keeper, store, self._noticing, writer)
 
     def begin(self, connection: extensions.connection, outcome: Outcome) -> None:
@@ -80,9 +80,9 @@ class LookupWatch:
     def row(self) -> CacheRow:
         """What is to be told about it."""
         held, refused = self._files.held, self._files.refused
-        in_use = None if self._snapshot is None else self._snapshot.in_use
-        if refused is None and self._snapshot is not None:
-            refused = self._snapshot.refused
+        in_use = None if self._copy is None else self._copy.in_use
+        if refused is None and self._copy is not None:
+            refused = self._copy.refused
         return CacheRow(
             lookup=self._position,
             relation=self.lookup.relation,

@@ -18,9 +18,9 @@ from spark_jobs.relation.changes.triggers import Outcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
 from spark_jobs.relation.changes.watched_tables import WatchedTable
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.postgres_relation import PostgresRelation
+from spark_jobs.relation.live import LiveRelation
+from spark_jobs.relation.read_limit import Clock
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.read_limit import Clock
 from spark_jobs.warehouse.cache_rows import Watched
 
 _log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Noticing:
     """
 
     def __init__(
-        self, lookup: Lookup, relation: PostgresRelation, keeper: HotTuplesKeeper, clock: Clock = time.monotonic
+        self, lookup: Lookup, relation: LiveRelation, keeper: HotTuplesKeeper, clock: Clock = time.monotonic
     ) -> None:
         self.watched: Watched = "nothing"
         self.noticed: str | None = None

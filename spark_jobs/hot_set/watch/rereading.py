@@ -12,7 +12,7 @@ from spark_jobs.definition import Lookup
 from spark_jobs.hot_set.front_stage.hot_tuples import HotTuplesKeeper, Reread
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.stages.read_limit import Clock, ReadLimit
+from spark_jobs.relation.read_limit import Clock, ReadLimit
 
 
 class Round(NamedTuple):

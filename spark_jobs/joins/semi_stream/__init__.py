@@ -22,9 +22,9 @@ word. The mesh joins and SSIJ of the catalogue don't wait until enough of the st
 the papers do: whoever drives an operator by its name may push little, and wants it settled. Their classes
 wait unless told not to.
 
-What surrounds them: `auto_join.AutoJoin` chooses among them while the stream runs, `load_shedding` keeps up
-with a stream that is too fast, `theory` predicts what each gives. (The Spark job has all tuples of a batch at
-hand, so its `algorithm: auto` needs no guesses about the stream: `theory.batch_choice`.)
+What surrounds them: `load_shedding` keeps up with a stream that is too fast, `theory` predicts what each gives. (The
+Spark job has all tuples of a batch at hand, so its `algorithm: auto` needs no guesses about the stream:
+`theory.batch_choice`. `experiments.semi_stream.auto_join` chooses while the stream runs.)
 
 Importing the catalogue loads no algorithm; `create` loads the one that it makes.
 """
@@ -51,7 +51,7 @@ class Algorithm:
         paper: number and section of the paper in which it stands, or which it improves on.
         memory: what its memory budget is split into.
         operator: module and class of the operator; of the back stage for one with a front stage.
-        cached: whether a front stage stands before it; its relation is then a CacheableRelation.
+        cached: whether a front stage stands before it.
         keywords: what else the operator's class is given.
         reads_pages: whether it reads R by the numbers of its pages; if not, only by the index on the join key.
         scans_pages: whether it reads all of R, one page after the other, whichever pages tuples wait for; its
@@ -182,7 +182,7 @@ def create(
 
     Args:
         name: its name in the catalogue.
-        relation: R; a CacheableRelation for an algorithm with a front stage.
+        relation: R.
         memory_bytes: the budget, which the operator never exceeds.
         front_share: the front stage's part of it, for an algorithm that has one; None for the papers' 15 %.
         most_keys: keys of one lookup at most, for an algorithm that looks them up in batches; None for its own choice.

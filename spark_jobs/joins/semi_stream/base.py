@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -45,6 +45,10 @@ class Relation(Protocol):
     def page_bytes(self) -> int:
         """Memory that one page needs at most, in bytes (v_P of the papers)."""
 
+    @property
+    def tuple_bytes(self) -> int:
+        """Memory that one tuple needs, in bytes (v_R of the papers)."""
+
     def read_page(self, number: int) -> Page:
         """Read one page. One seek and one transfer of up to `page_bytes`."""
 
@@ -55,6 +59,16 @@ class Relation(Protocol):
             keys: int64, shape (n,), join keys.
             ids: int64, shape (n,), the stream tuples that ask: a relation whose keys are not
                 integers finds the real key through them.
+        """
+
+    def gather(self, parts: Sequence[tuple[Any, Int64Array]]) -> Any:
+        """Copy tuples out of pages, for a front stage to keep.
+
+        Args:
+            parts: at least one (rows of a page, int64 positions in it).
+
+        Returns:
+            Rows of the relation's kind: those of the first part, then those of the second, and so on.
         """
 
 

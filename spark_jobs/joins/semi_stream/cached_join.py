@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Pa
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.joins.structures.stream_buffer import StreamBuffer, TupleColumns
 
-BackStage = Callable[["CacheableRelation", int], SemiStreamJoin]
+BackStage = Callable[[Relation, int], SemiStreamJoin]
 
 # The best share of memory for the front stage in the papers' experiments (003 §5.4, Fig. 9a).
 _FRONT_SHARE = 0.15
@@ -30,24 +30,6 @@ _LEAST_ROOM = 2
 # and to the back stage when it has room for this part of the buffers, or for this part of what it holds already.
 _LEAST_OF_BUFFERS = 4
 _LEAST_OF_BACK_STAGE = 64
-
-
-class CacheableRelation(Relation, Protocol):
-    """R whose tuples can be kept one by one."""
-
-    @property
-    def tuple_bytes(self) -> int:
-        """Memory that one tuple needs at most, in bytes (v_R of the papers)."""
-
-    def gather(self, parts: Sequence[tuple[Any, Int64Array]]) -> Any:
-        """Copy tuples out of pages.
-
-        Args:
-            parts: at least one (rows of a page, int64 positions in it).
-
-        Returns:
-            Rows of the relation's kind: those of the first part, then those of the second, and so on.
-        """
 
 
 class CachedJoin(SemiStreamJoin):
@@ -69,7 +51,7 @@ class CachedJoin(SemiStreamJoin):
 
     def __init__(
         self,
-        relation: CacheableRelation,
+        relation: Relation,
         memory_bytes: int,
         back_stage: BackStage,
         front_share: float = _FRONT_SHARE,

@@ -151,9 +151,9 @@ def _joined(records: pa.Array) -> pa.Buffer:
 def _odd(records: pa.Array) -> Bools:
     """Records that may not be one object on a line of UTF-8, though arrow would take them for such."""
     offsets, data = byte_strings(records)
-    if not len(records):
-        return np.zeros(0, np.bool_)
     odd = offsets[:-1] == offsets[1:]
+    if odd.all():
+        return odd
     firsts, lasts = (data[np.where(odd, offsets[0], positions)] for positions in (offsets[:-1], offsets[1:] - 1))
     odd |= (firsts != _OPENING_BRACE) | (lasts != _CLOSING_BRACE)
     content = data[offsets[0] : offsets[-1]].tobytes()
@@ -174,7 +174,8 @@ def _leniently_passed_over(records: pa.Array) -> Bools:
         if word in content:
             odd |= _holding(records, word)
     brackets = (text | _LOWER_CASE) == _OPENING_BRACE  # [ is the other one
-    if np.count_nonzero(brackets) > len(records) + MOST_LEVELS:
+    # Each record has one at least.
+    if np.count_nonzero(brackets) - (len(records) - 1) > MOST_LEVELS:
         before = np.concatenate([[0], np.cumsum(brackets)])
         odd |= np.diff(before[offsets - offsets[0]]) > MOST_LEVELS
     return odd

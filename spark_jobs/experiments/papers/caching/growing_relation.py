@@ -13,7 +13,7 @@ from spark_jobs.experiments.papers.point import measure_point, saturated_run
 from spark_jobs.experiments.papers.prediction import best_page_rows
 from spark_jobs.experiments.papers.run_length import run_length
 from spark_jobs.experiments.papers.setting import Setting
-from spark_jobs.relation.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import VirtualRelation
 
 _FIRST, _SECOND = 50_000_000, 100_000_000
 _READINGS, _READINGS_BEFORE, _LAST_READINGS = 30, 5, 5

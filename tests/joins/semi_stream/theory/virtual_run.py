@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from spark_jobs.experiments.semi_stream.measured_run import Measurement, SaturatedRun
 from spark_jobs.experiments.semi_stream.workloads import zipf
+from spark_jobs.experiments.virtual_disk import HARD_DISK, DiskProfile, VirtualClock, VirtualDisk
+from spark_jobs.experiments.virtual_relation import VirtualRelation
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin
 from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
 from spark_jobs.joins.semi_stream.theory.processor_costs import PAPER_ERA
 from spark_jobs.joins.semi_stream.theory.setting import Setting
 from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
-from spark_jobs.relation.virtual_disk import HARD_DISK, DiskProfile, VirtualClock, VirtualDisk
-from spark_jobs.relation.virtual_relation import VirtualRelation
 
 TUPLE_BYTES = 120
 _STREAM_TUPLE_BYTES = 43

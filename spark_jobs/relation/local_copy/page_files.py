@@ -1,0 +1,143 @@
+"""Pages of R in the parts of a copy: each an Arrow record batch of all columns that a read of R returns."""
+
+from __future__ import annotations
+
+import os
+import weakref
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.files.durable import sync_folder
+from spark_jobs.relation.local_copy.manifest import CopyManifest, PagePlaces
+from spark_jobs.relation.relation_spec import RelationSpec
+
+
+def page_schema(spec: RelationSpec) -> pa.Schema:
+    """The columns of a page: those that every read of R returns, by number."""
+    return pa.schema([(str(i), column.arrow) for i, column in enumerate(spec.read_types)])
+
+
+class PartWriter:
+    """Writes pages one after the other into a new file of mode 0600, for use in a `with` block.
+
+    Args:
+        path: the file; it must not exist. It is removed where the block ends with an error.
+        part: the part's number.
+        schema: of the pages.
+    """
+
+    def __init__(self, path: Path, part: int, schema: pa.Schema) -> None:
+        self._path = path
+        self._part = part
+        self._schema = schema
+        self._places: list[tuple[int, int, int, int]] = []
+        self._written = 0
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._file = open(descriptor, "wb")  # noqa: SIM115
+
+    def append(self, columns: Sequence[pa.Array]) -> None:
+        """Write the next page.
+
+        Raises:
+            OSError: the disk is full or fails.
+        """
+        batch = pa.record_batch(list(columns), schema=self._schema)
+        content = batch.serialize()
+        self._file.write(content)
+        self._places.append((self._written, content.size, batch.num_rows, zlib.crc32(content)))
+        self._written += content.size
+
+    @property
+    def places(self) -> PagePlaces:
+        """Where the pages lie that were written."""
+        offset, size, rows, checksum = np.array(self._places, np.int64).reshape(-1, 4).T
+        part = np.full(len(offset), self._part, np.int32)
+        return PagePlaces(part, offset, size, rows, checksum.astype(np.uint32))
+
+    def __enter__(self) -> PartWriter:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *details: object) -> None:
+        try:
+            with self._file:
+                if kind is None:
+                    self._file.flush()
+                    os.fsync(self._file.fileno())
+                    sync_folder(self._path.parent)
+        except BaseException:
+            self._path.unlink(missing_ok=True)
+            raise
+        if kind is not None:
+            self._path.unlink(missing_ok=True)
+
+
+class PageFiles:
+    """Reads pages of a copy. Its files are opened when they are first needed, and closed with their last reader.
+
+    Args:
+        manifest: the copy.
+        spec: R.
+    """
+
+    def __init__(self, manifest: CopyManifest, spec: RelationSpec) -> None:
+        self._manifest = manifest
+        self._schema = page_schema(spec)
+        self._descriptors: dict[int, int] = {}
+        self._closing = weakref.finalize(self, _close_all, self._descriptors)
+
+    def read(self, pages: NDArray[np.int64]) -> list[pa.RecordBatch | None]:
+        """Read pages; None in the place of one that is damaged or can't be read.
+
+        Args:
+            pages: int64, shape (n,), their numbers, ascending. Those that follow each other are read in one go.
+        """
+        found: list[pa.RecordBatch | None] = []
+        for run in self._runs(pages):
+            content = self._content(run)
+            start = int(self._manifest.places.offset[run.start])
+            found += [self._page(number, start, content) for number in run]
+        return found
+
+    def close(self) -> None:
+        """Close all files."""
+        _close_all(self._descriptors)
+
+    def _runs(self, pages: NDArray[np.int64]) -> Iterator[range]:
+        """Pages that lie one after the other in the same part."""
+        parted = (np.diff(pages) != 1) | (np.diff(self._manifest.places.part[pages]) != 0)
+        for start, stop in pairwise([0, *(np.flatnonzero(parted) + 1).tolist(), len(pages)]):
+            yield range(int(pages[start]), int(pages[stop - 1]) + 1)
+
+    def _content(self, run: range) -> memoryview:
+        """The bytes of pages of one part, which lie one after the other; fewer where they can't be read."""
+        places = self._manifest.places
+        size = int(places.size[run.start : run.stop].sum())
+        try:
+            return memoryview(os.pread(self._descriptor(int(places.part[run.start])), size, places.offset[run.start]))
+        except OSError:
+            return memoryview(b"")
+
+    def _page(self, number: int, start: int, content: memoryview) -> pa.RecordBatch | None:
+        places = self._manifest.places
+        offset, size = int(places.offset[number]) - start, int(places.size[number])
+        page = content[offset : offset + size]
+        if len(page) != size or zlib.crc32(page) != places.checksum[number]:
+            return None
+        return pa.ipc.read_record_batch(pa.py_buffer(page), self._schema)
+
+    def _descriptor(self, part: int) -> int:
+        if part not in self._descriptors:
+            path = self._manifest.folder / self._manifest.parts[part]
+            self._descriptors[part] = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        return self._descriptors[part]
+
+
+def _close_all(descriptors: dict[int, int]) -> None:
+    while descriptors:
+        os.close(descriptors.popitem()[1])

@@ -1,0 +1,1 @@
+from tests.relation.conftest import *  # noqa: F403

@@ -1,0 +1,1 @@
+from tests.relation.test_live import *  # noqa: F403

@@ -1,1 +1,0 @@
-from tests.relation.test_postgres_relation import *  # noqa: F403
