@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
@@ -87,7 +87,7 @@ class Account:
     def _read(self, file: LandedFile) -> None:
         number = len(self.labels)
         self.labels.append(file.path.name)
-        self.arrivals.append(datetime.fromtimestamp(file.modified_ns / 1e9, UTC))
+        self.arrivals.append(file.arrived)
         # The last one is that of records which are in no range: their number is -1.
         counts_as = np.array([*(_COUNTS_AS[each.state] for each in file.ranges), _PENDING])
         found = np.zeros(len(counts_as), np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
-from spark_jobs.source.ranges import name_of, unit_of
+from spark_jobs.source.ranges import SourceRange, name_of, unit_of
 
 Int64Array = NDArray[np.int64]
 
@@ -82,6 +83,13 @@ class LandedFile:
         except FileNotFoundError:
             return None
         return cls(unit, path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+
+    @property
+    def arrived(self) -> datetime:
+        """When its records arrived."""
+        arrived = SourceRange(self.unit, 0, self.size, self.size, self.modified_ns).landed_at
+        assert arrived is not None
+        return arrived
 
     def is_of(self, planned: LedgerRange) -> bool:
         """Whether it is the very file that the range was planned in."""
@@ -182,10 +190,8 @@ def _with_ranges(
 def _archived(unit: str, ranges: Sequence[LedgerRange], archive: Path) -> Iterator[LandedFile]:
     """The archived files of these ranges; one whose name was taken has its time of change behind it."""
     name = name_of(unit)
-    for modified_ns in {each.modified_ns for each in ranges}:
-        for path in (archive / name, archive / f"{name}.{modified_ns}"):
-            file = LandedFile.at(unit, path)
-            own = [each for each in ranges if file is not None and file.is_of(each)]
-            if file is not None and own:
-                yield replace(file, ranges=own)
-                break
+    for candidate in {name, *(f"{name}.{each.modified_ns}" for each in ranges)}:
+        file = LandedFile.at(unit, archive / candidate)
+        own = [each for each in ranges if file is not None and file.is_of(each)]
+        if file is not None and own:
+            yield replace(file, ranges=own)
