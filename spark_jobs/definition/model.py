@@ -99,12 +99,12 @@ class Source(Part):
     """Where the events come from.
 
     Attributes:
-        format: of the landed files: json (one object a line), parquet or csv.
+        format: of the landed files: json (one object a line), parquet or csv; json and csv also as .gz and .zst.
         path: folder in which files arrive; `${FRESHET_HOME}` stands for the installation's home.
         schema_: Spark DDL of the events; `schema` in the file.
         event_id: columns that tell events apart; the same id twice is the same event.
         event_time: timestamp column, when the event happened; freshness is measured from it.
-        options: options of Spark's reader for this format.
+        options: how the files are written, where the format leaves that open (spark_jobs/source/records/README.md).
         after_load: what becomes of files that are loaded.
     """
 

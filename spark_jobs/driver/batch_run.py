@@ -117,7 +117,7 @@ class BatchRun:
         settle(self._spark, tasks, read, context, self._reports.send, shuffle=size > _SHUFFLED_BYTES)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
-        statistics = report.statistics(context.lookups, _waited(ranges, began_at))
+        statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
         batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, self.fact)
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d records in %.2f s", name, batch.batch_no, report.arrived, seconds)
@@ -190,7 +190,7 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], r
     return [RangeEnd(*end) for end in zip(records, reasons, strict=True)]
 
 
-def _waited(ranges: Sequence[SourceRange], began_at: float) -> float | None:
+def waited_seconds(ranges: Sequence[SourceRange], began_at: float) -> float | None:
     """Seconds from the landing of a batch's tuples to its begin, on average over their bytes; None if not known."""
     known = [(each.modified_ns / 1e9, each.bytes) for each in ranges if each.modified_ns is not None]
     size = sum(length for _, length in known)

@@ -104,7 +104,7 @@ def troubled_ranges(connection: extensions.connection, pipeline: str) -> list[Tr
     with connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT unit, state, landed_at, reason FROM freshet.source_range "
-            "WHERE pipeline = %s AND state NOT IN ('loaded', 'retried') ORDER BY range_id",
+            "WHERE pipeline = %s AND state IN ('planned', 'set aside', 'lost', 'to retry') ORDER BY range_id",
             [pipeline],
         )
         return [TroubledRange(*row) for row in cursor.fetchall()]

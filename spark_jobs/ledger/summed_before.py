@@ -17,7 +17,9 @@ from spark_jobs.warehouse.latency import total
 _SUMS = """
     SELECT known.pipeline, summed.* FROM unnest(%(pipelines)s::text[]) AS known (pipeline) CROSS JOIN LATERAL (
         WITH counted AS (
-            SELECT date_trunc('minute', closed_at) AS minute, count(*) AS batches, sum(facts) AS facts,
+            SELECT date_trunc('minute', closed_at) AS minute, count(*) AS batches,
+                sum(coalesce(arrived, facts + shed + unmatched + rejected + duplicates)) AS records,
+                sum(facts) AS facts,
                 sum(shed) AS shed, sum(unmatched) AS unmatched, sum(rejected) AS rejected,
                 sum(duplicates) AS duplicates, max(closed_at) FILTER (WHERE state = 'committed') AS last_commit,
                 max(batch_no) AS last_batch
@@ -26,11 +28,13 @@ _SUMS = """
         ), minutes AS MATERIALIZED (
             SELECT counted.*, kept.event_latency AS freshness FROM counted
             LEFT JOIN freshet.ledger_minute AS kept ON kept.pipeline = known.pipeline AND kept.minute = counted.minute
-                AND (kept.batches, kept.facts, kept.shed, kept.unmatched, kept.rejected, kept.duplicates)
-                    = (counted.batches, counted.facts, counted.shed, counted.unmatched, counted.rejected,
-                       counted.duplicates)
+                AND (kept.batches, kept.arrived, kept.facts, kept.shed, kept.unmatched, kept.rejected,
+                    kept.duplicates)
+                    = (counted.batches, counted.records, counted.facts, counted.shed, counted.unmatched,
+                       counted.rejected, counted.duplicates)
         )
-        SELECT sum(batches)::bigint, sum(facts)::bigint, sum(shed)::bigint, sum(unmatched)::bigint,
+        SELECT sum(batches)::bigint, sum(records)::bigint, sum(facts)::bigint, sum(shed)::bigint,
+            sum(unmatched)::bigint,
             sum(rejected)::bigint, sum(duplicates)::bigint, max(last_commit),
             (SELECT array_agg(count ORDER BY bucket) FROM (
                 SELECT bucket, sum(latency)::bigint AS count

@@ -9,7 +9,7 @@ import numpy as np
 
 from spark_jobs.warehouse.latency import BUCKETS, Int64Array
 
-_COUNTS = ("batches", "facts", "shed", "unmatched", "rejected", "duplicates")
+_COUNTS = ("batches", "records", "facts", "shed", "unmatched", "rejected", "duplicates")
 
 
 @dataclass(frozen=True)
@@ -17,12 +17,15 @@ class LedgerSums:
     """What some batches of one pipeline add up to.
 
     Attributes:
-        batches, facts, shed, unmatched, rejected, duplicates: counts.
+        batches: how many.
+        records: records that they read, duplicates among them, counted where they were read.
+        facts, shed, unmatched, rejected, duplicates: what became of them, counted where they were stored.
         last_commit: when the last committed one was committed.
         freshness: histogram of event time to commit, int64, shape (BUCKETS,).
     """
 
     batches: int = 0
+    records: int = 0
     facts: int = 0
     shed: int = 0
     unmatched: int = 0
@@ -33,8 +36,13 @@ class LedgerSums:
 
     @property
     def arrived(self) -> int:
-        """Events that are stored somewhere: the tuple's law."""
-        return self.facts + self.shed + self.unmatched + self.rejected
+        """Events that arrived, those that came again left out."""
+        return self.records - self.duplicates
+
+    @property
+    def unaccounted(self) -> int:
+        """Events that arrived and are in no place: by the tuple's law there are none."""
+        return self.arrived - self.facts - self.shed - self.unmatched - self.rejected
 
     @property
     def counts(self) -> tuple[int, ...]:

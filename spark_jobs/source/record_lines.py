@@ -61,16 +61,18 @@ def line_blocks(
     Args:
         read: gives the next bytes, at most as many as asked for; none at the end.
         position: where the stream begins.
-        block_bytes: how much is read at once.
+        block_bytes: how much is read at once; no more than `longest`.
         longest: bytes that a record may have.
     """
+    block_bytes = min(block_bytes, longest)  # so only the first line of what is at hand can be too long
     carried = b""
     while content := read(block_bytes):
         if position == 0 and not carried and content.startswith(BYTE_ORDER_MARK):
             content, position = content[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
         first = content.find(b"\n")
         if len(carried) + (len(content) if first < 0 else first) > longest:
-            line, length, content = _pass_over(read, carried + content, block_bytes)
+            beginning = (carried + content)[: min(longest, _KEPT_OF_TOO_LONG)]
+            line, length, content = _pass_over(read, beginning, carried + content, block_bytes)
             yield Block(line, position)
             position += length
             carried = b""
@@ -86,9 +88,11 @@ def line_blocks(
         yield Block(carried, position)
 
 
-def _pass_over(read: Callable[[int], bytes], content: bytes, block_bytes: int) -> tuple[bytes, int, bytes]:
+def _pass_over(
+    read: Callable[[int], bytes], beginning: bytes, content: bytes, block_bytes: int
+) -> tuple[bytes, int, bytes]:
     """What stands for a line that is too long, the line's bytes with its end, and what was read after it."""
-    beginning, digest, length = content[:_KEPT_OF_TOO_LONG], hashlib.sha256(), 0
+    digest, length = hashlib.sha256(), 0
     while content:
         end = content.find(b"\n")
         part = content if end < 0 else content[:end]

@@ -62,7 +62,7 @@ def test_its_numbers_are_those_of_the_status_command(
         balance = freshness.locator("section.balance")
         for name, key in {"Arrived": "arrived", "Facts": "loaded", "Shed": "shed", "Unmatched": "unmatched"}.items():
             expect(balance.locator("tr", has_text=name)).to_contain_text(f"{told[key]:,}")
-        expect(balance).to_contain_text("adds up by construction")
+        expect(balance).to_contain_text("What was read and what is stored add up")
         expect(line_of(freshness, "orders")).to_contain_text(f"{told['hit_ratio'] * 100:.0f} %")
         expect(freshness.locator("section.lookups")).to_contain_text(told["lookups"][0]["algorithm"])
         expect(freshness.locator("section.driver dd").first).to_have_text(str(told["epoch"]))

@@ -149,6 +149,15 @@ def test_a_mistake_is_named_with_its_key_and_what_is_allowed(tmp_path: Path, goo
         ("{headr: true}", "Did you mean 'header'? Allowed for csv: header, sep, quote, escape, nullValue."),
         ("{header: yes}", "source.options.header: 'yes' is not allowed. Allowed: true, false."),
         ("{sep: '||'}", "source.options.sep: '||' is not one ASCII character."),
+        ('{sep: "\\n"}', "source.options.sep: '\\n' is not one ASCII character."),
+        (
+            "{sep: ';', quote: ';'}",
+            "source.options.quote: ';' has another meaning already; choose a character that sep",
+        ),
+        (
+            "{escape: ','}",
+            "source.options.escape: ',' has another meaning already; choose a character that sep is not.",
+        ),
         ("{nullValue: [x]}", "source.options.nullValue: ['x'] is not text."),
     ],
 )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
-
 import pytest
 
-from spark_jobs.source.log import mean_landing
+from spark_jobs.driver.batch_run import waited_seconds
+from spark_jobs.source.ranges import SourceRange
 from spark_jobs.stages.batch_context import TaskReport
 from spark_jobs.stages.reports import BatchReport
 
 
 def front(total: float, load: float) -> TaskReport:
-    return TaskReport("front", -1, {"join": 0.1, "load": load, "total": total}, {"arrived": 1}, {})
+    return TaskReport(stage="front", seconds={"join": 0.1, "load": load, "total": total}, counts={"arrived": 1})
 
 
 def back(lookup: int, join: float, load: float) -> TaskReport:
-    return TaskReport("back", lookup, {"join": join, "load": load, "total": join + load}, {}, {})
+    return TaskReport(
+        stage="back", lookup=lookup, seconds={"join": join, "load": load, "total": join + load}, counts={}
+    )
 
 
 def test_a_stage_takes_as_long_as_its_slowest_task_and_lookups_come_one_after_the_other() -> None:
@@ -37,9 +37,8 @@ def test_a_batch_without_tasks_took_no_time() -> None:
     assert BatchReport([]).stage_seconds() == {"front_stage": 0, "back_stage": 0, "commit": 0}
 
 
-def test_files_land_on_average_when_most_of_their_bytes_do(tmp_path: Path) -> None:
-    for name, size, landed_at in (("small", 1, 100.0), ("large", 3, 200.0)):
-        (tmp_path / name).write_bytes(b"x" * size)
-        os.utime(tmp_path / name, (landed_at, landed_at))
-    assert mean_landing([tmp_path / "small", tmp_path / "large", tmp_path / "gone"]) == 175
-    assert mean_landing([tmp_path / "gone"]) is None
+def test_tuples_waited_on_average_as_long_as_most_of_their_bytes_did() -> None:
+    small, large = SourceRange("small", 0, 1, 1, 100 * 10**9), SourceRange("large", 0, 3, 3, 200 * 10**9)
+    assert waited_seconds([small, large], began_at=185.0) == 10
+    assert waited_seconds([small, large], began_at=1.0) == 0, "clocks differ"
+    assert waited_seconds([SourceRange("gone", 0, 0, None, None)], began_at=185.0) is None

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -18,21 +17,7 @@ from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.record_lines import line_end_at_or_after
-from spark_jobs.source.slices import FileSlice
-
-SCHEMA = "id bigint, name string, price decimal(10,2), at timestamp"
-
-
-def source(file_format: str = "json", schema: str = SCHEMA, options: Mapping[str, Any] | None = None) -> Source:
-    return Source.model_validate(
-        {"format": file_format, "path": "/x", "schema": schema, "event_id": ["id"], "event_time": "at",
-         "options": options or {}}
-    )  # fmt: skip
-
-
-def planned(path: Path, first: int = 0, last: int | None = None) -> FileSlice:
-    found = path.stat()
-    return FileSlice(3, str(path), first, found.st_size if last is None else last, found.st_size, found.st_mtime_ns)
+from tests.source.landed import planned, source
 
 
 def read(path: Path, content: bytes, of: Source) -> list[Arrivals]:

@@ -111,7 +111,7 @@ REFUSED = {
     "f": ["1e400", "-1e400", '"1.5"', "true", '"nan"', '"+Infinity"', "1" * 400],
     "f4": ["1e39"],
     "b": ["1", '"true"', "0"],
-    "s": ["1", "1.5", "true", '"\\ud800"'],
+    "s": ["1", "1.5", "true"],
     "dt": ['"2023-02-29"', '"2024-1-2"', '"0000-01-01"', "19000", '"2024-01-02T00:00:00"', '"20240102"'],
     "ts": [
         "1700000000", '"2024-01-02"', '"2024-01-02T03:04"', '"2024-01-02T03:04:05.1234567Z"', '"2024-01-02T24:00:00"',
@@ -156,6 +156,7 @@ def test_what_a_column_refuses_with_column_value_and_type(column: str) -> None:
         (b'{"u":"\xff"}', "not UTF-8: b'\\xff\"}' at byte 6"),
         (b"\xef\xbb\xbf{}", "not JSON"),
         (b'{"u":' + b"[" * 100 + b"]" * 100 + b"}", "nested more than 100 levels deep"),
+        (b'{"u":"\\udc00"}', "not JSON: half a surrogate pair"),
         (b'{"s":"a\tb"}', "not JSON: Invalid control character"),
         (b'{"s":"\x00"}', "not JSON: Invalid control character"),
     ],
@@ -167,7 +168,7 @@ def test_what_is_no_record(record: bytes, reason: str) -> None:
 
 
 def test_fields_that_are_no_columns_are_passed_over_and_missing_ones_are_null() -> None:
-    (row,) = decoded(b'{"u":1e400,"u":{"i":2},"I":3,"v":"\\ud800","i":1}')
+    (row,) = decoded(b'{"u":1e400,"u":{"i":2},"I":3,"v":"\\u0000","i":1}')
     assert row == (1, *[None] * (len(COLUMNS) - 1))
 
 

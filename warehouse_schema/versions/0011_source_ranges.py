@@ -48,7 +48,8 @@ def upgrade() -> None:
         CREATE INDEX source_range_batch ON freshet.source_range (batch_no);
         CREATE INDEX source_range_kept ON freshet.source_range (pipeline, unit)
             WHERE state = 'loaded' AND removed_at IS NULL;
-        CREATE INDEX source_range_open ON freshet.source_range (pipeline) WHERE state NOT IN ('loaded', 'retried');
+        CREATE INDEX source_range_open ON freshet.source_range (pipeline)
+            WHERE state IN ('planned', 'set aside', 'lost', 'to retry');
         COMMENT ON TABLE freshet.source_range IS
             'What has been planned and read of each source: the position of the stream. A range is planned when its '
             'batch opens, and loaded, set aside or lost when it closes.';

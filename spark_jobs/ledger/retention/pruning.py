@@ -29,15 +29,16 @@ _TOLD = {"*": "noted changes"}
 
 _FOLD = """
     INSERT INTO freshet.ledger_pruned AS kept
-        (pipeline, batches, facts, shed, unmatched, rejected, duplicates, probes, hits, event_latency)
-    SELECT %(pipeline)s, count(*), sum(facts), sum(shed), sum(unmatched), sum(rejected), sum(duplicates), sum(probes),
-        sum(hits), (SELECT array_agg(count ORDER BY bucket) FROM (
+        (pipeline, batches, arrived, facts, shed, unmatched, rejected, duplicates, probes, hits, event_latency)
+    SELECT %(pipeline)s, count(*), sum(arrived), sum(facts), sum(shed), sum(unmatched), sum(rejected), sum(duplicates),
+        sum(probes), sum(hits), (SELECT array_agg(count ORDER BY bucket) FROM (
             SELECT bucket, sum(latency) AS count
             FROM deleted, unnest(event_latency) WITH ORDINALITY AS histogram (latency, bucket)
             GROUP BY bucket) AS summed)
     FROM deleted HAVING count(*) > 0
     ON CONFLICT (pipeline) DO UPDATE SET
-        batches = kept.batches + excluded.batches, facts = kept.facts + excluded.facts,
+        batches = kept.batches + excluded.batches, arrived = kept.arrived + excluded.arrived,
+        facts = kept.facts + excluded.facts,
         shed = kept.shed + excluded.shed, unmatched = kept.unmatched + excluded.unmatched,
         rejected = kept.rejected + excluded.rejected, duplicates = kept.duplicates + excluded.duplicates,
         probes = kept.probes + excluded.probes, hits = kept.hits + excluded.hits,
@@ -54,7 +55,8 @@ _PRUNE_BATCHES = f"""
         ORDER BY batch_no LIMIT %(most)s
     ), deleted AS (
         DELETE FROM freshet.batch USING old WHERE batch.batch_no = old.batch_no
-        RETURNING facts, shed, unmatched, rejected, duplicates, event_latency,
+        RETURNING coalesce(arrived, facts + shed + unmatched + rejected + duplicates) AS arrived,
+            facts, shed, unmatched, rejected, duplicates, event_latency,
             coalesce((statistics ->> 'front_stage_probes')::bigint, 0) AS probes,
             coalesce((statistics ->> 'front_stage_hits')::bigint, 0) AS hits
     ), folded AS ({_FOLD})
@@ -67,9 +69,9 @@ _PRUNE_RUNS = f"""
         ORDER BY batch_no LIMIT %(most)s
     ), deleted AS (
         DELETE FROM freshet.reprocessing_run AS run USING old WHERE run.batch_no = old.batch_no
-        RETURNING facts, shed, unmatched, rejected, 0 AS duplicates, NULL::bigint[] AS event_latency, 0 AS probes,
-            0 AS hits
-    ), folded AS ({_FOLD.replace("count(*), sum(facts)", "0, sum(facts)")})
+        RETURNING 0 AS arrived, facts, shed, unmatched, rejected, 0 AS duplicates, NULL::bigint[] AS event_latency,
+            0 AS probes, 0 AS hits
+    ), folded AS ({_FOLD.replace("count(*), sum(arrived)", "0, sum(arrived)")})
     SELECT count(*) FROM deleted
 """
 # What is kept as long as the ledger and adds up to nothing: table -> which of its rows are old.

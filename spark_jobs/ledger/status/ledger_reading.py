@@ -25,6 +25,7 @@ class ClosedBatch(NamedTuple):
     """A batch of the ledger that is closed: it will not change any more.
 
     Attributes:
+        records: records that it read.
         probes, hits: of the front stage.
         stage_seconds: what its stages took, by name; None where nobody measured it.
         lookups: how it made its lookups.
@@ -36,6 +37,7 @@ class ClosedBatch(NamedTuple):
     state: str
     started_at: datetime
     closed_at: datetime
+    records: int
     facts: int
     shed: int
     unmatched: int
@@ -183,7 +185,7 @@ class LedgerReader:
 def _pruned_sums(cursor: extensions.cursor) -> dict[str, LedgerSums]:
     """What retention has deleted, by pipeline."""
     cursor.execute(
-        "SELECT pipeline, batches, facts, shed, unmatched, rejected, duplicates, event_latency "
+        "SELECT pipeline, batches, arrived, facts, shed, unmatched, rejected, duplicates, event_latency "
         "FROM freshet.ledger_pruned"
     )
     return {
@@ -235,7 +237,9 @@ def _batches(which: str) -> str:
     """Beginning of a query for closed batches, by pipeline: so the planner takes the index for each of them."""
     return f"""
         SELECT batch.* {_AFTER} (
-            SELECT pipeline, batch_no, state, started_at, closed_at, facts, shed, unmatched, rejected, duplicates,
+            SELECT pipeline, batch_no, state, started_at, closed_at,
+                coalesce(arrived, facts + shed + unmatched + rejected + duplicates),
+                facts, shed, unmatched, rejected, duplicates,
                 coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
                 coalesce((statistics ->> 'front_stage_hits')::bigint, 0),
                 statistics -> 'stage_seconds', statistics -> 'lookups', array_to_string(event_latency, ' '),
@@ -247,7 +251,8 @@ def _open_sums(cursor: extensions.cursor) -> dict[str, LedgerSums]:
     """What the parts of each pipeline's open batch add up to."""
     cursor.execute(
         """
-        SELECT pipeline, sum(part.facts)::bigint, sum(part.shed)::bigint, sum(part.unmatched)::bigint,
+        SELECT pipeline, sum(part.facts + part.shed + part.unmatched + part.rejected + part.duplicates)::bigint,
+            sum(part.facts)::bigint, sum(part.shed)::bigint, sum(part.unmatched)::bigint,
             sum(part.rejected)::bigint, sum(part.duplicates)::bigint
         FROM freshet.batch JOIN freshet.batch_part AS part USING (batch_no) WHERE batch.state = 'started'
         GROUP BY pipeline
@@ -262,6 +267,6 @@ def _closed_batch(row: Sequence[Any]) -> ClosedBatch:
 
 
 def _sums_of(batch: ClosedBatch) -> LedgerSums:
-    counts = (batch.facts, batch.shed, batch.unmatched, batch.rejected, batch.duplicates)
+    counts = (batch.records, batch.facts, batch.shed, batch.unmatched, batch.rejected, batch.duplicates)
     last_commit = batch.closed_at if batch.state == "committed" else None
     return LedgerSums(1, *counts, last_commit=last_commit, freshness=batch.event_latency)

@@ -24,6 +24,7 @@ from spark_jobs.ledger.status.operations import (
     read_operations,
 )
 from spark_jobs.ledger.status.overload import LOOKED_BACK, LoadedBatch, StreamLoad, judge
+from spark_jobs.ledger.status.source_files import FilesNotLoaded, read_files_not_loaded
 from spark_jobs.ledger.status.stages import Stages, mean_stages
 from spark_jobs.ledger.sums import LedgerSums
 from spark_jobs.loading.outcome import PLACES
@@ -74,8 +75,9 @@ class PipelineStatus:
         freshness_whole: over all those facts.
         last_commit: of a batch.
         batches: closed ones.
-        arrived: events stored anywhere, by the ledger. Loaded, shed, unmatched, rejected and pruned add up to it by
-            construction; `freshet verify` proves that they are true.
+        arrived: events, counted where they were read.
+        unaccounted: by how many they are more than those that are loaded, held or pruned by the ledger's sums: 0
+            unless events were lost. `freshet verify` proves it event by event.
         loaded: facts.
         shed, unmatched, rejected: events held: what the ledger counts there, less what was pruned. A negative number
             shows that the ledger is damaged.
@@ -96,6 +98,7 @@ class PipelineStatus:
         episode: the missed freshness target that is not over yet.
         start_wanted_at: when a start was asked for that no driver has followed; None where none is waited for.
         restart: the try to bring the driver back that is under way.
+        files_not_loaded: files of its source that were set aside or lost.
         blocked_by, blocked_since: what keeps a blocked driver from loading, and since when; None in all other states.
     """
 
@@ -123,6 +126,8 @@ class PipelineStatus:
     oldest_shed: datetime | None
     oldest_unmatched: datetime | None
     lookups: tuple[LookupStatus, ...]
+    files_not_loaded: FilesNotLoaded = field(default_factory=FilesNotLoaded)
+    unaccounted: int = 0
     overload_reason: str | None = None
     freshness_hour: Freshness = Freshness(None, None)
     freshness_day: Freshness = Freshness(None, None)
@@ -188,6 +193,7 @@ class StatusReader:
         }
         backlogs = self._backlogs.read(cursor, held, now)
         operations = read_operations(cursor, names)
+        not_loaded = read_files_not_loaded(cursor)
         return [
             self._status(
                 pipeline,
@@ -195,6 +201,7 @@ class StatusReader:
                 minutes[pipeline.name],
                 backlogs[pipeline.name],
                 operations[pipeline.name],
+                not_loaded.get(pipeline.name, FilesNotLoaded()),
                 self._load(cursor, pipeline, ledgers[pipeline.name].recent),
             )
             for pipeline in pipelines
@@ -220,6 +227,7 @@ class StatusReader:
         minutes: HourAndDay,
         backlog: Backlog,
         operations: Operations,
+        not_loaded: FilesNotLoaded,
         load: StreamLoad,
     ) -> PipelineStatus:
         whole = ledger.whole
@@ -242,6 +250,7 @@ class StatusReader:
             last_commit=_in_utc(whole.last_commit),
             batches=whole.batches,
             arrived=whole.arrived,
+            unaccounted=whole.unaccounted,
             loaded=whole.facts,
             shed=backlog.shed.count,
             unmatched=backlog.unmatched.count,
@@ -267,6 +276,7 @@ class StatusReader:
             blocked_by=pipeline.blocked_by if state == "blocked" else None,
             blocked_since=_in_utc(pipeline.blocked_since) if state == "blocked" else None,
             restart=pipeline.restart if state == "restarting" else None,
+            files_not_loaded=not_loaded,
         )
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:

@@ -52,6 +52,13 @@ class StatusTable:
             if status.blocked_since is not None:
                 since = f"{status.blocked_since:%Y-%m-%d %H:%M:%S} UTC"
                 yield Text(f"{status.name} has been blocked since {since}: {status.blocked_by}", style="red")
+            files = status.files_not_loaded
+            if files.newest is not None:
+                told = f"{files.set_aside} files are set aside and {files.lost} lost; the newest is {files.newest}"
+                yield Text(f"{status.name}: {told} (`freshet source {status.name}` shows them)", style="yellow")
+            if status.unaccounted:
+                told = f"{status.unaccounted:,} events arrived and are in no place (`freshet verify` names them)"
+                yield Text(f"{status.name}: {told}", style="bold red")
 
 
 def render(statuses: Sequence[PipelineStatus]) -> StatusTable:

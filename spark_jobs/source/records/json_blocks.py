@@ -168,16 +168,16 @@ def _leniently_passed_over(records: pa.Array) -> Bools:
     """Records in which arrow may pass over what is no JSON, or is nested too deeply, in fields that are no columns."""
     offsets, data = byte_strings(records)
     text = data[offsets[0] : offsets[-1]]
-    content = text.tobytes()
     odd = np.zeros(len(records), np.bool_)
     for word in _NO_NUMBERS:
-        if word in content:
+        first = np.flatnonzero(text[:-1] == word[0])
+        if (text[first + 1] == word[1]).any():
             odd |= _holding(records, word)
-    brackets = (text | _LOWER_CASE) == _OPENING_BRACE  # [ is the other one
+    brackets = np.flatnonzero((text | _LOWER_CASE) == _OPENING_BRACE)  # [ is the other one
     # Each record has one at least.
-    if np.count_nonzero(brackets) - (len(records) - 1) > MOST_LEVELS:
-        before = np.concatenate([[0], np.cumsum(brackets)])
-        odd |= np.diff(before[offsets - offsets[0]]) > MOST_LEVELS
+    if len(brackets) - (len(records) - 1) > MOST_LEVELS:
+        record = np.searchsorted(offsets, brackets + offsets[0], "right") - 1
+        odd[record[MOST_LEVELS:][record[MOST_LEVELS:] == record[:-MOST_LEVELS]]] = True
     return odd
 
 

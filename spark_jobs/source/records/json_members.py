@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 
 from spark_jobs.definition.ddl import StreamType
@@ -19,7 +19,6 @@ MOST_LEVELS = 100
 """Levels of objects and arrays within each other that a record may have."""
 
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"?|([\[{])|([\]}])', re.DOTALL)
-_SPACE = re.compile(r"[ \t\r\n]*")
 _NOT_FINITE = frozenset({"NaN", "Infinity", "-Infinity"})
 
 
@@ -44,6 +43,11 @@ class _Nested(str):
 
     __slots__ = ()
 
+
+# The members of an object as they are written.
+_WRITTEN = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_RAW = msgspec.json.Decoder(msgspec.Raw)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 _WHOLE = frozenset({_Number})
 _TAKEN: dict[str, frozenset[type]] = {
@@ -109,6 +113,11 @@ def _members(text: str, columns: Mapping[str, StreamType]) -> Mapping[str, Any]:
         pairs = _DECODER.decode(text)
     except json.JSONDecodeError as error:
         raise MalformedRecordError(f"malformed: not JSON: {error.msg} at character {error.pos}") from None
+    if _SURROGATE.search(text):
+        try:
+            _RAW.decode(text)
+        except msgspec.DecodeError:
+            raise MalformedRecordError("malformed: not JSON: half a surrogate pair") from None
     if type(pairs) is not _Object:
         raise MalformedRecordError("malformed: not a JSON object")
     members: dict[str, Any] = {}
@@ -124,25 +133,11 @@ def _members(text: str, columns: Mapping[str, StreamType]) -> Mapping[str, Any]:
 
 def _with_nested_texts(text: str, members: Mapping[str, Any]) -> Mapping[str, Any]:
     """The same members, objects and arrays as the JSON text that they are written in."""
-    written: dict[str, Any] = dict(members)
-    position = _after_space(text, _after_space(text, 0) + 1)
-    while text[position] == '"':
-        name, end = scanstring(text, position + 1)
-        start = _after_space(text, _after_space(text, end) + 1)
-        value, end = _DECODER.raw_decode(text, start)
-        if isinstance(value, list) and name in members:
-            written[name] = _Nested(text[start:end])
-        position = _after_space(text, end)
-        if text[position] == "}":
-            break
-        position = _after_space(text, position + 1)
-    return written
-
-
-def _after_space(text: str, position: int) -> int:
-    match = _SPACE.match(text, position)
-    assert match is not None
-    return match.end()
+    written = _WRITTEN.decode(text)
+    return {
+        name: _Nested(bytes(written[name]).decode()) if isinstance(value, list) else value
+        for name, value in members.items()
+    }
 
 
 def _check_levels(text: str) -> None:
@@ -161,16 +156,7 @@ def _text(token: Any, kind: str) -> str | None:
         return "true" if token else "false"
     if kind in {"float", "double"} and type(token) is str and token not in _NOT_FINITE:
         return None
-    return token if token.isascii() or _is_text(token) else None
-
-
-def _is_text(token: str) -> bool:
-    """Whether it can be written in UTF-8, which half a surrogate pair can't."""
-    try:
-        token.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    return token
 
 
 def _shown(token: Any) -> str:

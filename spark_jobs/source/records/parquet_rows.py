@@ -18,6 +18,7 @@ from spark_jobs.source.records.texts import Converted, convert_or_fault, within
 
 BATCH_ROWS = 16_384
 _READ_BYTES = 1 << 20
+_ANY_INTEGER = pa.decimal128(20, 0)
 
 
 def _is_float(*bits: int) -> Callable[[pa.DataType], bool]:
@@ -118,8 +119,8 @@ class ParquetRows:
         malformed = decoded.reasons.is_valid()
         names = ascii_json_strings(pa.array(list(self._stored), pa.string())).to_pylist()
         parts: list[str | pa.Array] = []
-        for name, stored in zip(names, self._stored.values(), strict=True):
-            values = json_values(_writable(_plain(batch.column(stored).filter(malformed))))
+        for name, (column, stored) in zip(names, self._stored.items(), strict=True):
+            values = json_values(_writable(_plain(batch.column(stored).filter(malformed)), self._columns[column]))
             parts += [f"{',' if parts else '{'}{name}:", pc.fill_null(values, "null")]
         objects = joined(*parts, "}").view(pa.large_binary()).cast(pa.binary())
         return pc.replace_with_mask(pa.nulls(count, pa.binary()), malformed, objects)
@@ -173,19 +174,20 @@ def _fitted(values: pa.Array, kind: StreamType) -> Converted:
         return convert_or_fault(values.cast(pa.binary()), lambda some: pc.cast(some, arrow))
     if pa.types.is_floating(values.type):
         return Converted(values.cast(arrow), None)
-    if pa.types.is_unsigned_integer(values.type) and kind.name == "decimal":
-        wide = pa.decimal128(20, 0)
-        return convert_or_fault(values.cast(wide), lambda some: pc.cast(some, arrow))
+    if pa.types.is_integer(values.type) and kind.name == "decimal":
+        values = values.cast(_ANY_INTEGER)
     return within(convert_or_fault(values, lambda some: pc.cast(some, arrow)), kind)
 
 
-def _writable(values: pa.Array) -> pa.Array:
-    """Values of a type that JSON text is made from."""
+def _writable(values: pa.Array, column: StreamType) -> pa.Array:
+    """Values of a type that JSON text is made from; texts need not be UTF-8."""
     kind = values.type
+    if column.name == "string":
+        return values.cast(pa.binary()).view(pa.string())
     if pa.types.is_timestamp(kind):
         texts = pc.cast(values.view(pa.timestamp(kind.unit)), pa.string())
         return pc.binary_join_element_wise(pc.replace_substring(texts, " ", "T"), "Z", "")
-    if _is_any_binary(kind) or pa.types.is_string_view(kind) or pa.types.is_fixed_size_binary(kind):
+    if _is_any_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return values.cast(pa.binary())
     if pa.types.is_floating(kind):
         return values.cast(pa.float64())

@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.loading.copy_encoding.characters import text_faults
 from spark_jobs.source.records.decoded import MalformedRecordError, shown
 
 # Ends what is kept of a record that is too long. It can't be UTF-8: what was cut off is never taken for a record.
@@ -18,11 +19,13 @@ def not_utf8(records: pa.Array) -> NDArray[np.bool_] | None:
     Args:
         records: binary array without nulls, shape (n,).
     """
-    kind = pa.large_string() if pa.types.is_large_binary(records.type) else pa.string()
+    texts = records.view(pa.large_string() if pa.types.is_large_binary(records.type) else pa.string())
     try:
-        records.view(kind).validate(full=True)
+        texts.validate(full=True)
     except pa.ArrowInvalid:
-        return np.array([not _is_utf8(record) for record in records.to_pylist()], np.bool_)
+        faults = text_faults(texts) != 0  # or a NUL, which may hide a later fault
+        faults[faults] = [not _is_utf8(record) for record in records.filter(pa.array(faults)).to_pylist()]
+        return faults
     return None
 
 

@@ -30,6 +30,13 @@ export const places = (status) =>
 /** Whether the ledger counts less than nothing in a place: more has left it than ever came. It adds up even then. */
 export const isLedgerDamaged = (status) => places(status).some(([, count]) => count < 0);
 
+/** How many files were not loaded, in words; null if all were. */
+export function filesNotLoaded({ files_not_loaded: files }) {
+  if (!files?.newest) return null;
+  const counts = [[files.set_aside, "set aside"], [files.lost, "lost"]].filter(([count]) => count);
+  return `${counts.map(([count, how]) => `${count} ${count === 1 ? "file" : "files"} ${how}`).join(", ")}; the newest: ${files.newest}`;
+}
+
 /** What is wrong, worst first: [{severity, text}]; severity 0 is the worst. */
 export function problems(status) {
   const found = [];
@@ -38,6 +45,8 @@ export function problems(status) {
   if (status.restart) note(1, `${tries(status.restart)}: ${status.error}`);
   if (status.state === "blocked") note(0, `blocked: ${status.blocked_by}`);
   if (isLedgerDamaged(status)) note(1, "the ledger is damaged: a place holds less than nothing");
+  if (status.unaccounted) note(0, `${status.unaccounted} events arrived and are in no place`);
+  if (filesNotLoaded(status)) note(3, filesNotLoaded(status));
   if (status.state === "overloaded") note(2, status.overload_reason ?? "overloaded");
   if (status.state === "catching up") note(3, status.overload_reason);
   if (status.episode) note(2, `alert: ${status.episode.reason}`);

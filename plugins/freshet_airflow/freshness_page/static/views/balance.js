@@ -1,7 +1,7 @@
 // The tuple's law: each event that arrived is in exactly one place.
 
 import { element } from "../dom/element.js";
-import { isLedgerDamaged, places } from "../health.js";
+import { filesNotLoaded, isLedgerDamaged, places } from "../health.js";
 import { count, share } from "../numbers.js";
 import { explained, panel } from "./parts.js";
 
@@ -15,13 +15,14 @@ const WORDS = {
 
 export function balance(status) {
   const shown = places(status).filter(([place, number]) => place !== "pruned" || number);
-  const title = explained("Balance", "Each event that arrived is in exactly one place. These are the sums of the ledger, which add up by construction.");
+  const title = explained("Balance", "Each event that arrived is in exactly one place. They are counted where files are read, and again where they are stored.");
   return panel("balance", title,
     element("table.balance", {}, element("tbody", {},
       element("tr.total", {}, element("th", { scope: "row" }, "Arrived"),
         element("td.number", {}, count(status.arrived)), element("td")),
       shown.map(([place, number], index) => line(place, number, index ? "+" : "=", status.arrived)))),
     verdict(status),
+    files(status),
     element("p.quiet", {}, `${count(status.batches)} batches; ${count(status.duplicates)} duplicates came besides and were left out.`));
 }
 
@@ -36,7 +37,15 @@ function line(place, number, sign, arrived) {
 
 function verdict(status) {
   const command = element("code", {}, `freshet verify ${status.name}`);
-  return isLedgerDamaged(status)
-    ? element("p.late", {}, "A place holds less than nothing: the ledger is damaged. ", command, " names the events that differ.")
-    : element("p", {}, "By the ledger, which adds up by construction; ", command, " proves it event by event.");
+  if (isLedgerDamaged(status)) {
+    return element("p.late", {}, "A place holds less than nothing: the ledger is damaged. ", command, " names the events that differ.");
+  }
+  return status.unaccounted
+    ? element("p.late", {}, `${count(status.unaccounted)} events arrived and are in no place. `, command, " names them.")
+    : element("p", {}, "What was read and what is stored add up; ", command, " proves it event by event.");
+}
+
+function files(status) {
+  const told = filesNotLoaded(status);
+  return told && element("p.late", {}, `${told}. `, element("code", {}, `freshet source ${status.name}`), " shows them, and has them read again.");
 }
