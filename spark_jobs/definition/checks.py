@@ -32,9 +32,10 @@ CONTROL_SCHEMA = "freshet"
 EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
 JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
 
-# `freshet verify` reads the landed files by itself, exactly as Spark does with its defaults. So only
-# those options may be set that it understands, too.
+# What spark_jobs.source.records knows. The names are those of Spark's readers.
 READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": ()}
+# Options that are one character, and what they must differ from, with what that is by default.
+_CHARACTERS = {"sep": {"quote": '"'}, "quote": {"sep": ","}, "escape": {"sep": ","}}
 
 
 def inconsistencies(
@@ -116,8 +117,17 @@ def _format_problems(source: Source) -> Iterator[Problem]:
             yield Problem(key, f"is not an option of this format.{suggestion(option, allowed)} {choice}")
         elif option == "header" and value not in {"true", "false"}:
             yield Problem(key, f"{value!r} is not allowed. Allowed: true, false.")
-        elif option in {"sep", "quote", "escape"} and not (len(value) == 1 and value.isascii()):
-            yield Problem(key, f"{value!r} is not one ASCII character.")
+        elif option in _CHARACTERS and not (len(value) == 1 and value.isascii() and value not in "\r\n\0"):
+            yield Problem(
+                key, f"{value!r} is not one ASCII character. Allowed: one, which is no line break and no NUL."
+            )
+        elif option in _CHARACTERS and any(
+            source.options.get(other, default) == value for other, default in _CHARACTERS[option].items()
+        ):
+            others = " and ".join(_CHARACTERS[option])
+            yield Problem(key, f"{value!r} has another meaning already; choose a character that {others} is not.")
+        elif option == "nullValue" and any(mark in value for mark in "\r\n"):
+            yield Problem(key, f"{value!r} is no text of a single line.")
 
 
 def _join_key_problems(position: int, lookup: Lookup, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:
