@@ -311,7 +311,7 @@ def rebuild_cache(
     from spark_jobs.definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
-    from spark_jobs.hot_set.cache_rebuild import RebuildRequest
+    from spark_jobs.hot_set.rebuild import RebuildRequest
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.rebuild_cache import rebuild
 

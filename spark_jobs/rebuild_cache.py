@@ -8,13 +8,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from spark_jobs.definition import PipelineDefinition, load_definition
+from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.session import join_context
-from spark_jobs.hot_set.cache_rebuild import CacheRebuild, RebuildRequest
+from spark_jobs.hot_set.rebuild import Rebuild, RebuildRequest
 from spark_jobs.job_main import run_main
 from spark_jobs.local.low_priority import yield_processor
+from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import home
 
 if TYPE_CHECKING:
+    from psycopg2 import extensions
     from pyspark import SparkContext
 
 
@@ -53,8 +56,11 @@ def rebuild(
             contexts.append(join_context(definition.name, home(), master))
         return contexts[0]
 
+    def describe(connection: extensions.connection) -> tuple[RelationSpec, ...]:
+        return check_tables(connection, definition).relations
+
     try:
-        yield from CacheRebuild(definition, home(), warehouse_url, make_context).run(request)
+        yield from Rebuild(definition, home(), warehouse_url, describe, make_context).run(request)
     finally:
         for context in contexts:
             context.stop()

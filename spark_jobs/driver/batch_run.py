@@ -18,7 +18,7 @@ from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
-from spark_jobs.hot_set.front_stage.hot_tuples import rehearse_learning
+from spark_jobs.hot_set.learned import rehearse_learning
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.loading.loading_transaction import StreamBatch
 from spark_jobs.loading.rehearsal import Rehearsal

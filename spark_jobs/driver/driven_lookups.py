@@ -11,17 +11,19 @@ from pyspark import SparkContext
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.lookups.copy_reading import CopyReading
 from spark_jobs.driver.lookups.page_renewal import PageRenewal
-from spark_jobs.driver.lookups.planning import front_stage_bytes, plan_lookups
-from spark_jobs.hot_set.cache_files import CacheStore, LookupFolder, lookup_folder
-from spark_jobs.hot_set.front_stage.hot_tuples import HotTuplesKeeper
-from spark_jobs.hot_set.watch.lookup_watch import LookupWatch
-from spark_jobs.hot_set.watch.relation_watch import RelationWatch
+from spark_jobs.driver.lookups.planning import plan_lookups
+from spark_jobs.hot_set.files import HotSetFiles
+from spark_jobs.hot_set.learned import LearnedHotSet
+from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder
+from spark_jobs.hot_set.lookup_memory import front_stage_bytes
+from spark_jobs.hot_set.lookup_watch import LookupWatch
+from spark_jobs.hot_set.publishing import FrontStagePlan, Leases
+from spark_jobs.hot_set.relation_watch import RelationWatch
 from spark_jobs.relation.local_copy import CopyStore
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
-from spark_jobs.stages.batch_context import FrontStagePlan, LookupPlan
-from spark_jobs.stages.mapped_broadcast import Leases
+from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.reports import BatchReport
 
 
@@ -62,33 +64,33 @@ class DrivenLookups:
         self._plans_lock = threading.Lock()  # the live plans, and the leases of their pages
         self._learning = threading.Lock()
         self._renewals = [PageRenewal(warehouse_url, context) for _ in self._live_plans]
-        self._keepers = [
-            HotTuplesKeeper(plan, context, front_stage_bytes(lookup), self._leases)
+        self._hot_sets = [
+            LearnedHotSet(plan.spec, plan.position, context, front_stage_bytes(lookup), self._leases)
             for plan, lookup in zip(self._live_plans, definition.lookups, strict=True)
         ]
         self._watch: RelationWatch | None = None
 
     def begin(self, connection: extensions.connection) -> None:
-        """Have changes of R noted, and fill the front stages with what former drivers or rebuilds have left.
+        """Have changes of R noted, and fill the hot sets with what former drivers or rebuilds have left.
 
         Args:
             connection: to the warehouse, where the pipeline is registered; not in a transaction.
         """
         reading = ReadingConnection(self._url, patience=0)  # the watch itself tries again
-        writer = ThreadPoolExecutor(1, "hot-tuple-files")
+        writer = ThreadPoolExecutor(1, "hot-set-files")
         watches = []
-        for plan, lookup, keeper in zip(self._live_plans, self._definition.lookups, self._keepers, strict=True):
+        for plan, lookup, hot_set in zip(self._live_plans, self._definition.lookups, self._hot_sets, strict=True):
             folder = lookup_folder(self._home, self._definition.name, plan.position, plan.spec, connection)
             copy = self._copy_of(plan, folder) if lookup.read == "snapshot" else None
             if plan.front or copy is not None:
-                store = CacheStore(folder.hot_tuples)
-                watches.append(LookupWatch(lookup, plan, keeper, store, reading, writer, copy))
+                files, in_use = HotSetFiles(folder.hot_set), None if copy is None else copy.in_use
+                watches.append(LookupWatch(lookup, plan.spec, plan.position, hot_set, files, reading, writer, in_use))
         connection.commit()
         self._watch = RelationWatch(self._url, self._definition.name, watches, writer)
         self._watch.begin(connection)
 
     def start_watching(self, epoch: int) -> None:
-        """From now on bring changes of R into the front stages; tell the warehouse so, as the driver of this epoch."""
+        """From now on bring changes of R into the hot sets; tell the warehouse so, as the driver of this epoch."""
         assert self._watch is not None
         self._watch.start_as(epoch)
 
@@ -102,7 +104,7 @@ class DrivenLookups:
             WarehouseUnavailableError: the warehouse went away and did not come back in time.
         """
         self.release(batch_no)
-        fronts = tuple(keeper.plan_for_batch(batch_no) for keeper in self._keepers)
+        fronts = tuple(hot_set.plan_for_batch(batch_no) for hot_set in self._hot_sets)
         with self._plans_lock:
             live_plans = self._live_plans
             for plan in live_plans:
@@ -118,23 +120,23 @@ class DrivenLookups:
     def learn(self, report: BatchReport, batch_no: int) -> None:
         """Take what a batch found out that is under way still."""
         with self._learning:
-            for keeper in self._keepers:
-                keeper.learn(report, batch_no)
+            for position, hot_set in enumerate(self._hot_sets):
+                hot_set.learn(report.hits(position), report.offers(position), batch_no)
             for number, renewal in enumerate(self._renewals):
                 self._renew_pages(number, renewal)
 
     def release(self, batch_no: int) -> None:
         """A batch has ended, well or not: what no other one uses, and is outdated, is withdrawn."""
-        for keeper in self._keepers:
-            keeper.release(batch_no)
+        for hot_set in self._hot_sets:
+            hot_set.release(batch_no)
         self._leases.release(batch_no)
 
     def close(self) -> None:
         """When no batch is under way: write down what was learned, end the watch, and free what was published."""
         if self._watch is not None:
             self._watch.stop()
-        for keeper in self._keepers:
-            keeper.close()
+        for hot_set in self._hot_sets:
+            hot_set.close()
         for copy in self._copies.values():
             copy.close()
         for plan in self._live_plans:
@@ -153,7 +155,7 @@ class DrivenLookups:
             self._leases.retire(former.pages)
 
     def _copy_of(self, plan: LookupPlan, folder: LookupFolder) -> CopyReading:
-        store, oldest = CopyStore(folder.snapshots), self._definition.retention.ledger
+        store, oldest = CopyStore(folder.copies), self._definition.retention.ledger
         reading = CopyReading(store, self._url, self._spark, self._parts, oldest, self._leases)
         self._copies[plan.position] = reading
         return reading

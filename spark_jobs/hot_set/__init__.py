@@ -1,7 +1,13 @@
-"""The hot set: the tuples of R that streams ask for most, built, published to the tasks, watched for changes, rebuilt.
+"""The hot set of a lookup: the tuples of R that its stream asks for most, which the front stage joins at once.
 
-front_stage/     learned, kept in files, published to the tasks
-watch/           changes of R, and how they reach the front stages
-cache_files/     versioned files that a rebuild writes and a running job takes up
-cache_rebuild.py the job that rebuilds caches
+Learned from what batches find, published to tasks in versions, as new as R is noticed to be, kept in files.
+
+publishing.py       what the driver publishes to tasks, and until when it stands
+learned.py          the driver's hot set: learns, rereads, publishes
+noticing.py         changes of R, by triggers or by rereading
+files.py            versions on disk; lookup_folder.py: where
+lookup_watch.py     the watch over one lookup: its hot set as new as R, its files as new as its hot set
+relation_watch.py   the thread that does so for all lookups, and tells of it in freshet.cache: cache_table.py
+rebuild.py          the job that rebuilds hot sets, and local copies of R
+lookup_memory.py    how much memory of a lookup is the front stage's
 """

@@ -1,4 +1,4 @@
-"""What the tasks of one micro-batch need to know; pickled into them by the driver."""
+"""What the tasks of one batch need to know; pickled into them by the driver."""
 
 from __future__ import annotations
 
@@ -9,24 +9,18 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.joins.semi_stream.front_stage import HotSet
+from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.loading.destination import Destination
+from spark_jobs.relation.changes.changed_keys import ChangedKeys
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.local_copy import ChangedCopy, CopyManifest, LocalCopy
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.page_ranges import PageRanges
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.stages.copy_plan import CopyPlan
-from spark_jobs.stages.mapped_broadcast import MappedBroadcast
+from spark_jobs.relation.stored_relation import StoredRelation
 from spark_jobs.warehouse.event_columns import EventColumns
-
-
-@dataclass(frozen=True)
-class HotTuples:
-    """One version of a lookup's front stage: hot keys, and in slot order the tuples of R that they stand for."""
-
-    keys: HotSet
-    rows: RelationRows
 
 
 @dataclass(frozen=True)
@@ -42,6 +36,40 @@ class OwnedPages:
             return range(self.index.page_count)
         first, last = self.ranges.owner_of(np.array([pages.min(), pages.max()])).tolist()
         return range(int(self.ranges.boundaries[first]), int(self.ranges.boundaries[last + 1]))
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """The copy of one lookup in one batch.
+
+    Attributes:
+        manifest: the broadcast CopyManifest.
+        changed: the broadcast ChangedKeys of R since it was taken; None: no change has been noted.
+    """
+
+    manifest: MappedBroadcast
+    changed: MappedBroadcast | None
+
+    @property
+    def stored_pages(self) -> PageIndex:
+        """The copy's own pages, by which a damaged one is read live."""
+        manifest: CopyManifest = self.manifest.value()
+        return manifest.index
+
+    def open(self, live: StoredRelation, page_rows: int, keys: KeyColumns) -> LocalCopy | ChangedCopy:
+        """The copy as one task's tuples shall see it.
+
+        Args:
+            live: R itself, cut into the copy's own pages.
+            page_rows: tuples of a page.
+            keys: keys of the task's stream tuples; those that have changed are looked up live, now.
+        """
+        copy = LocalCopy(self.manifest.value(), live.spec, live, page_rows)
+        changed: ChangedKeys | None = self.changed.value() if self.changed is not None else None
+        if changed is None:
+            return copy
+        among = np.flatnonzero(changed.contains(keys.codes) & keys.valid)
+        return ChangedCopy(copy, live, keys.take(among)) if len(among) else copy
 
 
 @dataclass(frozen=True)
@@ -83,23 +111,8 @@ class LookupPlan:
 
 
 @dataclass(frozen=True)
-class FrontStagePlan:
-    """The front stage of one lookup in one batch.
-
-    Attributes:
-        hot: the newest version of the hot tuples; None before there is one.
-        most_offers: how many tuples of R a task offers to the front stage at most, the most frequent ones.
-        count_hits: whether tasks count the hits of every hot tuple; done in some batches only.
-    """
-
-    hot: MappedBroadcast | None
-    most_offers: int
-    count_hits: bool
-
-
-@dataclass(frozen=True)
 class BatchContext:
-    """One micro-batch.
+    """One batch.
 
     Attributes:
         warehouse_url: where to load; travels inside the pickled task only, never in Spark's configuration.

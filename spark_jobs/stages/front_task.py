@@ -12,18 +12,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.errors import UnreadableFileError
+from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.stages.batch_context import (
-    BatchContext,
-    FrontStagePlan,
-    HotTuples,
-    LookupPlan,
-    PieceEnd,
-    TaskReport,
-)
+from spark_jobs.stages.batch_context import BatchContext, LookupPlan, PieceEnd, TaskReport
 from spark_jobs.stages.exchange import MISSING, Parcel, parcels, with_pages
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
 from spark_jobs.stages.impossible_keys import screen_keys

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.driver.obstacles import obstacle
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.key_kinds import KeyKind
@@ -31,9 +32,8 @@ from spark_jobs.relation.uuid_text import format_uuids
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.back_stage import back_stages
 from spark_jobs.stages.back_task import back_task
-from spark_jobs.stages.batch_context import BatchContext, FrontStagePlan, LookupPlan, OwnedPages, TaskReport
+from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
 from spark_jobs.stages.front_task import front_task
-from spark_jobs.stages.mapped_broadcast import MappedBroadcast
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, POSITION, RANGE, RECORD
 
 _TUPLES = 8

@@ -14,21 +14,20 @@ from pyspark import SparkContext
 
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.driver.lookups.planning import front_stage_bytes, plan_lookups
-from spark_jobs.hot_set.front_stage.hot_tuples import HotTuplesKeeper
-from spark_jobs.hot_set.watch.noticing import Noticing
+from spark_jobs.driver.lookups.planning import plan_lookups
+from spark_jobs.hot_set.cache_table import Watched
+from spark_jobs.hot_set.learned import LearnedHotSet
+from spark_jobs.hot_set.lookup_memory import front_stage_bytes
+from spark_jobs.hot_set.noticing import Noticing
+from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases
 from spark_jobs.relation.changes.triggers import Outcome, watch_relations
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.batch_context import FrontStagePlan, HotTuples, TaskReport
-from spark_jobs.stages.mapped_broadcast import Leases
-from spark_jobs.stages.reports import BatchReport
-from spark_jobs.warehouse.cache_rows import Watched
 
 
 class HotCustomers:
-    """A keeper and its noticing.
+    """A hot set and its noticing.
 
     Args:
         definition: the pipeline, with one lookup.
@@ -47,10 +46,10 @@ class HotCustomers:
         self.connection = connection
         self.leases = Leases()
         self.batch_no = 0  # of the batch that began last
-        self.keeper = HotTuplesKeeper(self.plan, context, front_stage_bytes(lookup), self.leases)
+        self.hot_set = LearnedHotSet(self.plan.spec, 0, context, front_stage_bytes(lookup), self.leases)
         self.relation = LiveRelation(url, self.plan.spec)
         self.seconds_passed = 0.0  # beside those that do
-        self.noticing = Noticing(lookup, self.relation, self.keeper, lambda: time.monotonic() + self.seconds_passed)
+        self.noticing = Noticing(lookup, self.relation, self.hot_set, lambda: time.monotonic() + self.seconds_passed)
         self.noticing.watch(connection, self.outcome(lookup))
 
     def outcome(self, lookup: Lookup) -> Outcome:
@@ -65,21 +64,20 @@ class HotCustomers:
     def begin_batch(self) -> FrontStagePlan:
         """A batch is planned, whatever others are under way."""
         self.batch_no += 1
-        return self.keeper.plan_for_batch(self.batch_no)
+        return self.hot_set.plan_for_batch(self.batch_no)
 
     def end_batch(
         self, found: RelationRows, frequency: int = 10, hits: np.ndarray | None = None, batch_no: int | None = None
     ) -> None:
         """A batch ends, the one that began last unless one is named, and its back stage has found these."""
         batch_no = self.batch_no if batch_no is None else batch_no
-        offers = (found, np.full(len(found), frequency, np.int64)) if len(found) else None
-        front = TaskReport("front", -1, {}, {}, {} if hits is None else {0: hits})
-        self.keeper.learn(BatchReport([front, TaskReport("back", 0, {}, {}, {}, offers)]), batch_no)
+        offers = [(found, np.full(len(found), frequency, np.int64))] if len(found) else []
+        self.hot_set.learn(hits, offers, batch_no)
         self.release(batch_no)
 
     def release(self, batch_no: int) -> None:
         """A batch has ended."""
-        self.keeper.release(batch_no)
+        self.hot_set.release(batch_no)
         self.leases.release(batch_no)
 
     def batch(self, customers: Sequence[int]) -> None:
@@ -97,7 +95,7 @@ class HotCustomers:
 
     def hot(self) -> dict[int, str | None]:
         """City of each hot customer, as the next batch would find it."""
-        plan = self.keeper.plan_for_batch(-1)
+        plan = self.hot_set.plan_for_batch(-1)
         hot: HotTuples | None = None if plan.hot is None else plan.hot.value()
         self.release(-1)
         if hot is None:

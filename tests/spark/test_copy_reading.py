@@ -18,11 +18,11 @@ from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.lookups import copy_reading
 from spark_jobs.driver.lookups.copy_reading import CopyReading
 from spark_jobs.driver.lookups.planning import plan_lookups
+from spark_jobs.hot_set.publishing import Leases, MappedBroadcast
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.local_copy import CopyStore, build_copy
 from spark_jobs.stages.batch_context import LookupPlan
-from spark_jobs.stages.mapped_broadcast import Leases, MappedBroadcast
 from tests.spark.conftest import Shop
 from tests.spark.shop import query, sales_definition
 

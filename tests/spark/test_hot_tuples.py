@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from spark_jobs.definition import Lookup, load_definition
-from spark_jobs.hot_set.front_stage.hot_tuples import Reread
+from spark_jobs.hot_set.learned import Reread
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.changes.triggers import look_at_relations
 from spark_jobs.relation.changes.unnoticed import unnoticed
@@ -29,7 +29,7 @@ def hot(shop: Shop) -> Iterator[HotCustomers]:
     with closing(psycopg2.connect(shop.url)) as connection:
         customers = HotCustomers(definition, shop.url, shop.spark, connection)
         yield customers
-        customers.keeper.close()
+        customers.hot_set.close()
 
 
 def set_city(shop: Shop, customer: int, city: str) -> None:
@@ -139,7 +139,7 @@ def test_a_batch_that_ends_while_changed_tuples_are_read_brings_none_of_them(sho
 
     assert hot.noticing.noticed is not None
     changes = unnoticed(hot.connection, hot.plan.spec, hot.noticing.noticed)
-    hot.keeper.refresh(changes, while_the_batch_ends(hot.noticing.reread))
+    hot.hot_set.refresh(changes, while_the_batch_ends(hot.noticing.reread))
     assert hot.hot() == {6: "Ulm", 8: "city 8"}
 
 
@@ -175,7 +175,7 @@ def test_hits_of_a_version_count_for_the_tuples_that_it_had(shop: Shop, hot: Hot
     hot.look()
     hits = np.array([{7: 5, 8: 70, 9: 1}[customer] for customer in slots])
     hot.end_batch(hot.read([]), hits=hits)
-    exported = hot.keeper.export(None)
+    exported = hot.hot_set.export(None)
     assert exported is not None
     frequencies = dict(zip(exported.rows.keys.codes.tolist(), exported.frequencies.tolist(), strict=True))
     assert frequencies[8] - frequencies[9] == 8 * 69, "hits are counted in one batch of eight"
@@ -191,7 +191,7 @@ def test_hits_count_for_the_version_of_their_own_batch(shop: Shop, hot: HotCusto
     hits = np.array([{7: 5, 8: 70, 9: 1}[customer] for customer in earlier.hot.value().keys.keys.tolist()])
     hot.end_batch(hot.read([]), hits=hits, batch_no=earlier_no)
     hot.end_batch(hot.read([]))
-    exported = hot.keeper.export(None)
+    exported = hot.hot_set.export(None)
     assert exported is not None
     frequencies = dict(zip(exported.rows.keys.codes.tolist(), exported.frequencies.tolist(), strict=True))
     assert frequencies[8] - frequencies[9] == 8 * 69
@@ -376,7 +376,7 @@ def test_reading_all_hot_tuples_again_keeps_to_the_read_limit_and_lets_the_watch
         assert max(reads) == 2, "a quarter of a second's"
         assert looks >= 5, "two seconds' were saved up, the other 14 tuples take 7 looks"
         assert hot.hot() == dict.fromkeys(customers, "Ulm")
-        hot.keeper.close()
+        hot.hot_set.close()
 
 
 def test_a_look_that_failed_is_made_up_for(shop: Shop, hot: HotCustomers) -> None:
@@ -389,7 +389,7 @@ def test_a_look_that_failed_is_made_up_for(shop: Shop, hot: HotCustomers) -> Non
     assert hot.noticing.noticed is not None
     changes = unnoticed(hot.connection, hot.plan.spec, hot.noticing.noticed)
     with pytest.raises(psycopg2.OperationalError):
-        hot.keeper.refresh(changes, fail)
+        hot.hot_set.refresh(changes, fail)
     assert hot.hot() == {7: "city 7"}
     hot.look()
     assert hot.hot() == {7: "Ulm"}

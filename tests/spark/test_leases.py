@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from spark_jobs.definition import load_definition
-from spark_jobs.stages.mapped_broadcast import BroadcastSeries, Leases
+from spark_jobs.hot_set.publishing import BroadcastSeries, Leases
 from tests.spark.conftest import Shop
 from tests.spark.hot_customers import HotCustomers
 
@@ -66,7 +66,7 @@ def hot(shop: Shop, standing: Standing) -> Iterator[HotCustomers]:
         assert customers.plan.pages is not None
         customers.plan.pages.withdraw()
         yield customers
-        customers.keeper.close()
+        customers.hot_set.close()
         customers.leases.release_all()
 
 

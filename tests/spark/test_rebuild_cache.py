@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.definition import load_definition
+from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import FreshetError
-from spark_jobs.hot_set.cache_files import CacheStore
-from spark_jobs.hot_set.cache_rebuild import CacheRebuild, RebuildRequest
-from spark_jobs.hot_set.front_stage import hot_tuple_files
+from spark_jobs.hot_set import lookup_watch
+from spark_jobs.hot_set.files import HotSetFiles
+from spark_jobs.hot_set.rebuild import Rebuild, RebuildRequest
 from spark_jobs.relation.local_copy import CopyStore
 from spark_jobs.relation.read_limit import tuples_at_once
 from spark_jobs.settings import PROJECT_ROOT
@@ -32,7 +33,7 @@ LAST_LOOKUP = (
 
 @pytest.fixture
 def live_shop(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
-    monkeypatch.setattr(hot_tuple_files, "LEARNED_SECONDS", 0.5)
+    monkeypatch.setattr(lookup_watch, "LEARNED_SECONDS", 0.5)
     shop.define(lookups=[sales_definition(shop.folder)["lookups"][0] | {"notice_changes": "1s"}])
     return shop
 
@@ -49,13 +50,20 @@ def snapshot_lookup(shop: Shop, **changes: str) -> dict[str, object]:
 
 
 def rebuild(shop: Shop, *relations: str, hot_tuples: bool = True, snapshots: bool = True) -> list[str]:
-    job = CacheRebuild(load_definition(shop.path), shop.home, shop.url, lambda: shop.spark)
+    definition = load_definition(shop.path)
+    job = Rebuild(
+        definition,
+        shop.home,
+        shop.url,
+        lambda connection: check_tables(connection, definition).relations,
+        lambda: shop.spark,
+    )
     return list(job.run(RebuildRequest(relations, hot_tuples=hot_tuples, snapshots=snapshots)))
 
 
-def files(shop: Shop) -> CacheStore:
+def files(shop: Shop) -> HotSetFiles:
     [folder] = shop.home.caches("sales").glob("*/hot")
-    return CacheStore(folder)
+    return HotSetFiles(folder)
 
 
 def snapshots(shop: Shop) -> CopyStore:
@@ -85,7 +93,7 @@ def last_lookup(stream: RunningStream) -> tuple[str, int]:
 
 
 def files_of(shop: Shop) -> list[int]:
-    found = [CacheStore(folder) for folder in shop.home.caches("sales").glob("*/hot")]
+    found = [HotSetFiles(folder) for folder in shop.home.caches("sales").glob("*/hot")]
     return found[0].versions() if found else []
 
 

@@ -12,8 +12,8 @@ import pytest
 from sqlalchemy import make_url
 
 from spark_jobs.definition import load_definition
-from spark_jobs.hot_set.cache_files import CacheStore
-from spark_jobs.hot_set.watch import relation_watch
+from spark_jobs.hot_set import relation_watch
+from spark_jobs.hot_set.files import HotSetFiles
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.warehouse.roles import grant_roles
@@ -32,10 +32,10 @@ def shop(shop: Shop) -> Shop:
     return shop
 
 
-def store(shop: Shop) -> CacheStore:
+def store(shop: Shop) -> HotSetFiles:
     """The files of the only front stage."""
     [folder] = (shop.home.caches("sales")).glob("*/hot")
-    return CacheStore(folder)
+    return HotSetFiles(folder)
 
 
 def test_every_kind_of_change_reaches_the_facts_of_the_running_stream(shop: Shop) -> None:
@@ -128,14 +128,14 @@ def test_a_cache_folder_that_can_not_be_read_keeps_no_change_from_being_noticed(
 ) -> None:
     failures = 0
 
-    def refuse(store: CacheStore, after: int = 0, origin: str | None = None) -> None:
+    def refuse(store: HotSetFiles, after: int = 0, origin: str | None = None) -> None:
         nonlocal failures
         failures += 1
         raise PermissionError(f"Permission denied: {store.folder}")
 
     with running(shop) as stream:
         stream.heat([1, 2])
-        monkeypatch.setattr(CacheStore, "newest", refuse)
+        monkeypatch.setattr(HotSetFiles, "newest", refuse)
         wait_for(lambda: failures > 2, "the folder to be looked at")
         stream.change("UPDATE shop.customer SET city = 'Ulm' WHERE id = 1")
         assert stream.sell([1, 2]) == {1: "Ulm", 2: "city 2"}
@@ -170,7 +170,7 @@ def test_a_driver_begins_with_the_newest_sound_version(shop: Shop) -> None:
         assert damaged.name in str(stream.cache("refused"))
 
 
-def damage(files: CacheStore, version: int) -> Path:
+def damage(files: HotSetFiles, version: int) -> Path:
     """Cut a version's file short."""
     [path] = files.folder.glob(f"hot-{version:010d}.*")
     path.write_bytes(path.read_bytes()[:-10])

@@ -15,19 +15,19 @@ from spark_jobs.settings import PROJECT_ROOT, Home
 JOB = """
 import sys
 from pathlib import Path
-from spark_jobs.driver.session import join_session
+from spark_jobs.driver.session import join_context
 from spark_jobs.settings import Home
-session = join_session("settings", Home(Path(sys.argv[1])))
-print("master", session.master)
-print("rows", session.conf.get("spark.sql.execution.arrow.maxRecordsPerBatch"))
+context = join_context("settings", Home(Path(sys.argv[1])))
+print("master", context.master)
+print("reuse", context.getConf().get("spark.python.worker.reuse"))
 """
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (["--master", "local[1,3]", "--conf", "spark.sql.execution.arrow.maxRecordsPerBatch=777"], "local[1,3] 777"),
-        (None, "local[*,4] 65536"),
+        (["--master", "local[1,3]", "--conf", "spark.python.worker.reuse=false"], "local[1,3] false"),
+        (None, "local[*,4] true"),
     ],
 )
 def test_settings_of_spark_submit_go_before_our_own(tmp_path: Path, options: list[str] | None, told: str) -> None:
@@ -47,5 +47,5 @@ def test_settings_of_spark_submit_go_before_our_own(tmp_path: Path, options: lis
         [*launcher, str(job), str(home.root)], env=environment, capture_output=True, text=True, check=False
     )
     assert finished.returncode == 0, finished.stderr
-    found = dict(line.split() for line in finished.stdout.splitlines() if line.startswith(("master ", "rows ")))
-    assert f"{found['master']} {found['rows']}" == told
+    found = dict(line.split() for line in finished.stdout.splitlines() if line.startswith(("master ", "reuse ")))
+    assert f"{found['master']} {found['reuse']}" == told

@@ -2,5 +2,5 @@
 
 planning.py  defaults.py    memory, pages, what reading R costs, values for keys that are not in R
 page_renewal.py                             new pages when R has grown
-snapshot_reading.py                         R from a snapshot, besides what has changed since
+copy_reading.py                             R from a local copy, besides what has changed since
 """

@@ -11,17 +11,17 @@ from typing import NamedTuple
 from psycopg2 import extensions
 from pyspark import SparkContext
 
-from spark_jobs.driver.lookups.planning import check_memory, measured, page_rows_within
+from spark_jobs.driver.lookups.planning import check_memory, measured
 from spark_jobs.errors import MemoryBudgetError
+from spark_jobs.hot_set.lookup_memory import page_rows_within
+from spark_jobs.hot_set.publishing import BroadcastSeries, Leases, MappedBroadcast
 from spark_jobs.relation.changes.changed_keys import ChangedKeys
 from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.unnoticed import unnoticed
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy import CopyManifest, CopyStore, LocalCopy
+from spark_jobs.relation.local_copy import CopyInUse, CopyManifest, CopyStore, LocalCopy
 from spark_jobs.relation.reading_connection import reading_connection
-from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
-from spark_jobs.stages.copy_plan import CopyPlan
-from spark_jobs.stages.mapped_broadcast import BroadcastSeries, Leases, MappedBroadcast
+from spark_jobs.stages.batch_context import CopyPlan, LookupPlan, OwnedPages
 
 _log = logging.getLogger(__name__)
 
@@ -45,8 +45,7 @@ class CopyReading:
         leases: which values the batches under way use.
 
     Attributes:
-        in_use: the copy that the batch planned last reads; None: none.
-        refused: why the newest one on disk is not used, and since when; None where it is.
+        in_use: the copy that the batch planned last reads.
     """
 
     def __init__(
@@ -58,8 +57,7 @@ class CopyReading:
         oldest: timedelta | None,
         leases: Leases,
     ) -> None:
-        self.in_use: CopyManifest | None = None
-        self.refused: tuple[str, datetime] | None = None
+        self.in_use = CopyInUse()
         self._store = store
         self._url = warehouse_url
         self._published = _Published.of(context)
@@ -87,7 +85,7 @@ class CopyReading:
         if self._taken is not None and plan.copy is not None:
             for value in self._taken.published:
                 self._leases.take(batch_no, value)
-        self.in_use = self._taken.manifest if self._taken is not None and plan.copy is not None else None
+        self.in_use.manifest = self._taken.manifest if self._taken is not None and plan.copy is not None else None
         return plan
 
     def close(self) -> None:
@@ -101,10 +99,10 @@ class CopyReading:
         """Take a newer copy up, and find out whether changes since it was taken are known."""
         newest, refused = self._store.newest_sound(self._taken.manifest.version if self._taken is not None else 0)
         if not refused:
-            self.refused = None
-        elif self.refused is None or self.refused[0] != str(refused[0]):
+            self.in_use.refused = None
+        elif self.in_use.refused is None or self.in_use.refused[0] != str(refused[0]):
             _log.error("%s: %s", live.spec.relation, refused[0])
-            self.refused = (str(refused[0]), datetime.now(UTC))
+            self.in_use.refused = (str(refused[0]), datetime.now(UTC))
         if newest is not None:
             self.close()
             self._taken = _TakenCopy(newest, live, self._url, self._published, self._parts, self._leases)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from psycopg2 import extensions
 from pyspark import SparkContext
 
+from spark_jobs.hot_set.publishing import MappedBroadcast
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
-from spark_jobs.stages.mapped_broadcast import MappedBroadcast
 
 _log = logging.getLogger(__name__)
 

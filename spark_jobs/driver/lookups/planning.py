@@ -9,58 +9,19 @@ from pyspark import SparkContext
 from spark_jobs.definition import Default, Lookup, PipelineDefinition
 from spark_jobs.driver.lookups.defaults import typed_defaults
 from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.hot_set.lookup_memory import CACHED, front_stage_bytes, page_rows_allowed, page_rows_within
+from spark_jobs.hot_set.publishing import MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.relation.access_costs import measure_access
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
-from spark_jobs.relation.read_limit import tuples_at_once
 from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.relation.stored_relation import StoredRelation
 from spark_jobs.stages.back_stage import back_stages, make_back_stage
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
-from spark_jobs.stages.mapped_broadcast import MappedBroadcast, unique_name
 
 _log = logging.getLogger(__name__)
-
-# The front stage's part of a lookup's memory. The paper's best is 15 % (003, section 5.4), with whole tuples
-# of R in it, and a queue that keeps the stream's misses for long. Here it holds keys and fetched columns
-# alone, and the back stage is empty at the end of each batch: what more memory brings is more hits.
-FRONT_STAGE_SHARE = 0.8
-
-# A page takes at most this part of a back stage's memory: a larger page leaves too little for the queue.
-LARGEST_PAGE_SHARE = 0.5
-SMALLEST_PAGE_ROWS = 50
-
-_CACHED = "cached_"
-
-
-def front_stage_bytes(lookup: Lookup) -> int:
-    """Memory of a lookup's front stage, in bytes; the workers of a host share it. 0 where there is none."""
-    has_front = lookup.algorithm == "auto" or lookup.algorithm.startswith(_CACHED)
-    return int(lookup.memory * FRONT_STAGE_SHARE) if has_front else 0
-
-
-def back_stage_bytes(lookup: Lookup) -> int:
-    """Memory of a lookup's back stages, of all tasks together, in bytes."""
-    return lookup.memory - front_stage_bytes(lookup)
-
-
-def page_rows_within(spec: RelationSpec, memory: int) -> int:
-    """Tuples of a page of R that fits a back stage's memory, in bytes."""
-    fitting = int(memory * LARGEST_PAGE_SHARE) // (2 * max(spec.tuple_bytes, 1))
-    return max(min(DEFAULT_PAGE_ROWS, fitting), SMALLEST_PAGE_ROWS)
-
-
-def page_rows_allowed(page_rows: int, task_limit: float | None) -> int:
-    """Tuples of a page that may be read at once, `page_rows` at most.
-
-    Args:
-        page_rows: as many as fit.
-        task_limit: tuples of R that one task may read in a second; None: any number.
-    """
-    return page_rows if task_limit is None else max(min(page_rows, tuples_at_once(task_limit)), SMALLEST_PAGE_ROWS)
 
 
 def plan_lookups(
@@ -99,7 +60,7 @@ def _plan(
     parts: int,
     fronts: bool,
 ) -> LookupPlan:
-    algorithm = lookup.algorithm.removeprefix(_CACHED)
+    algorithm = lookup.algorithm.removeprefix(CACHED)
     front_bytes = front_stage_bytes(lookup) if fronts else 0
     memory = (lookup.memory - front_bytes) // parts
     task_limit = lookup.read_limit / parts if lookup.read_limit is not None else None

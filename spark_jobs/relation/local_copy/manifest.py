@@ -99,6 +99,19 @@ class CopyManifest:
         return with_header(MANIFEST, number, sink.getvalue())
 
 
+@dataclass
+class CopyInUse:
+    """Which copy of R a lookup's batches read.
+
+    Attributes:
+        manifest: the one that the batch planned last reads; None: it reads R live.
+        refused: why the newest one on disk is not used, and since when; None where it is.
+    """
+
+    manifest: CopyManifest | None = None
+    refused: tuple[str, datetime] | None = None
+
+
 def read_manifest(path: Path, number: int) -> CopyManifest:
     """The manifest in a file.
 

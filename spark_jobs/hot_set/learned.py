@@ -1,4 +1,4 @@
-"""The driver's side of a front stage: learns from the batches which tuples of R are hot, publishes versions of them."""
+"""The hot set of a lookup as the driver has it: learned from batches, reread when R changes, published in versions."""
 
 from __future__ import annotations
 
@@ -12,16 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark import SparkContext
 
-from spark_jobs.hot_set.cache_files import CacheVersion
-from spark_jobs.hot_set.front_stage.reread_tuples import with_reread
+from spark_jobs.hot_set.files import HotSetVersion
+from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases, MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream.front_stage import FrontStage, HotSet
 from spark_jobs.relation.changes.changed_keys import ChangedKeys
 from spark_jobs.relation.changes.unnoticed import Changes
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.batch_context import FrontStagePlan, HotTuples, LookupPlan
-from spark_jobs.stages.mapped_broadcast import Leases, MappedBroadcast, unique_name
-from spark_jobs.stages.reports import BatchReport
+from spark_jobs.relation.relation_spec import RelationSpec
 
 _log = logging.getLogger(__name__)
 
@@ -31,6 +29,9 @@ _COUNTED_BATCHES = 8
 
 Reread = Callable[[KeyColumns], RelationRows]
 """Reads the tuples of R that have these keys, as they are now."""
+
+Offers = list[tuple[RelationRows, NDArray[np.int64]]]
+"""Tuples of R, each int64 (n,) times found."""
 
 
 def rehearse_learning() -> None:
@@ -63,8 +64,8 @@ class _UnderWay:
     changed: ChangedKeys = field(default_factory=ChangedKeys)
 
 
-class HotTuplesKeeper:
-    """Keeps the front stage of one lookup up to date.
+class LearnedHotSet:
+    """The hot set of one lookup, as the driver learns and keeps it.
 
         batches:        plan_for_batch --> (the tasks) --> learn --> release      tuples found frequent come in
         watch thread:   refresh, replace, export                                  tuples that changed are read again
@@ -78,19 +79,22 @@ class HotTuplesKeeper:
     their change has been dealt with, and they would not be read again.
 
     Args:
-        plan: the lookup.
+        spec: the relation.
+        position: number of the lookup in the pipeline, from 0.
         context: Spark, to publish versions.
         memory_bytes: memory of the front stage; 0 if the lookup has none.
         leases: which values the batches under way use.
     """
 
-    def __init__(self, plan: LookupPlan, context: SparkContext, memory_bytes: int, leases: Leases) -> None:
-        self._plan = plan
+    def __init__(
+        self, spec: RelationSpec, position: int, context: SparkContext, memory_bytes: int, leases: Leases
+    ) -> None:
+        self._spec = spec
         self._spark = context
         self._leases = leases
-        self._stage = FrontStage(memory_bytes, max(plan.spec.tuple_bytes, 1)) if plan.front else None
-        self._rows = RelationRows.empty(plan.spec)
-        self._name = unique_name(f"hot-{plan.position}")
+        self._stage = FrontStage(memory_bytes, max(spec.tuple_bytes, 1)) if memory_bytes else None
+        self._rows = RelationRows.empty(spec)
+        self._name = unique_name(f"hot-{position}")
         self._version = 0  # counts up whenever keys or tuples change
         self._newest: _Published | None = None
         self._under_way: dict[int, _UnderWay] = {}
@@ -99,12 +103,12 @@ class HotTuplesKeeper:
 
     @property
     def hot_tuples(self) -> int:
-        """Tuples in the cache."""
+        """Tuples in the hot set."""
         return len(self._rows)
 
     @property
     def hot_keys(self) -> KeyColumns:
-        """Keys of the tuples in the cache."""
+        """Keys of the tuples in the hot set."""
         with self._lock:
             return self._rows.keys
 
@@ -123,12 +127,16 @@ class HotTuplesKeeper:
             hot=None if newest is None else newest.broadcast, most_offers=self._stage.capacity, count_hits=counts
         )
 
-    def learn(self, report: BatchReport, batch_no: int) -> None:
-        """Take what a batch that is under way found out, and publish if the cache changed. O(capacity)."""
+    def learn(self, hits: NDArray[np.int64] | None, offers: Offers, batch_no: int) -> None:
+        """Take what a batch that is under way found out, and publish if the hot set changed. O(capacity).
+
+        Args:
+            hits: hits of each slot of the version that it used, int64 (slots,); None where they were not counted.
+            offers: tuples of R that its tasks found frequent, with how often each was found.
+            batch_no: the batch.
+        """
         if self._stage is None:
             return
-        position = self._plan.position
-        hits, offers = report.hits(position), report.offers(position)
         with self._lock:
             batch = self._under_way[batch_no]
             batch.counts_hits = False
@@ -150,7 +158,7 @@ class HotTuplesKeeper:
 
         Args:
             changes: what has changed in R.
-            reread: reads tuples of R. If it raises, the cache stays as it was: call again with these changes.
+            reread: reads tuples of R. If it raises, the hot set stays as it was: call again with these changes.
         """
         if self._stage is None or changes.nothing:
             return
@@ -168,7 +176,7 @@ class HotTuplesKeeper:
 
         Args:
             keys: which tuples; those that are hot no longer are left out.
-            reread: reads tuples of R. If it raises, the cache stays as it was.
+            reread: reads tuples of R. If it raises, the hot set stays as it was.
         """
         if not len(keys):
             return
@@ -196,7 +204,7 @@ class HotTuplesKeeper:
         slots = np.unique(hot_set.probe(changes.keys.codes))
         stale = rows.keys if changes.anything else rows.keys.take(slots[slots >= 0])
         if len(stale):
-            rows, gone = with_reread(rows, hot_set, stale.codes, reread(stale))
+            rows, gone = _with_reread(rows, hot_set, stale.codes, reread(stale))
             kept = np.delete(np.arange(len(rows)), gone)
             rows, frequencies = rows.take(kept), frequencies[kept]
         with self._lock:
@@ -213,13 +221,13 @@ class HotTuplesKeeper:
         with self._lock:
             for batch in self._under_way.values():
                 batch.changed.add_all()
-            self._rows = RelationRows.empty(self._plan.spec)
+            self._rows = RelationRows.empty(self._spec)
             self._stage.replace_all(self._rows.keys.codes, np.empty(0, np.float32))
             self._version += 1
         self._publish()
 
-    def export(self, noticed: str | None) -> CacheVersion | None:
-        """The cache as it is now, to be written down; None where there is nothing.
+    def export(self, noticed: str | None) -> HotSetVersion | None:
+        """The hot set as it is now, to be written down; None where there is nothing.
 
         Args:
             noticed: pg_snapshot of the last refresh; None where changes are not noticed.
@@ -228,7 +236,7 @@ class HotTuplesKeeper:
             if self._stage is None or not len(self._rows):
                 return None
             frequencies = self._stage.frequencies.copy()
-            return CacheVersion(1, "learned", datetime.now(UTC), self._rows, frequencies, noticed)
+            return HotSetVersion(1, "learned", datetime.now(UTC), self._rows, frequencies, noticed)
 
     def close(self) -> None:
         """Free what was published, once no batch uses it."""
@@ -262,8 +270,8 @@ class HotTuplesKeeper:
             hits = moved
         self._stage.observe_hits(hits)
 
-    def _take(self, offers: list[tuple[RelationRows, NDArray[np.int64]]], batch: _UnderWay) -> bool:
-        """Offer what a batch found to the cache; whether that changed it."""
+    def _take(self, offers: Offers, batch: _UnderWay) -> bool:
+        """Offer what a batch found to the hot set; whether that changed it."""
         assert self._stage is not None
         rows = RelationRows.concatenate([part for part, _ in offers])
         frequencies = np.concatenate([part for _, part in offers])
@@ -281,9 +289,9 @@ class HotTuplesKeeper:
         return True
 
     def _put(self, asked: NDArray[np.int64], found: RelationRows) -> bool:
-        """Put tuples that were read again into the cache, and drop those that are gone; whether that changed it."""
+        """Put tuples that were read again into the hot set, and drop those that are gone; whether that changed it."""
         assert self._stage is not None
-        rows, gone = with_reread(self._rows, self._stage.hot_set, asked, found)
+        rows, gone = _with_reread(self._rows, self._stage.hot_set, asked, found)
         if gone.size:
             rows = rows.take(self._stage.remove(gone).sources)
         elif rows.columns.equals(self._rows.columns):
@@ -305,4 +313,29 @@ class HotTuplesKeeper:
                 outdated = published  # another thread was quicker with a newer version
         if outdated is not None:
             self._leases.retire(outdated.broadcast)
-        _log.info("%s: %d hot tuples, version %d", self._plan.spec.relation, len(value.rows), version)
+        _log.info("%s: %d hot tuples, version %d", self._spec.relation, len(value.rows), version)
+
+
+def _with_reread(
+    rows: RelationRows, hot_set: HotSet, asked: NDArray[np.int64], found: RelationRows
+) -> tuple[RelationRows, NDArray[np.int64]]:
+    """Hot tuples with those that were read again as they are now.
+
+    Args:
+        rows: the hot tuples, in the order of the slots.
+        hot_set: their keys.
+        asked: int64, shape (n,), codes of the keys that were looked up; some may have left the hot set since.
+        found: what R has of them.
+
+    Returns:
+        The tuples, in the same slots; and the slots of those that R no longer has, int64, ascending. O(slots).
+    """
+    slots = hot_set.probe(found.keys.codes)
+    there = np.flatnonzero(slots >= 0)
+    asked_slots = hot_set.probe(asked)
+    gone = np.setdiff1d(asked_slots[asked_slots >= 0], slots)
+    if not there.size:
+        return rows, gone
+    sources = np.arange(len(rows))
+    sources[slots[there]] = len(rows) + there
+    return RelationRows.concatenate([rows, found]).take(sources), gone

@@ -1,4 +1,4 @@
-"""The job that rebuilds what a pipeline's lookups hold of R: hot tuples and snapshots, lookup by lookup."""
+"""The job that rebuilds what a pipeline's lookups hold of R: hot sets and local copies, lookup by lookup."""
 
 from __future__ import annotations
 
@@ -11,28 +11,29 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
 from psycopg2 import extensions
 
 from spark_jobs.definition import Lookup, PipelineDefinition
-from spark_jobs.driver.checks import check_tables
-from spark_jobs.driver.lookups.planning import (
-    back_stage_bytes,
-    front_stage_bytes,
-    page_rows_allowed,
-    page_rows_within,
-)
 from spark_jobs.errors import FreshetError, SchemaMismatchError
-from spark_jobs.hot_set.cache_files import CacheStore, CacheVersion, LookupFolder, lookup_folder, remove_unused
-from spark_jobs.hot_set.front_stage.hot_tuple_rebuild import RereadTask, rebuilt_hot_tuples
+from spark_jobs.hot_set.cache_table import note_rebuilt
+from spark_jobs.hot_set.files import HotSetFiles, HotSetVersion
+from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder, remove_unused
+from spark_jobs.hot_set.lookup_memory import back_stage_bytes, front_stage_bytes, page_rows_allowed, page_rows_within
+from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.limited import LimitedRelation
+from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy import CopyManifest, CopyStore, build_copy
 from spark_jobs.relation.read_limit import ReadLimit, read_limit_of
+from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
 from spark_jobs.stages.errors import cause_of
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.rebuilt_caches import note_rebuilt
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -73,22 +74,29 @@ class _CachedLookup:
     folder: LookupFolder
 
 
-class CacheRebuild:
+class Rebuild:
     """Rebuilds the caches of one pipeline, beside its running stream or without one.
 
     Args:
         definition: the pipeline.
         home: the installation.
         warehouse_url: libpq URL of the warehouse.
+        describe: describes the relations of its lookups, in their order.
         make_context: makes the SparkContext; called only if there is something to do.
     """
 
     def __init__(
-        self, definition: PipelineDefinition, home: Home, warehouse_url: str, make_context: Callable[[], SparkContext]
+        self,
+        definition: PipelineDefinition,
+        home: Home,
+        warehouse_url: str,
+        describe: Callable[[extensions.connection], Sequence[RelationSpec]],
+        make_context: Callable[[], SparkContext],
     ) -> None:
         self._definition = definition
         self._home = home
         self._url = warehouse_url
+        self._describe = describe
         self._make_context = make_context
 
     def run(self, request: RebuildRequest) -> Iterator[str]:
@@ -120,7 +128,7 @@ class CacheRebuild:
 
     def _lookups(self, connection: extensions.connection) -> list[_CachedLookup]:
         name = self._definition.name
-        relations = check_tables(connection, self._definition).relations
+        relations = self._describe(connection)
         with connection:
             return [
                 _CachedLookup(position, lookup, spec, lookup_folder(self._home, name, position, spec, connection))
@@ -144,9 +152,9 @@ class CacheRebuild:
         if version is not None or manifest is not None:
             note_rebuilt(connection, self._definition.name, cached.position, cached.lookup, version, manifest)
 
-    def _hot_tuples(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[CacheVersion | None, str]:
+    def _hot_tuples(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[HotSetVersion | None, str]:
         started = time.perf_counter()
-        store = CacheStore(cached.folder.hot_tuples)
+        store = HotSetFiles(cached.folder.hot_set)
         recorded, refused = store.newest_sound()
         for error in refused:
             _log.warning("%s", error)
@@ -154,7 +162,7 @@ class CacheRebuild:
             return None, "no frequencies have been recorded yet, so the hot tuples stay as they are"
         noticed = _noticed(connection)
         cores = self._make_context().defaultParallelism
-        rebuilt = rebuilt_hot_tuples(
+        rebuilt = _rebuilt_hot_set(
             recorded,
             RereadTask(self._url, cached.spec, _limit(cached, cores)),
             noticed,
@@ -179,7 +187,7 @@ class CacheRebuild:
         cores = self._make_context().defaultParallelism
         fitting = min(page_rows_within(spec, back_stage_bytes(lookup) // cores), _LARGEST_STORED_PAGE_ROWS)
         manifest = build_copy(
-            CopyStore(cached.folder.snapshots),
+            CopyStore(cached.folder.copies),
             self._url,
             spec,
             noticed,
@@ -224,3 +232,83 @@ def _noticed(connection: extensions.connection) -> str:
     """The snapshot as of now; the transaction ends, so that the next one is newer."""
     with connection:
         return current_snapshot(connection)
+
+
+# A statement for more keys takes more of the server's memory at once.
+_KEYS_AT_ONCE = 20_000
+
+
+@dataclass(frozen=True)
+class RereadTask:
+    """Reads tuples of R; called where a task runs. Pickles.
+
+    Attributes:
+        url: libpq URL of the warehouse.
+        spec: R.
+        limit: gives the limit of what one process may read, which all tasks in it share; None: there is none.
+    """
+
+    url: str
+    spec: RelationSpec
+    limit: Callable[[], ReadLimit] | None
+
+    def __call__(self, keys: KeyColumns) -> RelationRows:
+        """The tuples of R that have these keys now; those that have vanished are left out."""
+        relation = LimitedRelation(LiveRelation(self.url, self.spec), self.limit() if self.limit else None)
+        at_once = relation.most_tuples or max(len(keys), 1)
+        parts = (np.arange(first, min(first + at_once, len(keys))) for first in range(0, len(keys), at_once))
+        found = [relation.lookup_keys(keys.take(part)).rows for part in parts]
+        return RelationRows.concatenate([RelationRows.empty(self.spec), *found])
+
+
+def _rebuilt_hot_set(
+    recorded: HotSetVersion,
+    task: RereadTask,
+    noticed: str,
+    *,
+    memory_bytes: int,
+    parts: int,
+    reread: Callable[[RereadTask, list[KeyColumns]], list[RelationRows]],
+) -> HotSetVersion:
+    """The most frequent tuples that fit a front stage, as R has them now.
+
+    Args:
+        recorded: tuples with the frequencies that were recorded, any number.
+        task: reads them.
+        noticed: pg_snapshot as text, taken before: what changes after this counts as changed since.
+        memory_bytes: memory of the front stage.
+        parts: tasks that share the reading; each reads a range of the keys.
+        reread: calls the task for each of several parts of the keys, in any order and place.
+
+    Returns:
+        a version like the recorded one, the most frequent tuple first. Its number is the recorded one's.
+    """
+    spec = task.spec
+    capacity = FrontStage(memory_bytes, max(spec.tuple_bytes, 1)).capacity
+    chosen = np.argsort(-recorded.frequencies, kind="stable")[:capacity]
+    keys, frequencies = recorded.rows.keys.take(chosen), recorded.frequencies[chosen]
+    found = RelationRows.concatenate([RelationRows.empty(spec), *reread(task, _ranges(keys, parts))])
+    found_frequencies = _frequencies_of(found.keys, keys, frequencies)
+    order = np.argsort(-found_frequencies, kind="stable")
+    return HotSetVersion(
+        version=recorded.version,
+        origin="rebuilt",
+        built_at=datetime.now(UTC),
+        rows=found.take(order),
+        frequencies=found_frequencies[order],
+        noticed=noticed,
+    )
+
+
+def _ranges(keys: KeyColumns, parts: int) -> list[KeyColumns]:
+    """The keys in contiguous ranges of about equal size, so that each task reads a part of the index of its own."""
+    ordered = keys.in_order()
+    count = max(parts, -(-len(keys) // _KEYS_AT_ONCE))
+    return [ordered.take(some) for some in np.array_split(np.arange(len(keys)), count) if len(some)]
+
+
+def _frequencies_of(found: KeyColumns, keys: KeyColumns, frequencies: NDArray[np.float32]) -> NDArray[np.float32]:
+    """The frequencies of those keys that were found, whose codes differ as those of all hot tuples do."""
+    order = np.argsort(keys.codes)
+    places = np.searchsorted(keys.codes, found.codes, sorter=order)
+    return frequencies[order[places]]

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.definition import Lookup
-from spark_jobs.hot_set.front_stage.hot_tuple_rebuild import RereadTask
+from spark_jobs.hot_set.rebuild import RereadTask
 from spark_jobs.relation.catalog import describe_relation
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.read_limit import ReadLimit

@@ -1,9 +1,10 @@
-"""Notices the changes of one lookup's relation, and brings them into its front stage."""
+"""Notices changes of one lookup's relation and brings them into its hot set: by triggers, or by rereading it all."""
 
 from __future__ import annotations
 
 import logging
 import time
+from typing import NamedTuple
 
 import numpy as np
 import psycopg2
@@ -11,17 +12,16 @@ from psycopg2 import extensions
 
 from spark_jobs.definition import Lookup
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.hot_set.front_stage.hot_tuples import HotTuplesKeeper
-from spark_jobs.hot_set.watch.rereading import Rereading
+from spark_jobs.hot_set.cache_table import Watched
+from spark_jobs.hot_set.learned import LearnedHotSet, Reread
 from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.triggers import Outcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
 from spark_jobs.relation.changes.watched_tables import WatchedTable
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.read_limit import Clock
+from spark_jobs.relation.read_limit import Clock, ReadLimit
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.warehouse.cache_rows import Watched
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +35,7 @@ class Noticing:
     Args:
         lookup: the lookup.
         relation: its relation, through a connection that no batch waits for.
-        keeper: its front stage.
+        hot_set: what is to be kept as new as R.
         clock: tells seconds.
 
     Attributes:
@@ -46,7 +46,7 @@ class Noticing:
     """
 
     def __init__(
-        self, lookup: Lookup, relation: LiveRelation, keeper: HotTuplesKeeper, clock: Clock = time.monotonic
+        self, lookup: Lookup, relation: LiveRelation, hot_set: LearnedHotSet, clock: Clock = time.monotonic
     ) -> None:
         self.watched: Watched = "nothing"
         self.noticed: str | None = None
@@ -55,9 +55,9 @@ class Noticing:
         self._tables: tuple[WatchedTable, ...] = ()
         self._lookup = lookup
         self._relation = relation
-        self._keeper = keeper
+        self._hot_set = hot_set
         self._clock = clock
-        self._rereading = Rereading(lookup, keeper, self.reread, clock)
+        self._rereading = Rereading(lookup, hot_set, self.reread, clock)
 
     def watch(self, connection: extensions.connection, outcome: Outcome) -> None:
         """From now on rely on triggers, or do without them. Tables that are not as they were may hold other rows.
@@ -98,7 +98,7 @@ class Noticing:
             at = self._clock()
             changes = unnoticed(connection, self._relation.spec, self.noticed)
             connection.commit()
-            self._keeper.refresh(changes, self.reread)
+            self._hot_set.refresh(changes, self.reread)
             self.noticed, self.noticed_at = changes.noticed, at
         else:
             ended = self._rereading.go_on(connection)
@@ -133,7 +133,7 @@ class Noticing:
                 some = keys.take(np.arange(first, min(first + _KEYS_AT_ONCE, len(keys))))
                 parts.append(self._relation.lookup_keys(some).rows)
         except (psycopg2.ProgrammingError, SchemaMismatchError):
-            self._keeper.forget()
+            self._hot_set.forget()
             raise
         return RelationRows.concatenate(parts)
 
@@ -142,10 +142,91 @@ class Noticing:
         at = self._clock()
         changes = self._anything(connection)
         connection.commit()
-        self._keeper.refresh(changes, self.reread)
+        self._hot_set.refresh(changes, self.reread)
         self._rereading.pause()
         self.noticed, self.noticed_at = changes.noticed, at
         self.watched, self._coming = mode, None
 
     def _anything(self, connection: extensions.connection) -> Changes:
         return Changes(current_snapshot(connection), RelationRows.empty(self._relation.spec).keys, anything=True)
+
+
+class Round(NamedTuple):
+    """One reading of all hot tuples.
+
+    Attributes:
+        snapshot: pg_snapshot as text, taken before the first tuple was read.
+        began_at: when that was, by the clock.
+        keys: the tuples that were hot then.
+    """
+
+    snapshot: str
+    began_at: float
+    keys: KeyColumns
+
+
+class Rereading:
+    """Rounds of reading all hot tuples again, with a pause of half of the lookup's `notice_changes` between them.
+
+    A tuple that a batch finds during a round stays as it was found until the next one: hence half of the time. The
+    pause counts from the end of a round: however long a round takes, R is left alone between two.
+
+    Where the lookup has a `read_limit`, a round reads as many tuples a second at most, beside what the tasks read. It
+    never waits for that: it goes on at the next look, so that other relations' changes are noticed meanwhile.
+
+    Args:
+        lookup: the lookup.
+        hot_set: what is to be kept as new as R.
+        reread: reads tuples of R.
+        clock: tells seconds.
+    """
+
+    def __init__(self, lookup: Lookup, hot_set: LearnedHotSet, reread: Reread, clock: Clock = time.monotonic) -> None:
+        self._pause_seconds = lookup.notice_changes.total_seconds() / 2
+        self._limit = None if lookup.read_limit is None else ReadLimit(lookup.read_limit, clock)
+        self._hot_set = hot_set
+        self._reread = reread
+        self._clock = clock
+        self._ended_at = clock()
+        self._round: Round | None = None
+        self._position = 0  # of the next key of the round
+
+    def pause(self) -> None:
+        """All tuples have just been read: the next round begins after a pause."""
+        self._round = None
+        self._ended_at = self._clock()
+
+    def go_on(self, connection: extensions.connection) -> Round | None:
+        """Read what may be read now; begin a round if it is time.
+
+        Args:
+            connection: to the warehouse.
+
+        Returns:
+            the round, if this was the end of it.
+
+        Raises:
+            psycopg2.Error, WarehouseUnavailableError: R can't be read. The next call goes on with the same tuples.
+        """
+        if self._round is None:
+            if self._clock() - self._ended_at < self._pause_seconds:
+                return None
+            began_at = self._clock()
+            snapshot = current_snapshot(connection)
+            connection.commit()
+            self._round, self._position = Round(snapshot, began_at, self._hot_set.hot_keys), 0
+        ended = self._round
+        while self._position < len(ended.keys):
+            if self._limit is not None and self._limit.seconds_until_ready() > 0:
+                return None
+            self._read_some(ended.keys)
+        self.pause()
+        return ended
+
+    def _read_some(self, keys: KeyColumns) -> None:
+        following = len(keys)
+        if self._limit is not None:
+            following = min(following, self._position + self._limit.tuples_at_once)
+            self._limit.take(following - self._position)
+        self._hot_set.read_again(keys.take(np.arange(self._position, following)), self._reread)
+        self._position = following

@@ -1,4 +1,4 @@
-"""A broadcast value that the workers of one host share: written once per host, mapped by every worker.
+"""What the driver publishes to tasks: values that the workers of one host share, and until when they stand.
 
 Spark hands each Python worker a copy of its own of a broadcast. A hot set would then take its memory
 once per core. Here the first worker of a host writes the value to a file and all others map it, so
@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from spark_jobs.errors import PlatformError
+from spark_jobs.joins.semi_stream.hot_set import HotSet
+from spark_jobs.relation.relation_rows import RelationRows
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -93,6 +95,29 @@ class BroadcastSeries:
     def publish(self, value: Any) -> MappedBroadcast:
         """The next value. Who has it retires it; the former one is left to the batches that use it still."""
         return MappedBroadcast.publish(self._spark, self._name, next(self._versions), value)
+
+
+@dataclass(frozen=True)
+class HotTuples:
+    """One version of a lookup's hot set: hot keys, and in slot order the tuples of R that they stand for."""
+
+    keys: HotSet
+    rows: RelationRows
+
+
+@dataclass(frozen=True)
+class FrontStagePlan:
+    """What the front stage of one lookup does in one batch.
+
+    Attributes:
+        hot: the published HotTuples; None before there are any.
+        most_offers: how many tuples of R a task offers to the hot set at most, the most frequent ones.
+        count_hits: whether tasks count the hits of every hot tuple; done in some batches only.
+    """
+
+    hot: MappedBroadcast | None
+    most_offers: int
+    count_hits: bool
 
 
 class Leases:

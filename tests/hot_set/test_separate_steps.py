@@ -12,7 +12,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.hot_set.watch.separate_steps import SeparateSteps
+from spark_jobs.hot_set.relation_watch import SeparateSteps
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_refused_query_is_told_once_and_the_next_step_can_use_the_connection(
             cursor.execute(f"SELECT {column}")
             results.append(cursor.fetchall()[0][0])
 
-    with caplog.at_level(logging.INFO, "spark_jobs.hot_set.watch.separate_steps"):
+    with caplog.at_level(logging.INFO, "spark_jobs.hot_set.relation_watch"):
         for number in range(3):
             steps.take("dropped", connection, partial(read, f"dropped, {number}"))
             steps.take("other", connection, partial(read, "1"))

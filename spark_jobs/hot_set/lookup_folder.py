@@ -37,13 +37,13 @@ class LookupFolder:
     path: Path
 
     @property
-    def hot_tuples(self) -> Path:
-        """Folder of the front stage's versions, for a CacheStore."""
+    def hot_set(self) -> Path:
+        """Folder of the hot set's versions, for HotSetFiles."""
         return self.path / "hot"
 
     @property
-    def snapshots(self) -> Path:
-        """Folder of the snapshots of R, for a CopyStore."""
+    def copies(self) -> Path:
+        """Folder of the copies of R, for a CopyStore."""
         return self.path / "snapshots"
 
 

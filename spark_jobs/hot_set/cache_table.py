@@ -1,4 +1,4 @@
-"""What a driver tells about its front stages: one row of freshet.cache for each lookup."""
+"""What is told about hot sets and copies of R: one row of freshet.cache for each lookup."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from typing import Literal
 
 from psycopg2 import extensions
 
+from spark_jobs.definition import Lookup
+from spark_jobs.hot_set.files import HotSetVersion
+from spark_jobs.relation.local_copy import CopyManifest
+from spark_jobs.warehouse.drivers import newest_driver
+
 Watched = Literal["triggers", "rereading", "nothing"]
 
 
 @dataclass(frozen=True)
 class CacheRow:
-    """The state of one lookup's front stage.
+    """The state of one lookup's hot set, and of its copy of R.
 
     Attributes:
         lookup: its number in the pipeline.
@@ -85,3 +90,59 @@ def write_cache_rows(cursor: extensions.cursor, pipeline: str, epoch: int, rows:
         "WHERE cache.pipeline = name AND name = %s AND epoch = %s AND lookup <> ALL (%s)",
         [pipeline, epoch, [row.lookup for row in rows]],
     )
+
+
+def note_rebuilt(
+    connection: extensions.connection,
+    pipeline: str,
+    position: int,
+    lookup: Lookup,
+    version: HotSetVersion | None,
+    copy: CopyManifest | None,
+) -> None:
+    """Write what was rebuilt into freshet.cache, unless a driver lives. Nothing for a pipeline that has never run.
+
+    Args:
+        connection: to the warehouse, not in a transaction.
+        pipeline: its name.
+        position: number of the lookup.
+        lookup: the lookup.
+        version: the rebuilt hot tuples; None where they were not rebuilt.
+        copy: the new copy of R; None where there is none.
+    """
+    driver = newest_driver(connection, pipeline)
+    connection.commit()
+    if driver is not None and driver.is_alive():
+        return
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            """
+            INSERT INTO freshet.cache AS cache (pipeline, lookup, relation, version, origin, hot_tuples, built_at,
+                                                rebuilt_at, snapshot_version, snapshot_at, notice_changes)
+            SELECT name, %(lookup)s, %(relation)s, coalesce(%(version)s, 0), %(origin)s, coalesce(%(hot_tuples)s, 0),
+                %(built_at)s, %(built_at)s, %(snapshot_version)s, %(snapshot_at)s, %(notice_changes)s
+            FROM freshet.pipeline WHERE name = %(pipeline)s
+            ON CONFLICT (pipeline, lookup) DO UPDATE SET
+                relation = excluded.relation,
+                version = coalesce(%(version)s, cache.version),
+                origin = coalesce(excluded.origin, cache.origin),
+                hot_tuples = coalesce(%(hot_tuples)s, cache.hot_tuples),
+                built_at = coalesce(excluded.built_at, cache.built_at),
+                rebuilt_at = coalesce(excluded.rebuilt_at, cache.rebuilt_at),
+                snapshot_version = coalesce(excluded.snapshot_version, cache.snapshot_version),
+                snapshot_at = coalesce(excluded.snapshot_at, cache.snapshot_at),
+                notice_changes = excluded.notice_changes
+            """,
+            {
+                "pipeline": pipeline,
+                "lookup": position,
+                "relation": lookup.relation,
+                "notice_changes": lookup.notice_changes,
+                "version": None if version is None else version.version,
+                "origin": None if version is None else version.origin,
+                "hot_tuples": None if version is None else len(version.rows),
+                "built_at": None if version is None else version.built_at,
+                "snapshot_version": None if copy is None else copy.version,
+                "snapshot_at": None if copy is None else copy.built_at,
+            },
+        )

@@ -16,11 +16,12 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import TYPE_NAMES, parse_ddl
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.loading.rehearsal import Rehearsal as Destination
 from spark_jobs.loading.rehearsal import RehearsedTransaction
 from spark_jobs.relation.key_kinds import KEY_KINDS
-from spark_jobs.stages.batch_context import BatchContext, FrontStagePlan, LookupPlan
+from spark_jobs.stages.batch_context import BatchContext, LookupPlan
 from spark_jobs.stages.rehearsal import rehearse
 
 STREAM_TYPES = {

@@ -1,11 +1,11 @@
-"""The driver's watch over its relations: a thread that brings their changes into the front stages."""
+"""The driver's watch over its relations: a thread that brings their changes into the hot sets, step by step."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
@@ -14,10 +14,9 @@ import psycopg2
 from psycopg2 import extensions
 
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.hot_set.watch.lookup_watch import LookupWatch
-from spark_jobs.hot_set.watch.separate_steps import SeparateSteps
+from spark_jobs.hot_set.cache_table import write_cache_rows
+from spark_jobs.hot_set.lookup_watch import LookupWatch
 from spark_jobs.relation.changes.triggers import look_at_relations, watch_relations
-from spark_jobs.warehouse.cache_rows import write_cache_rows
 from spark_jobs.warehouse.connection import connect
 
 _log = logging.getLogger(__name__)
@@ -38,8 +37,8 @@ class RelationWatch(threading.Thread):
     Args:
         warehouse_url: the warehouse.
         pipeline: the pipeline driven.
-        lookups: its lookups that have a front stage.
-        writer: writes the front stages' files; shut down when the watch stops.
+        lookups: its lookups that have a hot set.
+        writer: writes the hot sets' files; shut down when the watch stops.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class RelationWatch(threading.Thread):
         self.interval_seconds = min(max(interval, _SHORTEST_INTERVAL), _LONGEST_INTERVAL)
 
     def begin(self, connection: extensions.connection) -> None:
-        """Install triggers where that may be done, and fill the front stages from their files; before `start`.
+        """Install triggers where that may be done, and fill the hot sets from their files; before `start`.
 
         Args:
             connection: to the warehouse, not in a transaction.
@@ -86,7 +85,7 @@ class RelationWatch(threading.Thread):
             self._ended.wait(self.interval_seconds)
 
     def stop(self) -> None:
-        """End the thread, and write down what the front stages have learned."""
+        """End the thread, and write the hot sets down."""
         self._ended.set()
         if self.is_alive():
             self.join(_LONGEST_END_SECONDS)
@@ -114,7 +113,9 @@ class RelationWatch(threading.Thread):
         for number, watch in enumerate(self._lookups):
             where = f"lookup {number} of {watch.lookup.relation}"
             self._steps.take(f"noticing changes for {where}", connection, partial(watch.notice, connection))
-            self._steps.take(f"looking for a rebuilt cache of {where}", connection, partial(watch.renew, connection))
+            self._steps.take(
+                f"looking for a rebuilt cache of {where}", connection, partial(watch.take_over_rebuilt, connection)
+            )
             self._steps.take(f"writing the cache of {where}", connection, watch.write_learned)
         self._steps.take("telling the caches' state", connection, partial(self._tell, connection))
 
@@ -135,3 +136,43 @@ class RelationWatch(threading.Thread):
     def _tell(self, connection: extensions.connection) -> None:
         with connection, connection.cursor() as cursor:
             write_cache_rows(cursor, self._pipeline, self._epoch, [watch.row() for watch in self._lookups])
+
+
+class SeparateSteps:
+    """Takes each step by itself. A failure is logged when it begins or turns into another one, not every time.
+
+    Args:
+        purpose: what the steps are for, for the log.
+    """
+
+    def __init__(self, purpose: str) -> None:
+        self._purpose = purpose
+        self._failures: dict[str, str] = {}
+
+    def take(self, name: str, connection: extensions.connection, step: Callable[[], None]) -> None:
+        """Take a step; if it fails, the connection is ready for the next one.
+
+        Args:
+            name: tells the steps apart.
+            connection: to the warehouse, which the step uses.
+            step: what to do.
+
+        Raises:
+            psycopg2.Error, WarehouseUnavailableError: the warehouse is away, in which no step would succeed.
+        """
+        try:
+            step()
+        except WarehouseUnavailableError:
+            raise
+        except Exception as error:
+            if connection.closed:
+                raise
+            # Further lines quote the query, which differs from time to time.
+            failure = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+            if self._failures.get(name) != failure:
+                self._failures[name] = failure
+                _log.exception("%s: %s failed; it is tried again, and the rest goes on", self._purpose, name)
+            connection.rollback()
+        else:
+            if self._failures.pop(name, None) is not None:
+                _log.info("%s: %s succeeds again", self._purpose, name)

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import CacheDamagedError, FreshetError
-from spark_jobs.hot_set.cache_files import CacheStore, CacheVersion, LookupFolder, lookup_folder, remove_unused
+from spark_jobs.hot_set.files import HotSetFiles, HotSetVersion
+from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder, remove_unused
 from spark_jobs.relation.catalog import describe_relation
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns
@@ -42,15 +43,15 @@ KEYS = {
 }
 
 
-def version(number: int = 1, tuples: int = 200, **changes: object) -> CacheVersion:
+def version(number: int = 1, tuples: int = 200, **changes: object) -> HotSetVersion:
     keys = KeyColumns.encode([pa.array(np.arange(tuples) * 7 + number)], [KeyKind.INTEGER])
     columns = pa.table({"city": pa.array([f"city {i}" for i in range(tuples)]), "sk": pa.array(np.arange(tuples))})
     frequencies = np.arange(tuples, dtype=np.float32) + np.float32(0.5)
     given = {"origin": "learned", "built_at": NOON, "rows": RelationRows(keys, columns), "frequencies": frequencies}
-    return CacheVersion(number, **{**given, **changes})  # type: ignore[arg-type]
+    return HotSetVersion(number, **{**given, **changes})  # type: ignore[arg-type]
 
 
-def assert_equal(found: CacheVersion | None, written: CacheVersion) -> None:
+def assert_equal(found: HotSetVersion | None, written: HotSetVersion) -> None:
     assert found is not None
     assert (found.origin, found.built_at, found.noticed) == (written.origin, written.built_at, written.noticed)
     keys, expected = found.rows.keys, written.rows.keys
@@ -63,17 +64,17 @@ def assert_equal(found: CacheVersion | None, written: CacheVersion) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> CacheStore:
-    return CacheStore(tmp_path / "hot")
+def store(tmp_path: Path) -> HotSetFiles:
+    return HotSetFiles(tmp_path / "hot")
 
 
-def file_of(store: CacheStore, number: int) -> Path:
+def file_of(store: HotSetFiles, number: int) -> Path:
     [path] = store.folder.glob(f"hot-{number:010d}.*")
     return path
 
 
 @pytest.mark.parametrize("kind", KEYS)
-def test_keys_of_every_kind_come_back(store: CacheStore, kind: str) -> None:
+def test_keys_of_every_kind_come_back(store: HotSetFiles, kind: str) -> None:
     columns, kinds = KEYS[kind]
     fetched = pa.table({"at": pa.array([NOON, None, NOON], pa.timestamp("us", "UTC")), "raw": [b"\0", None, b""]})
     rows = RelationRows(KeyColumns.encode(columns, kinds), fetched)
@@ -82,18 +83,18 @@ def test_keys_of_every_kind_come_back(store: CacheStore, kind: str) -> None:
     assert_equal(store.newest(), written)
 
 
-def test_no_tuples_at_all_come_back(store: CacheStore) -> None:
+def test_no_tuples_at_all_come_back(store: HotSetFiles) -> None:
     store.write(version(tuples=0))
     assert_equal(store.newest(), version(tuples=0))
 
 
-def test_a_store_without_versions_has_no_newest(store: CacheStore) -> None:
+def test_a_store_without_versions_has_no_newest(store: HotSetFiles) -> None:
     assert store.newest() is None
     assert store.newest_sound() == (None, [])
     assert store.versions() == []
 
 
-def test_a_version_takes_the_next_number_where_its_own_is_taken(store: CacheStore) -> None:
+def test_a_version_takes_the_next_number_where_its_own_is_taken(store: HotSetFiles) -> None:
     assert [store.write(version(1)), store.write(version(1)), store.write(version(9)), store.write(version(2))] == [
         1,
         2,
@@ -106,7 +107,7 @@ def test_a_version_takes_the_next_number_where_its_own_is_taken(store: CacheStor
     assert store.newest(after=10) is None
 
 
-def test_the_last_three_of_each_origin_are_kept(store: CacheStore) -> None:
+def test_the_last_three_of_each_origin_are_kept(store: HotSetFiles) -> None:
     rebuilt = store.write(version(origin="rebuilt"))
     for number in range(2, 9):
         store.write(version(number))
@@ -117,13 +118,13 @@ def test_the_last_three_of_each_origin_are_kept(store: CacheStore) -> None:
     assert found.origin == "rebuilt"
 
 
-def test_only_its_owner_can_read_a_version(store: CacheStore) -> None:
+def test_only_its_owner_can_read_a_version(store: HotSetFiles) -> None:
     store.write(version())
     assert stat.S_IMODE(store.folder.stat().st_mode) == 0o700
     assert {stat.S_IMODE(path.stat().st_mode) & 0o077 for path in store.folder.glob("hot-*")} == {0}
 
 
-def test_every_changed_byte_is_found(store: CacheStore) -> None:
+def test_every_changed_byte_is_found(store: HotSetFiles) -> None:
     store.write(version(1))
     store.write(version(2, tuples=20))
     path = file_of(store, 2)
@@ -141,7 +142,7 @@ def test_every_changed_byte_is_found(store: CacheStore) -> None:
     assert_equal(store.newest(), version(2, tuples=20))
 
 
-def test_a_truncated_or_prolonged_file_is_refused(store: CacheStore) -> None:
+def test_a_truncated_or_prolonged_file_is_refused(store: HotSetFiles) -> None:
     store.write(version())
     path = file_of(store, 1)
     sound = path.read_bytes()
@@ -154,14 +155,14 @@ def test_a_truncated_or_prolonged_file_is_refused(store: CacheStore) -> None:
         store.newest()
 
 
-def test_a_version_under_another_ones_name_is_refused(store: CacheStore) -> None:
+def test_a_version_under_another_ones_name_is_refused(store: HotSetFiles) -> None:
     store.write(version())
     file_of(store, 1).rename(store.folder / "hot-0000000008.learned")
     with pytest.raises(CacheDamagedError, match="another one's name"):
         store.newest()
 
 
-def test_a_file_of_something_else_is_refused(store: CacheStore) -> None:
+def test_a_file_of_something_else_is_refused(store: HotSetFiles) -> None:
     store.write(version())
     file_of(store, 1).write_bytes(b"x" * 100)
     with pytest.raises(CacheDamagedError, match="FRESHETH"):
@@ -170,10 +171,10 @@ def test_a_file_of_something_else_is_refused(store: CacheStore) -> None:
 
 def _write_some(folder: Path, origin: str, count: int) -> None:
     for _ in range(count):
-        CacheStore(folder).write(version(origin=origin))
+        HotSetFiles(folder).write(version(origin=origin))
 
 
-def test_two_writers_at_once_never_take_the_same_number(store: CacheStore) -> None:
+def test_two_writers_at_once_never_take_the_same_number(store: HotSetFiles) -> None:
     context = multiprocessing.get_context("fork")
     writers = [
         context.Process(target=_write_some, args=(store.folder, origin, 10)) for origin in ("learned", "rebuilt")
@@ -190,10 +191,10 @@ def test_two_writers_at_once_never_take_the_same_number(store: CacheStore) -> No
 
 def _write_until_killed(folder: Path) -> None:
     while True:
-        CacheStore(folder).write(version(tuples=20_000))
+        HotSetFiles(folder).write(version(tuples=20_000))
 
 
-def test_a_killed_writer_leaves_sound_versions_and_nothing_that_stays(store: CacheStore) -> None:
+def test_a_killed_writer_leaves_sound_versions_and_nothing_that_stays(store: HotSetFiles) -> None:
     context = multiprocessing.get_context("fork")
     for round_ in range(5):
         writer = context.Process(target=_write_until_killed, args=(store.folder,))
@@ -213,12 +214,12 @@ def test_a_killed_writer_leaves_sound_versions_and_nothing_that_stays(store: Cac
 def _write_without_room(folder: Path) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, 10_000))
     try:
-        CacheStore(folder).write(version(2, tuples=5_000))
+        HotSetFiles(folder).write(version(2, tuples=5_000))
     except FreshetError as error:
         sys.exit(0 if "could not be written" in str(error) else 3)
 
 
-def test_a_full_disk_leaves_the_former_version(store: CacheStore) -> None:
+def test_a_full_disk_leaves_the_former_version(store: HotSetFiles) -> None:
     store.write(version())
     writer = multiprocessing.get_context("fork").Process(target=_write_without_room, args=(store.folder,))
     writer.start()
@@ -256,7 +257,7 @@ def test_folders_of_former_definitions_go_when_nobody_has_written_there_for_a_we
     home = Home(tmp_path)
     used, former, recent = (home.caches("orders") / name for name in ("0-r-1", "0-r-2", "0-r-3"))
     for folder in (used, former, recent):
-        CacheStore(folder / "hot").write(version())
+        HotSetFiles(folder / "hot").write(version())
     long_ago = time.time() - 8 * 86_400
     for folder in (used, former):
         for path in (folder, folder / "hot"):

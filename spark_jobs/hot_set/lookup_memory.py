@@ -1,0 +1,46 @@
+"""How a lookup's memory is divided: the front stage's part, the back stages', and a page's of that."""
+
+from __future__ import annotations
+
+from spark_jobs.definition import Lookup
+from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
+from spark_jobs.relation.read_limit import tuples_at_once
+from spark_jobs.relation.relation_spec import RelationSpec
+
+# The front stage's part of a lookup's memory. The paper's best is 15 % (003, section 5.4), with whole tuples
+# of R in it, and a queue that keeps the stream's misses for long. Here it holds keys and fetched columns
+# alone, and the back stage is empty at the end of each batch: what more memory brings is more hits.
+FRONT_STAGE_SHARE = 0.8
+
+# A page takes at most this part of a back stage's memory: a larger page leaves too little for the queue.
+LARGEST_PAGE_SHARE = 0.5
+SMALLEST_PAGE_ROWS = 50
+
+CACHED = "cached_"
+
+
+def front_stage_bytes(lookup: Lookup) -> int:
+    """Memory of a lookup's front stage, in bytes; the workers of a host share it. 0 where there is none."""
+    has_front = lookup.algorithm == "auto" or lookup.algorithm.startswith(CACHED)
+    return int(lookup.memory * FRONT_STAGE_SHARE) if has_front else 0
+
+
+def back_stage_bytes(lookup: Lookup) -> int:
+    """Memory of a lookup's back stages, of all tasks together, in bytes."""
+    return lookup.memory - front_stage_bytes(lookup)
+
+
+def page_rows_within(spec: RelationSpec, memory: int) -> int:
+    """Tuples of a page of R that fits a back stage's memory, in bytes."""
+    fitting = int(memory * LARGEST_PAGE_SHARE) // (2 * max(spec.tuple_bytes, 1))
+    return max(min(DEFAULT_PAGE_ROWS, fitting), SMALLEST_PAGE_ROWS)
+
+
+def page_rows_allowed(page_rows: int, task_limit: float | None) -> int:
+    """Tuples of a page that may be read at once, `page_rows` at most.
+
+    Args:
+        page_rows: as many as fit.
+        task_limit: tuples of R that one task may read in a second; None: any number.
+    """
+    return page_rows if task_limit is None else max(min(page_rows, tuples_at_once(task_limit)), SMALLEST_PAGE_ROWS)

@@ -1,0 +1,169 @@
+"""The watch over one lookup: keeps its hot set as new as R, and its files as new as its hot set."""
+
+from __future__ import annotations
+
+import logging
+import time
+from concurrent.futures import Executor, Future
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+from psycopg2 import extensions
+
+from spark_jobs.definition import Lookup
+from spark_jobs.errors import CacheDamagedError, FreshetError
+from spark_jobs.hot_set.cache_table import CacheRow
+from spark_jobs.hot_set.files import HotSetFiles, HotSetVersion
+from spark_jobs.hot_set.learned import LearnedHotSet
+from spark_jobs.hot_set.noticing import Noticing
+from spark_jobs.relation.changes.triggers import Outcome
+from spark_jobs.relation.live import LiveRelation
+from spark_jobs.relation.local_copy import CopyInUse
+from spark_jobs.relation.reading_connection import ReadingConnection
+from spark_jobs.relation.relation_spec import RelationSpec
+
+_log = logging.getLogger(__name__)
+
+LEARNED_SECONDS = 30.0
+
+
+class LookupWatch:
+    """What the relation watch does for one lookup.
+
+    Args:
+        lookup: the lookup.
+        spec: its relation.
+        position: its number in the pipeline, from 0.
+        hot_set: its hot set.
+        files: the versions of that on disk.
+        reading: connection that hot tuples are read again through.
+        writer: writes files, so that no change has to wait for the disk to be noticed.
+        copy: the local copy of R that its batches read; None where they read R live.
+    """
+
+    def __init__(
+        self,
+        lookup: Lookup,
+        spec: RelationSpec,
+        position: int,
+        hot_set: LearnedHotSet,
+        files: HotSetFiles,
+        reading: ReadingConnection,
+        writer: Executor,
+        copy: CopyInUse | None,
+    ) -> None:
+        self.lookup = lookup
+        self._spec = spec
+        self._position = position
+        self._hot_set = hot_set
+        self._files = files
+        self._writer = writer
+        self._copy = copy
+        self._noticing = Noticing(lookup, LiveRelation(reading.url, spec, connection=reading), hot_set)
+        self._held: HotSetVersion | None = None  # the version that was taken over or written last
+        self._rebuilt_at: datetime | None = None  # when the rebuilt version was made that was taken over last
+        self._refused: tuple[str, datetime] | None = None  # why the newest version on disk is not used, since when
+        self._looked_at = 0  # the newest version that was taken over or refused
+        self._writing: Future[None] | None = None
+        self._written_at = time.monotonic()
+
+    def begin(self, connection: extensions.connection, outcome: Outcome) -> None:
+        """Before the first batch: begin with the newest sound version, if there is one. Its tuples are all read again.
+
+        Args:
+            connection: to the warehouse.
+            outcome: whether triggers note the relation's changes.
+        """
+        self.watch(connection, outcome)
+        version, refused = self._files.newest_sound()
+        for error in refused:
+            self._refuse(error)
+        if version is not None:
+            self._take_over(replace(version, noticed=None), connection)
+
+    def watch(self, connection: extensions.connection, outcome: Outcome) -> None:
+        """Triggers, or the tables themselves, may be others than the last time."""
+        self._noticing.watch(connection, outcome)
+
+    def notice(self, connection: extensions.connection) -> None:
+        """Bring changes of R into the hot set."""
+        self._noticing.notice(connection)
+
+    def take_over_rebuilt(self, connection: extensions.connection) -> None:
+        """Take over a rebuilt version if there is a new one. One that is damaged is refused; the former goes on.
+
+        Args:
+            connection: to the warehouse.
+        """
+        try:
+            version = self._files.newest(after=self._looked_at, origin="rebuilt")
+        except CacheDamagedError as error:
+            self._refuse(error)
+            return
+        if version is not None:
+            self._take_over(version, connection)
+
+    def write_learned(self, *, at_end: bool = False) -> None:
+        """Write the hot set down, if it is time and the last version has been written.
+
+        Args:
+            at_end: whether the driver ends: it is time then.
+        """
+        busy = self._writing is not None and not self._writing.done()
+        if not at_end and (busy or time.monotonic() - self._written_at < LEARNED_SECONDS):
+            return
+        self._written_at = time.monotonic()
+        noticed = self._noticing.noticed if self._noticing.watched == "triggers" else None
+        version = self._hot_set.export(noticed)
+        if version is not None:
+            self._writing = self._writer.submit(self._write, version)
+
+    def row(self) -> CacheRow:
+        """What is to be told about it."""
+        held, refused = self._held, self._refused
+        copied = None if self._copy is None else self._copy.manifest
+        if refused is None and self._copy is not None:
+            refused = self._copy.refused
+        return CacheRow(
+            lookup=self._position,
+            relation=self.lookup.relation,
+            version=0 if held is None else held.version,
+            origin=None if held is None else held.origin,
+            hot_tuples=self._hot_set.hot_tuples,
+            built_at=None if held is None else held.built_at,
+            rebuilt_at=self._rebuilt_at,
+            snapshot_version=None if copied is None else copied.version,
+            snapshot_at=None if copied is None else copied.built_at,
+            watched=self._noticing.watched,
+            noticed=self._noticing.noticed,
+            noticed_ago=timedelta(seconds=time.monotonic() - self._noticing.noticed_at),
+            notice_changes=self.lookup.notice_changes,
+            refused=None if refused is None else refused[0],
+            refused_at=None if refused is None else refused[1],
+        )
+
+    def _write(self, version: HotSetVersion) -> None:
+        try:
+            self._held = replace(version, version=self._files.write(version))
+        except FreshetError as error:
+            _log.warning("%s: %s", self._spec.relation, error)
+
+    def _take_over(self, version: HotSetVersion, connection: extensions.connection) -> None:
+        rows = version.rows
+        if rows.keys.kinds != self._spec.key_kinds or rows.columns.schema != self._spec.rows_schema:
+            what = f"Version {version.version} of the hot tuples of {self._spec.relation} is refused: its columns are "
+            self._refuse(CacheDamagedError(what + "not those of the lookup. Rebuild the cache.", version.version))
+            return
+        changes = self._noticing.since(version.noticed, connection)
+        self._hot_set.replace(rows, version.frequencies, changes, self._noticing.reread)
+        self._held = version
+        if version.version > self._looked_at:
+            self._looked_at, self._refused = version.version, None
+        if version.origin == "rebuilt":
+            self._rebuilt_at = version.built_at
+        _log.info("%s: took over version %d, %s", self._spec.relation, version.version, version.origin)
+
+    def _refuse(self, error: CacheDamagedError) -> None:
+        _log.error("%s: %s", self._spec.relation, error)
+        self._looked_at = max(self._looked_at, error.version)
+        self._refused = (str(error), datetime.now(UTC))
