@@ -4,7 +4,7 @@ tuples_way.py                       the way: front stage, then for each lookup a
 front_task.py                       screens, probes the front stages, loads full hits
 exchange.py                         carries what waits to the task that owns its range of R
 back_task.py  back_stage.py         joins it by the lookup's algorithm, until all is settled or the time is spent
-confirmation.py  pages_waited_for.py  shed_deadline.py
+opened_relation.py  confirmation.py  pages_waited_for.py  shed_deadline.py
 fetching.py  loading.py             columns of R for the tuples, and facts for the warehouse
 batch_context.py                    from the driver to the tasks
 reports.py  errors.py               from the tasks to the driver
