@@ -12,7 +12,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from spark_jobs.definition import PipelineDefinition, load_definition
-from spark_jobs.driver.session import join_session
+from spark_jobs.driver.session import join_context
 from spark_jobs.job_main import run_main
 from spark_jobs.local.low_priority import yield_processor
 from spark_jobs.moments import parse_moment
@@ -23,7 +23,7 @@ from spark_jobs.settings import home
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 _log = logging.getLogger(__name__)
 
@@ -67,13 +67,13 @@ def reprocess(
         FreshetError: the run failed, whole or in part.
     """
     yield_processor()
-    sessions: list[SparkSession] = []
+    contexts: list[SparkContext] = []
 
-    def make_session() -> SparkSession:
-        sessions.append(join_session(definition.name, home(), master))
-        return sessions[-1]
+    def make_context() -> SparkContext:
+        contexts.append(join_context(definition.name, home(), master))
+        return contexts[-1]
 
-    job = ReprocessingJob(definition, warehouse_url, request, make_session)
+    job = ReprocessingJob(definition, warehouse_url, request, make_context)
     # Not in this thread: a signal that interrupted a call to Java would have the next call read its answer.
     with ThreadPoolExecutor(1, "reprocessing") as thread:
         try:
@@ -82,8 +82,8 @@ def reprocess(
             job.abandon()
             raise
         finally:
-            for session in sessions:
-                session.stop()
+            for context in contexts:
+                context.stop()
 
 
 def _requeue(definition: PipelineDefinition, warehouse_url: str, chosen: argparse.Namespace) -> None:

@@ -67,7 +67,7 @@ class Home:
         return self.root / "landing" / pipeline
 
     def checkpoint(self, pipeline: str) -> Path:
-        """Spark's checkpoint of the pipeline's streaming query."""
+        """Where former versions kept the stream's position; what is there is taken over into the ledger."""
         return self.root / "checkpoints" / pipeline
 
     def caches(self, pipeline: str) -> Path:

@@ -15,14 +15,14 @@ from spark_jobs.warehouse.event_columns import BATCH_NO
 if TYPE_CHECKING:
     from spark_jobs.definition import Fact, Lookup, Source
 
-# Columns that the plan itself adds to a stream tuple, or that Spark does.
+# Columns that source and plan add to a stream tuple.
 _RESERVED_COLUMNS = re.compile(
-    r"_arrived_at|_raw|_record|_range|_position|_missing|_owner|_page_\d+|_metadata|_batch_no|_attempts|_place",
+    r"_arrived_at|_record|_range|_position|_held_id|_held_version|_missing|_page_\d+|_batch_no|_attempts|_place",
     re.IGNORECASE,
 )
 _RESERVED = (
     "has a name that the plan needs itself "
-    "(_arrived_at, _raw, _record, _range, _position, _missing, _owner, _page_<n>, _metadata, _batch_no, _attempts, "
+    "(_arrived_at, _record, _range, _position, _held_id, _held_version, _missing, _page_<n>, _batch_no, _attempts, "
     "_place)"
 )
 

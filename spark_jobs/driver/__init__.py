@@ -1,1 +1,13 @@
-"""The driver of a stream: the loop that plans batches, runs them on Spark and keeps the ledger."""
+"""The driver of a stream, from its start to its end.
+
+stream_job.py                  its life: it gets ready, takes the pipeline over, loads, ends
+loop.py                        asks the source what is new, opens a batch, runs it, closes it; again and again
+batch_run.py                   one batch: planned, run on Spark, checked, closed, learned from
+admission.py  shed_budget.py   how much a batch takes, and how long its back stages may under overload
+obstacles.py  setbacks.py      what is in a batch's way, and when it is tried again
+driven_lookups.py  lookups/    the lookups from batch to batch: plans, hot sets, changes of R
+heartbeat.py                   tells that the driver lives, and learns what is wanted of it
+session.py  java.py            the SparkContext
+checks.py  misfit.py           the pipeline and its tables, before anything else
+former_checkpoint.py           the position that a former version kept in Spark's checkpoint
+"""

@@ -27,16 +27,24 @@ class Heartbeat(threading.Thread):
         warehouse_url: the warehouse.
         pipeline: the pipeline driven.
         beat: tells the warehouse, over that connection, that the driver lives; what is wanted of it is the result.
+        when_fenced: called once when the driver is fenced, from this thread: it may hang in a batch.
     """
 
     INTERVAL_SECONDS = 2.0
 
-    def __init__(self, warehouse_url: str, pipeline: str, beat: Callable[[extensions.connection], Wanted]) -> None:
+    def __init__(
+        self,
+        warehouse_url: str,
+        pipeline: str,
+        beat: Callable[[extensions.connection], Wanted],
+        when_fenced: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.wanted: Wanted = "running"
         self._url = warehouse_url
         self._pipeline = pipeline
         self._beat = beat
+        self._when_fenced = when_fenced
         self._ended = threading.Event()
 
     def run(self) -> None:
@@ -61,6 +69,7 @@ class Heartbeat(threading.Thread):
                 self.wanted = self._beat(connection)
                 if self.wanted == "fenced":
                     self._ended.set()  # for good
+                    self._when_fenced()
                 self._ended.wait(self.INTERVAL_SECONDS)
         finally:
             connection.close()

@@ -84,7 +84,7 @@ class StreamJob:
         try:
             epoch = self._take_over(spark, batches, lookups)
             beat = partial(drivers.heartbeat, pipeline=name, epoch=epoch)
-            heartbeat = Heartbeat(self._url, name, beat)
+            heartbeat = Heartbeat(self._url, name, beat, when_fenced=spark.cancelAllJobs)
             heartbeat.start()
             try:
                 loop = StreamLoop(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 
 import numpy as np
@@ -13,7 +13,7 @@ from psycopg2 import extensions
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.proof.ids import EventIds
-from spark_jobs.proof.landing import AbsentFile, LandedFile, SourceRange
+from spark_jobs.proof.landing import AbsentFile, LandedFile, LedgerRange
 from spark_jobs.proof.planning import PlannedFiles
 from spark_jobs.proof.records import read_records
 from spark_jobs.proof.report import Findings
@@ -35,7 +35,7 @@ class AbsentRecords:
     units: list[str] = field(default_factory=list)
     count: int | None = 0
 
-    def add(self, unit: str, ranges: Sequence[SourceRange]) -> None:
+    def add(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
         """Add those of a file's ranges."""
         counts = [each.records for each in ranges]
         self.units.append(unit)
@@ -87,7 +87,7 @@ class Account:
     def _read(self, file: LandedFile) -> None:
         number = len(self.labels)
         self.labels.append(file.path.name)
-        self.arrivals.append(datetime.fromtimestamp(file.modified_ns / 1e9, UTC))
+        self.arrivals.append(file.arrived)
         # The last one is that of records which are in no range: their number is -1.
         counts_as = np.array([*(_COUNTS_AS[each.state] for each in file.ranges), _PENDING])
         found = np.zeros(len(counts_as), np.int64)
@@ -106,8 +106,8 @@ class Account:
         self._compare(file, found.tolist())
         if (counts_as[:-1] == _PENDING).any() or found[-1] or not file.ranges:
             self.pending_files += 1
-        if found[-1] and self._planned.passed_over(file):
-            self.findings.add("passed_over", file.unit)
+        if found[-1]:
+            self._look_for_later(file)
 
     def _compare(self, file: LandedFile, found: Sequence[int]) -> None:
         """Compare the records of the ranges with those that the ledger has counted."""
@@ -118,7 +118,7 @@ class Account:
 
     def _not_read(self, number: int, file: LandedFile, error: Exception) -> None:
         """A file that can't be read; former versions have rejected a Parquet file whole that they could not read."""
-        loaded = [each for each in file.ranges if each.state == "loaded"]
+        loaded = [each for each in file.ranges if each.was_loaded]
         rejected = self._ids.unreadable(file.path)
         if isinstance(error, SourceRangeGoneError):
             self._miss(file.unit, loaded, "changed" if file.path.exists() else "gone", file.unit)
@@ -130,11 +130,15 @@ class Account:
         else:
             self.pending_files += 1
             self.findings.add("unreadable", f"{file.unit}: {error}")
-            if not file.ranges and self._planned.passed_over(file):
-                self.findings.add("passed_over", file.unit)
+            self._look_for_later(file)
 
-    def _miss(self, unit: str, ranges: Sequence[SourceRange], kind: str, told: str) -> None:
-        loaded = [each for each in ranges if each.state == "loaded"]
+    def _look_for_later(self, file: LandedFile) -> None:
+        """A file that is not loaded to its end, and that later ones have overtaken."""
+        if not file.is_planned and not file.is_retried and self._planned.passed_over(file):
+            self.findings.add("passed_over", file.unit)
+
+    def _miss(self, unit: str, ranges: Sequence[LedgerRange], kind: str, told: str) -> None:
+        loaded = [each for each in ranges if each.was_loaded]
         if loaded:
             self.absent.add(unit, loaded)
             self.findings.add(kind, told)
@@ -144,5 +148,5 @@ class Account:
         return PlannedFiles(self._cursor, self._definition.name)
 
 
-def _named(file: LandedFile | AbsentFile, each: SourceRange) -> str:
+def _named(file: LandedFile | AbsentFile, each: LedgerRange) -> str:
     return file.unit if len(file.ranges) == 1 else f"{file.unit}, bytes {each.first:,} to {each.last:,}"

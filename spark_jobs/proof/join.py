@@ -110,7 +110,8 @@ class JoinedEvents:
     @property
     def can_match(self) -> sql.Composable:
         """SQL: no lookup is in vain for `landed`, whatever R is."""
-        return sql.SQL(" AND ").join([sql.SQL("true"), *(lookup.can_match for lookup in self.lookups)])
+        possible = sql.SQL(" AND ").join([sql.SQL("true"), *(lookup.can_match for lookup in self.lookups)])
+        return sql.SQL("({})").format(possible)
 
     def same_fact(self, other: str) -> sql.Composable:
         """SQL: another table, which has the key's columns as well, has the key of `fact`."""

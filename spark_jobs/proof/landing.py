@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
@@ -13,22 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
+from spark_jobs.source.ranges import SourceRange, name_of, unit_of
+
 Int64Array = NDArray[np.int64]
 
 _RANGES_AT_ONCE = 10_000
 
-# A batch that is open has not committed what it reads. What was read once more counts as that later range.
+# A batch that is open has not committed what it reads.
 _RANGES = """
-    SELECT unit, first, last, size, modified_ns, records, reason,
-        CASE WHEN batch.state = 'started' THEN 'planned' ELSE source_range.state END
+    SELECT unit, first, last, size, modified_ns, records, reason, removed_at IS NOT NULL,
+        CASE WHEN batch.state = 'started' AND source_range.state = 'loaded' THEN 'planned' ELSE source_range.state END
     FROM freshet.source_range LEFT JOIN freshet.batch USING (batch_no)
-    WHERE source_range.pipeline = %s AND source_range.state <> 'retried'
+    WHERE source_range.pipeline = %s
     ORDER BY unit, modified_ns, size, first
 """
 
 
-class SourceRange(NamedTuple):
-    """A range of a landed file in the ledger; fields as in freshet.source_range, `unit` as the file's name there."""
+class LedgerRange(NamedTuple):
+    """A range of a landed file in the ledger; fields as in freshet.source_range, `unit` as the file's name there.
+
+    Attributes:
+        was_removed: whether the driver has removed the file after it was loaded.
+    """
 
     unit: str
     first: int
@@ -37,12 +44,13 @@ class SourceRange(NamedTuple):
     modified_ns: int | None
     records: int | None
     reason: str | None
+    was_removed: bool
     state: str
 
     @property
-    def file(self) -> tuple[int | None, int | None]:
-        """Which of the files that had this name."""
-        return self.size, self.modified_ns
+    def was_loaded(self) -> bool:
+        """Whether its records were loaded, be it that the file is, or was, to be read once more."""
+        return self.state == "loaded" or (self.state in {"to retry", "retried"} and self.reason is None)
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,7 @@ class LandedFile:
         modified_ns: when it was changed last, in ns since 1970: that is when its records arrived.
         came_ns: when it came to where it is, in ns since 1970, or later.
         ranges: those of it, by where they begin.
+        is_retried: whether it is to be read once more.
     """
 
     unit: str
@@ -63,7 +72,8 @@ class LandedFile:
     size: int
     modified_ns: int
     came_ns: int
-    ranges: Sequence[SourceRange] = ()
+    ranges: Sequence[LedgerRange] = ()
+    is_retried: bool = False
 
     @classmethod
     def at(cls, unit: str, path: Path) -> LandedFile | None:
@@ -74,10 +84,16 @@ class LandedFile:
             return None
         return cls(unit, path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
 
-    def is_of(self, source_range: SourceRange) -> bool:
-        """Whether it is the very file that the range was planned in; what is not known counts as equal."""
-        size, modified_ns = source_range.file
-        return size in (None, self.size) and modified_ns in (None, self.modified_ns)
+    @property
+    def arrived(self) -> datetime:
+        """When its records arrived."""
+        arrived = SourceRange(self.unit, 0, self.size, self.size, self.modified_ns).landed_at
+        assert arrived is not None
+        return arrived
+
+    def is_of(self, planned: LedgerRange) -> bool:
+        """Whether it is the very file that the range was planned in."""
+        return (planned.size, planned.modified_ns) == (self.size, self.modified_ns)
 
     @property
     def is_planned(self) -> bool:
@@ -108,13 +124,8 @@ class AbsentFile(NamedTuple):
     """
 
     unit: str
-    ranges: Sequence[SourceRange]
+    ranges: Sequence[LedgerRange]
     is_changed: bool
-
-
-def unit_of(name: str) -> str:
-    """How the ledger writes a file's name: bytes that are no UTF-8 as `\\xNN`, a backslash doubled."""
-    return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def landed_files(folder: Path) -> dict[str, Path]:
@@ -136,7 +147,7 @@ def _visible(name: str) -> bool:
 
 
 def accounted_files(
-    cursor: extensions.cursor, pipeline: str, landed: Mapping[str, Path], archived: Mapping[str, Path]
+    cursor: extensions.cursor, pipeline: str, landed: Mapping[str, Path], archive: Path | None
 ) -> Iterator[LandedFile | AbsentFile]:
     """All files that have landed, or that the ledger knows, with their ranges.
 
@@ -144,14 +155,14 @@ def accounted_files(
         cursor: in the proof's transaction.
         pipeline: its name.
         landed: the landing folder's files.
-        archived: those that were moved elsewhere after they were loaded.
+        archive: where they are moved to after they were loaded; None: nowhere.
     """
     unknown = dict(landed)
     with cursor.connection.cursor("ranges") as rows:
         rows.itersize = _RANGES_AT_ONCE
         rows.execute(_RANGES, [pipeline])
-        for unit, of_unit in groupby(map(SourceRange._make, rows), lambda each: each.unit):
-            yield from _with_ranges(unit, list(of_unit), unknown.pop(unit, None), archived.get(unit))
+        for unit, of_unit in groupby(map(LedgerRange._make, rows), lambda each: each.unit):
+            yield from _with_ranges(unit, list(of_unit), unknown.pop(unit, None), archive)
     for unit, path in unknown.items():
         file = LandedFile.at(unit, path)
         if file is not None:
@@ -159,20 +170,28 @@ def accounted_files(
 
 
 def _with_ranges(
-    unit: str, ranges: Sequence[SourceRange], landed: Path | None, archived: Path | None
+    unit: str, ranges: Sequence[LedgerRange], landed: Path | None, archive: Path | None
 ) -> Iterator[LandedFile | AbsentFile]:
     """The files of one name; each of several that had it one after the other has ranges of its own."""
-    absent, unknown = list(ranges), None
-    for path in filter(None, (landed, archived)):
-        file = LandedFile.at(unit, path)
-        own = [each for each in absent if file is not None and file.is_of(each)]
-        absent = [each for each in absent if each not in own]
+    file = None if landed is None else LandedFile.at(unit, landed)
+    own = [each for each in ranges if file is not None and file.is_of(each)]
+    absent = [each for each in ranges if each not in own and (each.state != "retried" or each.was_loaded)]
+    for archived in _archived(unit, absent, archive) if archive is not None else ():
+        yield archived
+        absent = [each for each in absent if not archived.is_of(each)]
+    is_changed = not own and any(each.state == "loaded" and each.size and not each.was_removed for each in absent)
+    if file is not None and (own or not is_changed):
+        is_retried = any(each.state == "to retry" for each in ranges)
+        yield replace(file, ranges=[each for each in own if each.state != "retried"], is_retried=is_retried)
+    if absent:
+        yield AbsentFile(unit, absent, is_changed and file is not None)
+
+
+def _archived(unit: str, ranges: Sequence[LedgerRange], archive: Path) -> Iterator[LandedFile]:
+    """The archived files of these ranges; one whose name was taken has its time of change behind it."""
+    name = name_of(unit)
+    for candidate in {name, *(f"{name}.{each.modified_ns}" for each in ranges)}:
+        file = LandedFile.at(unit, archive / candidate)
+        own = [each for each in ranges if file is not None and file.is_of(each)]
         if file is not None and own:
             yield replace(file, ranges=own)
-        elif path == landed:
-            unknown = file
-    is_changed = unknown is not None and any(each.state == "loaded" for each in absent)
-    if unknown is not None and not is_changed:
-        yield unknown
-    if absent:
-        yield AbsentFile(unit, absent, is_changed)

@@ -98,7 +98,7 @@ class Proof:
         former: facts that equal the join with R as it was when they were loaded, not as it is now; not a difference.
         unprovable: facts about which nothing can be proved: they do not equal the join with R as it is now, while it is
             not known how R was when they were loaded; or their landed records are there no longer. Not a difference.
-        gone: facts and held tuples whose landed records are there no longer; not a difference.
+        gone_facts, gone_held: facts and held tuples whose landed records are there no longer; not a difference.
         differences: what does not hold; empty if all does.
         notes: what is no difference, but told.
         seconds: how long the proof took.
@@ -118,7 +118,8 @@ class Proof:
     unchecked: int
     former: int
     unprovable: int
-    gone: int
+    gone_facts: int
+    gone_held: int
     differences: tuple[Finding, ...]
     notes: tuple[Finding, ...]
     seconds: float
@@ -146,14 +147,18 @@ class Proof:
         balance.add_row("= facts", f"{self.facts:,}")
         if self.former:
             balance.add_row("", f"{self.former:,}", "of them equal their master data as it was when they were loaded")
-        if self.unprovable:
-            hint = "of them can't be proved: their master data as it was then, or their records, are not there any more"
-            balance.add_row("", f"{self.unprovable:,}", hint)
+        if unknown := self.unprovable - self.gone_facts:
+            hint = "of them can't be proved: how their master data was then is not known any more"
+            balance.add_row("", f"{unknown:,}", hint)
+        if self.gone_facts:
+            balance.add_row("", f"{self.gone_facts:,}", "of them can't be proved: their records are there no longer")
         balance.add_row("+ shed", f"{self.shed:,}")
         hint = f"{self.resolvable:,} of them have their master data by now" if self.resolvable else ""
         balance.add_row("+ unmatched", f"{self.unmatched:,}", hint)
         hint = f"{self.unchecked:,} of them for reasons that only PostgreSQL can check" if self.unchecked else ""
         balance.add_row("+ rejected", f"{self.rejected:,}", hint)
+        if self.gone_held:
+            balance.add_row("", f"{self.gone_held:,}", "of these three are held of records that are there no longer")
         if self.pruned:
             balance.add_row("+ pruned", f"{self.pruned:,}", "held, until their time of retention was over")
         if self.pending_files:

@@ -26,11 +26,6 @@ POSTGRES_TYPES = {
 }  # fmt: skip
 """Stream type -> the PostgreSQL type that holds all its values, but for the few that no type of PostgreSQL holds."""
 
-# PostgreSQL reads a date as its Julian day, whatever the year. It knows the days from 0 to before the last.
-_JULIAN_DAY_OF_1970 = 2_440_588
-_JULIAN_DAYS_END = 2_147_483_494
-_DAY = 86_400_000_000  # microseconds
-
 
 @dataclass(frozen=True)
 class StagedColumn:
@@ -166,18 +161,6 @@ def _as_copied(values: pa.Array, kind: StreamType) -> tuple[pa.Array, NDArray[np
         case "string":
             storable = _storable_text(values)
             return _nulled(values, storable), storable
-        case "date":
-            days = values.cast(pa.int32()).cast(pa.int64()).fill_null(0).to_numpy() + _JULIAN_DAY_OF_1970
-            storable = _unless_all((days >= 0) & (days < _JULIAN_DAYS_END))
-            texts = pc.binary_join_element_wise("J", pa.array(days).cast(pa.string()), "")
-            return _nulled(pc.if_else(values.is_valid(), texts, None), storable), storable
-        case "timestamp":
-            days, rest = np.divmod(values.cast(pa.int64()).fill_null(0).to_numpy(), _DAY)
-            days += _JULIAN_DAY_OF_1970
-            storable = _unless_all(days >= 0)
-            times = pa.array(rest).cast(pa.time64("us")).cast(pa.string())
-            texts = pc.binary_join_element_wise("J", pa.array(days).cast(pa.string()), " ", times, "Z", "")
-            return _nulled(pc.if_else(values.is_valid(), texts, None), storable), storable
         case "binary":
             return pa.array([None if value is None else "\\x" + value.hex() for value in values.to_pylist()]), None
         case _:

@@ -82,7 +82,8 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
         unchecked=comparison.unchecked,
         former=comparison.explained.former,
         unprovable=comparison.explained.unprovable + comparison.gone_facts,
-        gone=comparison.gone_facts + comparison.gone_held,
+        gone_facts=comparison.gone_facts,
+        gone_held=comparison.gone_held,
         differences=account.findings.of(DIFFERENCES),
         notes=account.findings.of(NOTES),
         seconds=time.monotonic() - started,
@@ -92,8 +93,9 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
 def _read(
     cursor: extensions.cursor, definition: PipelineDefinition, home: Home, account: Account, progress: Progress
 ) -> None:
+    policy = definition.source.after_load
+    archive = None if policy == "keep" else policy.archive_folder(home)
     landed = landed_files(definition.source.resolved_path(home))
-    total = len(landed)
-    files = accounted_files(cursor, definition.name, landed, {})
-    for file in progress.track(files, total=total, description="reading landed files"):
+    files = accounted_files(cursor, definition.name, landed, archive)
+    for file in progress.track(files, total=len(landed), description="reading landed files"):
         account.enter(file)

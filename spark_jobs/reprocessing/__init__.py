@@ -4,8 +4,8 @@
     reprocessing_job.py     the driver: chunk by chunk, until none is left or the stream needs the machine
     run_ledger.py           the rows of freshet.reprocessing_run
     due_tuples.py           which held tuples are due, and where they lie
-    batch_plan.py           the Spark plan; from its front task on it is the stream's
-    held_reading.py         tasks read their tuples straight from PostgreSQL, Spark parses the payloads
+    batch_plan.py           Spark's tasks; from the front task on they are the stream's
+    held_reading.py         tasks read their tuples straight from PostgreSQL, by the stream's decoder
     settlement.py           the transaction that makes facts, and deletes or changes the held rows
     tries.py                what a try that made no fact changes in a held row
     chunk_failure.py        chunks that fail for a reason of their own

@@ -11,14 +11,14 @@ from spark_jobs.driver.lookups.planning import plan_lookups
 from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.reprocessing.held_reading import held_tuples, read_back
+from spark_jobs.reprocessing.held_reading import HeldReader
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.reports import BatchReport, ReportChannel
 from spark_jobs.stages.tuples_way import settle
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 _NO_FRONT = FrontStagePlan(None, most_offers=0, count_hits=False)
 
@@ -27,7 +27,7 @@ class BatchPlan:
     """Sends chunks of held tuples through the lookups of a pipeline, all of a chunk at once.
 
     Args:
-        session: the Spark session.
+        spark: runs the tasks.
         definition: the pipeline.
         tables: its tables.
         warehouse_url: libpq URL of the warehouse.
@@ -38,19 +38,18 @@ class BatchPlan:
 
     def __init__(
         self,
-        session: SparkSession,
+        spark: SparkContext,
         definition: PipelineDefinition,
         tables: PipelineTables,
         warehouse_url: str,
         algorithm: str,
         run: ReprocessingRun,
     ) -> None:
-        session.range(1).collect()  # a cluster's cores are known only when its executors have come
-        self.parts = session.sparkContext.defaultParallelism
-        self._session = session
-        self._source = definition.source
-        self._url = warehouse_url
-        self._reports = ReportChannel(session.sparkContext)
+        spark.parallelize([0], 1).count()  # a cluster's cores are known only when its executors have come
+        self.parts = spark.defaultParallelism
+        self._spark = spark
+        self._read = HeldReader(warehouse_url, definition.source, run.fact)
+        self._reports = ReportChannel(spark)
         self._received: list[TaskReport] = []
         lookups = tuple(
             _with_algorithm(lookup, spec, algorithm)
@@ -60,7 +59,7 @@ class BatchPlan:
             definition.model_copy(update={"lookups": lookups}),
             tables.relations,
             warehouse_url,
-            session.sparkContext,
+            spark,
             self.parts,
             fronts=False,
         )
@@ -79,10 +78,9 @@ class BatchPlan:
         Args:
             conditions: SQL condition on freshet.held_tuple AS h of each task's slice.
         """
-        slices = self._session.range(0, len(conditions), 1, len(conditions))
-        held = held_tuples(slices, self._url, conditions, self._source)
+        tasks = [[condition] for condition in conditions]
         try:
-            settle(held, read_back(self._context.destination.fact), self._context, self._reports.send)
+            settle(self._spark, tasks, self._read, self._context, self._reports.send, shuffle=True)
         finally:
             self._received += self._reports.receive()
 

@@ -29,7 +29,7 @@ from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registered
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark import SparkContext
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class ReprocessingJob:
         definition: the pipeline.
         warehouse_url: libpq URL of the warehouse.
         request: which tuples, and how.
-        make_session: makes the Spark session; called only if there is something to do.
+        make_context: makes the SparkContext; called only if there is something to do.
     """
 
     def __init__(
@@ -74,13 +74,13 @@ class ReprocessingJob:
         definition: PipelineDefinition,
         warehouse_url: str,
         request: ReprocessingRequest,
-        make_session: Callable[[], SparkSession],
+        make_context: Callable[[], SparkContext],
     ) -> None:
         self._definition = definition
         self._name = definition.name
         self._url = warehouse_url
         self._request = request
-        self._make_session = make_session
+        self._make_context = make_context
         self._connection: extensions.connection | None = None
         self._plan: BatchPlan | None = None
         self._given_up: list[str] = []
@@ -211,8 +211,9 @@ class ReprocessingJob:
 
     def _planned(self, tables: PipelineTables, run: ReprocessingRun) -> BatchPlan:
         if self._plan is None:
-            session = self._make_session()
-            self._plan = BatchPlan(session, self._definition, tables, self._url, self._request.algorithm, run)
+            self._plan = BatchPlan(
+                self._make_context(), self._definition, tables, self._url, self._request.algorithm, run
+            )
         return self._plan
 
     def _why_to_yield(self) -> str | None:

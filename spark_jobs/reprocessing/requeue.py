@@ -7,8 +7,11 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.loading.payload import RECORD_ENCODINGS
+
 # A rejected record that is no tuple of the source, or has no event id, is what it is: no try makes a fact of it.
-_HAS_EVENT = "payload_encoding = 'json' AND starts_with(event_id, '[')"
+_RECORDS = ", ".join(f"'{encoding}'" for encoding in RECORD_ENCODINGS)
+_HAS_EVENT = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[')"
 # Tuples of an open batch belong to its loaders.
 _REJECTED = """
     pipeline = %(pipeline)s AND place = 'rejected'

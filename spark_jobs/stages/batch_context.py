@@ -1,4 +1,4 @@
-"""What the tasks of one micro-batch need to know; pickled into them by the driver."""
+"""What the tasks of one batch need to know; pickled into them by the driver."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class LookupPlan:
 
 @dataclass(frozen=True)
 class BatchContext:
-    """One micro-batch.
+    """One batch.
 
     Attributes:
         warehouse_url: where to load; travels inside the pickled task only, never in Spark's configuration.

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 # Columns that every stream tuple has besides those of its source.
 ARRIVED_AT = "_arrived_at"
-RAW = "_raw"
 # The record's own bytes: what a held tuple keeps. Null for records of Parquet files.
 RECORD = "_record"
 # Where the record came from: int32, number of the range within its batch, and int64, its position there: the offset of

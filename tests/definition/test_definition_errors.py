@@ -103,7 +103,7 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("event_id: [o_orderkey]", "event_id: [o_price]", "source.event_id[0]: column 'o_price' is of type double"),
         ("event_time: ordered_at", "event_time: at", "source.event_time: 'at' is not a column"),
         ("event_time: ordered_at", "event_time: o_price", "source.event_time: column 'o_price' is of type double"),
-        ("o_price double", "_raw string", "source.schema: column '_raw' has a name that the plan needs itself"),
+        ("o_price double", "_record string", "source.schema: column '_record' has a name that the plan needs itself"),
         ("o_price double", "_PAGE_1 string", "source.schema: column '_PAGE_1' has a name that the plan needs itself"),
         ("{o_custkey: c_custkey}", "{o_custky: c}", "lookups[0].on.o_custky: 'o_custky' is not a column"),
         ("{o_custkey: c_custkey}", "{o_price: c}", "lookups[0].on.o_price: column 'o_price' is of type double"),
@@ -115,7 +115,7 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
          "lookups[1].fetch.Customer_SK: is fetched by lookups[0] already (Spark ignores case); choose another"),
         ("table: warehouse.fact_orders", "table: freshet.batch", "fact.table: 'freshet.batch' is in the schema "
          "freshet, which holds Freshet's own tables. Allowed: any other schema. Write for example warehouse.batch."),
-        ("fetch: {customer_sk:", "fetch: {_RAW:", "lookups[0].fetch._RAW: has a name that the plan needs itself"),
+        ("fetch: {customer_sk:", "fetch: {_RECORD:", "lookups[0].fetch._RECORD: has a name that the plan needs itself"),
         ("    on_unmatched: hold\n", SECOND_LOOKUP, "lookups[1].on.customer_sk: is fetched by lookups[0], but the key"),
         ("    on_unmatched: hold\n", SECOND_LOOKUP, "lookups[1].fetch.customer_sk: is fetched by lookups[0] already"),
         ("unmatched: hold", "unmatched: {default: {customer_s: 1}}", "lookups[0].on_unmatched.default.customer_s: is "

@@ -10,6 +10,7 @@ import psycopg2
 import pytest
 
 from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.migration import migrate
 from tests.faults.conftest import FaultyShop
 from tests.spark.shop import land, query, sale
@@ -96,3 +97,17 @@ def test_postgres_restarted_while_loading(tmp_path: Path) -> None:
             assert shop.verify().holds
         finally:
             shop.close()
+
+
+def test_a_driver_that_is_fenced_in_the_middle_of_a_batch_ends_without_waiting_for_it(shop: FaultyShop) -> None:
+    land(shop.folder, "hot", HOT)
+    first = shop.drive()
+    shop.await_facts(len(HOT))
+    with closing(psycopg2.connect(shop.url)) as connection, unreadable_relation(shop.url):
+        land(shop.folder, "both", hot_and_cold(10_000))
+        shop.await_open_batch(minimum_facts=1000)
+        drivers.take_over(connection, "sales", log_file=None)
+        assert first.wait() == 1, "although R can't be read yet"
+    assert shop.drive("--once").wait() == 0
+    assert shop.facts() == len(HOT) + 2000
+    assert shop.verify().holds

@@ -16,10 +16,10 @@ from psycopg2 import sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.loading.payload import payloads
 from spark_jobs.proof import verify
-from spark_jobs.proof.landing import unit_of
 from spark_jobs.proof.report import Proof
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.settings import Home
+from spark_jobs.source.ranges import unit_of
 from spark_jobs.warehouse.event_columns import RECORD, EventColumns
 
 TABLES = """
@@ -136,7 +136,7 @@ class LandedSales:
                 event_id = json.dumps([record[name] for name in self.definition.source.event_id], separators=(",", ":"))
                 self._landed[event_id] = (path.name, line)
             self._landed[digest_id(line)] = (path.name, line)
-        if not pending:
+        if lines and not pending:
             self.load(path)
         return path
 

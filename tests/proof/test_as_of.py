@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from pathlib import Path
 from typing import Any
@@ -113,8 +112,7 @@ def test_versions_may_change_as_well(tmp_path: Path, warehouse_url: str) -> None
     """Kiel proves to have begun earlier: what was loaded of a day before was right when it was loaded."""
     sales = pipeline(tmp_path, warehouse_url, on_unmatched={"default": {"customer_sk": -1, "city": None}})
     sales.watch()
-    early = sales.land(on_day(1, 4), on_day(2, 7), on_day(3, 2), on_day(4, 4))
-    os.utime(early, (time.time() - 60,) * 2)
+    sales.land(on_day(1, 4), on_day(2, 7), on_day(3, 2), on_day(4, 4), modified=time.time() - 60)
     sales.execute("UPDATE shop.customer SET valid_to = '2024-05-04' WHERE sk = 12;"
                   "UPDATE shop.customer SET valid_from = '2024-05-04' WHERE sk = 13")  # fmt: skip
     sales.store(sale_id=1, customer_sk=12, city="Bonn")
@@ -123,8 +121,7 @@ def test_versions_may_change_as_well(tmp_path: Path, warehouse_url: str) -> None
     sales.store(sale_id=4, customer_sk=13, city="Kiel")
     assert wrong(sales) == ["[3]"]
     assert sales.verify().former == 2
-    late = sales.land(on_day(5, 4), on_day(6, 7))
-    os.utime(late, (time.time() + 60,) * 2)
+    sales.land(on_day(5, 4), on_day(6, 7), modified=time.time() + 60)
     sales.store(sale_id=5, customer_sk=12, city="Bonn")
     sales.store(sale_id=6, customer_sk=-1, city=None)
     assert wrong(sales) == ["[3]", "[5]", "[6]"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from contextlib import closing
 from pathlib import Path
@@ -36,9 +35,7 @@ def watched(folder: Path, url: str, **changes: Any) -> LandedSales:
 
 def land(sales: LandedSales, seconds: float, *records: dict[str, Any], file: str | None = None) -> None:
     """Let a file land that arrived so many seconds from now."""
-    path = sales.land(*records, file=file)
-    moment = time.time() + seconds
-    os.utime(path, (moment, moment))
+    sales.land(*records, file=file, modified=time.time() + seconds)
 
 
 def wrong(sales: LandedSales) -> list[str]:

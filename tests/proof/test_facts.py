@@ -46,7 +46,7 @@ def test_nulls_nans_and_infinities_are_equal_to_themselves(sales: LandedSales) -
         sale(1, weight="NaN", note=None),
         sale(2, weight="Infinity", customer=2),
         sale(3, weight=None, price=None),
-        b'{"sale_id": 4, "customer": 1, "weight": -Infinity}',
+        b'{"sale_id": 4, "customer": 1, "weight": "-Infinity"}',
     )
     sales.store_sale(1, weight=NAN, note=None)
     sales.store_sale(2, weight=INFINITY, customer_sk=12, city=None)
@@ -96,9 +96,7 @@ def test_a_malformed_record_makes_no_fact(sales: LandedSales) -> None:
     sales.land(malformed)
     sales.hold_raw(malformed)
     sales.store_sale(1, price=None, weight=None, note=None, sold_at=None)
-    assert sales.differences() == {
-        "wrong_fact": ("[1] of part-0.json: its record can't be read, or is rejected",),
-    }
+    assert sales.differences() == {"extra_fact": ("[1]",)}
 
 
 def test_text_that_postgresql_cannot_hold_makes_no_fact(sales: LandedSales) -> None:
@@ -224,7 +222,7 @@ def test_parquet_events_are_compared_like_json_ones(tmp_path: Path, warehouse_ur
     columns = sales.definition.source.columns
     table = pa.table({name: pa.array([LINE[name]]).cast(kind.arrow()) for name, kind in columns.items()})
     pq.write_table(table, sales.landing / "lines.parquet")
-    sales.commit(sales.landing / "lines.parquet")
+    sales.load(sales.landing / "lines.parquet")
     sales.store(**LINE_FACT)
     assert sales.differences() == {}
     sales.execute("UPDATE shop.fact_lines SET article_sk = 2")
@@ -240,26 +238,24 @@ def test_values_at_the_ends_of_their_types_are_compared(tmp_path: Path, warehous
               "small tinyint, sure boolean"}  # fmt: skip
     fact = {"table": "shop.limits", "columns": {name: name for name in columns}}
     sales = LandedSales(tmp_path, warehouse_url, tables, source=source, lookups=[], fact=fact)
-    last_day, first_day, last_instant, first_instant = 2145042905, -2440588, 2**63 - 1, -210866803200000000
+    first_day, last_day = -719_162, 2_932_896
+    first_instant, last_instant = first_day * 86_400_000_000, (last_day + 1) * 86_400_000_000 - 1
     table = pa.table({
-        "id": pa.array([1, 2, 3, 4, 5], pa.int64()),
-        "day": pa.array([last_day, first_day, last_day + 1, first_day - 1, None], pa.int32()).cast(pa.date32()),
-        "at": pa.array([last_instant, first_instant, 0, 0, first_instant - 1]).cast(pa.timestamp("us", tz="UTC")),
-        "amount": pa.array([Decimal("9" * 28 + "." + "9" * 10), Decimal("-1e-10"), None, None, None],
-                           pa.decimal128(38, 10)),
-        "share": pa.array([0.1, float("-inf"), None, None, None], pa.float32()),
-        "raw": pa.array([b"\x00\xff", b"", None, None, None]),
-        "small": pa.array([-128, 127, None, None, None], pa.int8()),
-        "sure": [True, False, None, None, None],
+        "id": pa.array([1, 2], pa.int64()),
+        "day": pa.array([last_day, first_day], pa.int32()).cast(pa.date32()),
+        "at": pa.array([last_instant, first_instant]).cast(pa.timestamp("us", tz="UTC")),
+        "amount": pa.array([Decimal("9" * 28 + "." + "9" * 10), Decimal("-1e-10")], pa.decimal128(38, 10)),
+        "share": pa.array([0.1, float("-inf")], pa.float32()),
+        "raw": pa.array([b"\x00\xff", b""]),
+        "small": pa.array([-128, 127], pa.int8()),
+        "sure": [True, False],
     })  # fmt: skip
     pq.write_table(table, sales.landing / "limits.parquet")
-    sales.commit(sales.landing / "limits.parquet")
-    sales.store(id=1, day="5874897-12-31", at="294247-01-10 04:00:54.775807+00", amount="9" * 28 + "." + "9" * 10,
+    sales.load(sales.landing / "limits.parquet")
+    sales.store(id=1, day="9999-12-31", at="9999-12-31 23:59:59.999999+00", amount="9" * 28 + "." + "9" * 10,
                 share=0.1, raw=b"\x00\xff", small=-128, sure=True)  # fmt: skip
-    sales.store(id=2, day="4714-11-24 BC", at="4714-11-24 00:00:00+00 BC", amount="-0.0000000001",
+    sales.store(id=2, day="0001-01-01", at="0001-01-01 00:00:00+00", amount="-0.0000000001",
                 share=float("-inf"), raw=b"", small=127, sure=False)  # fmt: skip
-    for beyond in (3, 4, 5):
-        sales.hold(f"[{beyond}]", "rejected")
     assert sales.differences() == {}
     sales.execute("UPDATE shop.limits SET raw = '\\x00fe', share = 0.2, amount = amount - 1e-10 WHERE id = 1")
     (explained,) = sales.differences()["wrong_fact"]
@@ -278,7 +274,7 @@ def test_csv_events_are_compared_like_json_ones(tmp_path: Path, warehouse_url: s
         b"1;1;1.50;2.5;a note;" + MOMENT.encode(),
         b"",
         'two;fields;"Köln'.encode(),
-        b'2;3;1.50;;"a;\\"note\\"";' + MOMENT.encode(),
+        b'2;3;1.50;;"a;""note""";' + MOMENT.encode(),
     )
     sales.store_sale(1)
     sales.store_sale(2, customer_sk=13, city="Köln", weight=None, note='a;"note"')

@@ -46,7 +46,7 @@ class Backlog(Shop):
     def reprocess(self, **request: Any) -> EndState:
         """A run in this process."""
         asked = ReprocessingRequest(**{"limit": 1_000_000, "yields": False, **request})
-        return ReprocessingJob(load_definition(self.path), self.url, asked, lambda: self.session).run().state
+        return ReprocessingJob(load_definition(self.path), self.url, asked, lambda: self.spark).run().state
 
     def ask(self, text: str, parameters: Any = None) -> list[tuple[Any, ...]]:
         """All rows of a query."""

@@ -33,10 +33,10 @@ def test_a_run_that_is_asked_to_end_before_it_is_opened_takes_nothing(tmp_path: 
     query(shop_url, HELD)
     definition = load_definition(write_definition(tmp_path, sales_definition(tmp_path)))
 
-    def make_session() -> NoReturn:
+    def make_context() -> NoReturn:
         raise AssertionError("Spark was started")
 
-    job = ReprocessingJob(definition, shop_url, ReprocessingRequest(limit=10), make_session)
+    job = ReprocessingJob(definition, shop_url, ReprocessingRequest(limit=10), make_context)
     job.abandon()
     assert job.run().state == "abandoned"
     assert query(shop_url, "SELECT state, error FROM freshet.reprocessing_run") == [

@@ -42,10 +42,10 @@ def start(path: Path, url: str, folder: Path) -> None:
 
 
 def reprocess(path: Path, url: str) -> None:
-    def make_session() -> NoReturn:
+    def make_context() -> NoReturn:
         raise AssertionError("Spark was started")
 
-    ReprocessingJob(load_definition(path), url, ReprocessingRequest(limit=10), make_session).run()
+    ReprocessingJob(load_definition(path), url, ReprocessingRequest(limit=10), make_context).run()
 
 
 def test_neither_stream_nor_reprocessing_takes_anothers_fact_table(tmp_path: Path, shop_url: str) -> None:

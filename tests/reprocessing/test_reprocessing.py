@@ -1,8 +1,9 @@
-"""Held tuples become facts once they can, by runs in a real Spark session and a real warehouse."""
+"""Held tuples become facts once they can, by runs in a real Spark and a real warehouse."""
 
 from __future__ import annotations
 
 import base64
+import json
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -40,7 +41,7 @@ def test_shed_tuples_become_facts(backlog: Backlog) -> None:
 
 def test_without_anything_due_a_run_ends_before_spark_is_asked_for(backlog: Backlog) -> None:
     backlog.hold([])
-    del backlog.session
+    del backlog.spark
     assert backlog.reprocess() == "finished"
     assert backlog.runs("state", "due", "taken") == [("finished", 0, 0)]
 
@@ -122,7 +123,8 @@ def test_a_shed_tuple_may_turn_out_to_be_unmatched_or_never_to_match(backlog: Ba
     assert attempts(backlog) == [(1, 2)]
     [(reason,)] = backlog.ask("SELECT reason FROM freshet.rejected")
     assert reason.startswith("a key that can never match: customer is null, ")
-    backlog.check_law()
+    # The landed record has a customer.
+    assert {found.kind for found in backlog.verify().differences} == {"wrong_payload", "wrongly_rejected"}
 
 
 @pytest.mark.parametrize(
@@ -166,10 +168,13 @@ def test_tuples_of_an_open_batch_are_left_to_its_loaders(backlog: Backlog) -> No
 @pytest.mark.parametrize(
     ("payload", "encoding", "reason"),
     [
-        ('{"sale_id":4,"cust', "json", "does not fit the source's schema any more"),
+        ('{"sale_id":4,"cust', "json", "with the source's present schema it is malformed"),
         ('{"sale_id":400}', "json", "has another event id"),
         ('{"sale":4}', "json", "has another event id"),
-        (base64.b64encode(b'{"sale_id":4,"x":"\xff"}').decode(), "base64", "bytes that are no text"),
+        (base64.b64encode(b'{"sale_id":4,"x":"\xff"}').decode(), "base64", "holds no record of the source"),
+        (base64.b64encode(b'{"sale_id":4,"x":"\xff"}').decode(), "json.base64", "it is malformed"),
+        ("no base64", "json.base64", "it is malformed"),
+        ("4,5004,1", "csv", "it is malformed"),
     ],
 )
 def test_a_payload_that_cannot_be_read_back_is_rejected_and_kept(
@@ -185,6 +190,21 @@ def test_a_payload_that_cannot_be_read_back_is_rejected_and_kept(
     assert kept == payload
     assert reason in told
     assert backlog.runs(*COUNTS) == [("finished", 10, 9, -10, 0, 1)]
+
+
+def test_records_of_every_encoding_are_read_back(backlog: Backlog) -> None:
+    backlog.shed(range(4))
+    coded = base64.b64encode(json.dumps(sale(1, customer=STRANGER + 1)).encode()).decode()
+    objects = '{"sale_id":2,"customer":5002,"amount":"2.25","sold_at":"2026-03-01T10:00:00.123456Z"}'  # as of old
+    line = "3,5003,3.25,2026-03-01T10:00:00.123456Z"  # landed as CSV before the source was JSON
+    for number, payload, encoding in ((1, coded, "json.base64"), (2, objects, "json"), (3, line, "csv")):
+        backlog.ask(
+            "UPDATE freshet.held_tuple SET payload = %s, payload_encoding = %s WHERE event_id = %s",
+            [payload, encoding, f"[{number}]"],
+        )
+    backlog.reprocess()
+    assert backlog.places() == {"fact": 4}
+    assert backlog.verify().holds
 
 
 def test_what_postgres_refuses_is_rejected_with_its_words(backlog: Backlog) -> None:
@@ -213,12 +233,12 @@ def test_tuples_that_become_due_while_it_runs_are_counted_among_those_to_be_done
     backlog.shed(range(20))
     backlog.ask("UPDATE freshet.held_tuple SET retry_at = now() + interval '1 h' WHERE event_id <> '[7]'")
 
-    def session() -> Any:
+    def context() -> Any:
         make_due(backlog)  # the first of them was counted by then
-        return backlog.session
+        return backlog.spark
 
     asked = ReprocessingRequest(limit=15, yields=False)
-    assert ReprocessingJob(load_definition(backlog.path), backlog.url, asked, session).run().state == "finished"
+    assert ReprocessingJob(load_definition(backlog.path), backlog.url, asked, context).run().state == "finished"
     assert backlog.runs("due", "taken") == [(15, 15)]
 
 

@@ -15,7 +15,7 @@ from spark_jobs.source.records.csv_blocks import CsvDecoder
 from spark_jobs.source.records.csv_layout import CsvLayout
 from spark_jobs.source.records.decoded import merged
 from tests.source.hostile_records import TEXTS, rows, same, spoilt
-from tests.warehouse.landed_records import CSV_LINES
+from tests.source.landed_records import CSV_LINES
 
 COLUMNS = parse_columns("i bigint, s string, d decimal(10,2), f double, b boolean, dt date, ts timestamp")
 LAYOUTS = [

@@ -15,7 +15,7 @@ from spark_jobs.source.records.decoded import merged
 from spark_jobs.source.records.json_blocks import decode_json
 from spark_jobs.source.records.json_members import decode_each
 from tests.source.hostile_records import NUMBERS, TEXTS, rows, same, spoilt
-from tests.warehouse.landed_records import JSON_LINES
+from tests.source.landed_records import JSON_LINES
 
 COLUMNS = parse_columns(
     "i bigint, n int, sm smallint, t tinyint, d decimal(10,2), p decimal(3,3), w decimal(38,0), f double, f4 float, "

@@ -7,11 +7,12 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import psycopg2
-import pyarrow as pa
 from numba.core.registry import CPUDispatcher
 
 from spark_jobs.definition import load_definition
@@ -23,14 +24,15 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.loading.loading_transaction import StreamBatch
 from spark_jobs.loading.rehearsal import Rehearsal
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.source.arrivals import read_by_spark
+from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.ranges import RangeEnd, SourceRange
+from spark_jobs.source.slices import FileSlice
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.rehearsal import rehearse
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.event_columns import ARRIVED_AT, RAW
-from tests.spark.shop import sale
+from tests.spark.shop import land, sale
 
 
 def compiled() -> set[str]:
@@ -52,15 +54,11 @@ class NoSpark:
         return SimpleNamespace(value=value)
 
 
-def sales(columns: dict[str, pa.DataType]) -> pa.Table:
-    """Hits and misses, unknown customers, no customer, bad records."""
-    records = [sale(n) for n in range(3000)] + [sale(3000, customer=9999), sale(3001, customer=None), sale(3002)]
-    values = {name: [record[name] for record in records] for name in columns}
-    texts = {name: pa.array([None if v is None else str(v) for v in column]) for name, column in values.items()}
-    raw = pa.array([None] * (len(records) - 1) + [b"not JSON"], pa.binary())
-    arrived = texts["sold_at"].cast(pa.timestamp("us", "UTC"))
-    parts = [texts[name].cast(kind) for name, kind in columns.items()]
-    return pa.table([*parts, arrived, raw], names=[*columns, ARRIVED_AT, RAW])
+def sales(landing: Path) -> FileSlice:
+    """A landed file: hits and misses, unknown customers, no customer, bad records."""
+    land(landing.parent, "sales", [*map(sale, range(3000)), sale(3000, customer=9999), sale(3001, customer=None), b"{"])
+    path = landing / "sales.json"
+    return FileSlice(0, str(path), 0, path.stat().st_size, path.stat().st_size, path.stat().st_mtime_ns)
 
 
 url, path = sys.argv[1:]
@@ -81,10 +79,14 @@ with closing(psycopg2.connect(url)) as connection:
 
     drivers.register_pipeline(connection, "sales", definition.freshness.target, "{}")
     epoch = drivers.take_over(connection, "sales", log_file=None)
-    batch_no = batch_ledger.open_batch(connection, "sales", epoch, 0, tables.fact).batch_no
-    context = replace(rehearsed, destination=StreamBatch(tables.event, tables.fact, epoch, batch_no))
-    parcels = list(front_task(context, read_by_spark, lambda report: None)(iter(sales(columns).to_batches())))
-    assert parcels, "some tuples miss the front stage"
-    list(back_task(context, 0, lambda report: None)(iter(parcels)))
-    batch_ledger.close_batch(connection, batch_no, {}, tables.fact)
+    piece = sales(Path(definition.source.path))
+    planned = SourceRange("sales.json", piece.first, piece.last, piece.size, piece.modified_ns)
+    batch_no = batch_ledger.open_batch(connection, "sales", epoch, [planned])
+    destination = StreamBatch(tables.event, tables.fact, epoch, batch_no, units=("sales.json",))
+    context = replace(rehearsed, destination=destination)
+    read = partial(read_slice, source=definition.source)
+    waiting = list(front_task(context, [piece], read, lambda report: None))
+    assert waiting, "some tuples miss the front stage"
+    list(back_task(context, 0, [parcel.tuples for parcel in waiting], lambda report: None))
+    batch_ledger.close_batch(connection, batch_no, [RangeEnd(3003)], {}, tables.fact)
 print(json.dumps(sorted(compiled() - before)))

@@ -1,4 +1,4 @@
-"""Records as they may land, good and bad: each as Spark's readers and the proof's must see it alike."""
+"""Records as they may land, good and bad: read in blocks, one by one, and by Spark."""
 
 from __future__ import annotations
 

@@ -1,0 +1,325 @@
+"""What the ledger says of the files, compared with the files: ranges, positions, counts, and files that are gone."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from spark_jobs.proof.report import Finding, Proof
+from tests.proof.landed_sales import LandedSales, ids, sale, sales_definition
+
+HOUR = 3600.0
+
+
+@pytest.fixture
+def sales(tmp_path: Path, warehouse_url: str) -> LandedSales:
+    return LandedSales(tmp_path, warehouse_url)
+
+
+def lines(path: Path) -> list[int]:
+    """Where the lines of a file begin, and where the last one ends."""
+    ends = [0]
+    for line in path.read_bytes().splitlines(keepends=True):
+        ends.append(ends[-1] + len(line))
+    return ends
+
+
+def notes(proof: Proof) -> dict[str, tuple[str, ...]]:
+    return {note.kind: note.examples for note in proof.notes}
+
+
+def shown(proof: Proof) -> str:
+    console = Console(width=160)
+    with console.capture() as capture:
+        console.print(proof.render())
+    return capture.get()
+
+
+def batch_at(sales: LandedSales, seconds: float) -> int:
+    """A batch that was opened so many seconds from now."""
+    number = sales.book()
+    sales.execute("UPDATE freshet.batch SET started_at = now() + %s * interval '1 s'", seconds)
+    return number
+
+
+# Ranges
+
+
+def test_a_file_is_loaded_as_far_as_its_ranges_reach_and_pending_from_there(sales: LandedSales) -> None:
+    path = sales.land(*(sale(number) for number in range(6)), pending=True)
+    at = lines(path)
+    sales.load(path, at[0], at[2], records=2)
+    sales.load(path, at[2], at[4], records=2)
+    sales.store_sale(0)
+    sales.store_sale(1)
+    sales.store_sale(2)
+    proof = sales.verify()
+    assert [(each.kind, ids(each.examples)) for each in proof.differences] == [("missing", ["[3]"])]
+    assert (proof.files, proof.pending_files, proof.records, proof.pending_records) == (1, 1, 6, 2)
+
+
+def test_a_range_of_an_open_batch_is_pending(sales: LandedSales) -> None:
+    path = sales.land(sale(1), sale(2), pending=True)
+    sales.load(path, state="planned", batch_no=sales.book(state="started"))
+    proof = sales.verify()
+    assert (proof.holds, proof.pending_files, proof.pending_records) == (True, 1, 2)
+
+
+def test_a_range_that_is_loaded_by_no_batch_was_loaded_before_there_were_ranges(sales: LandedSales) -> None:
+    sales.land(sale(1))
+    assert ids(sales.differences()["missing"]) == ["[1]"]
+
+
+@pytest.mark.parametrize("counted", [1, 3])
+def test_a_range_must_hold_as_many_records_as_were_read_of_it(sales: LandedSales, counted: int) -> None:
+    path = sales.land(sale(0), b"no json", sale(1), pending=True)
+    at = lines(path)
+    sales.load(path, at[0], at[2], records=counted)
+    sales.load(path, at[2], at[3], records=1)
+    sales.store_sale(0)
+    sales.store_sale(1)
+    sales.hold_raw(b"no json")
+    told = f"part-0.json, bytes 0 to {at[2]:,}: {counted} by the ledger, 2 in the file"
+    assert sales.differences() == {"arrived": (told,)}
+
+
+def test_the_records_of_packed_and_of_parquet_files_are_counted_too(sales: LandedSales) -> None:
+    path = sales.landing / "packed.json.gz"
+    path.write_bytes(gzip.compress(b'{"sale_id": 1}\n' * 100))
+    sales.load(path, records=99)
+    sales.store_sale(1, customer_sk=None, city=None)
+    assert sales.differences()["arrived"] == ("packed.json.gz: 99 by the ledger, 100 in the file",)
+
+
+def test_a_batch_in_which_a_record_got_lost_is_named(sales: LandedSales) -> None:
+    sales.land(sale(1))
+    sales.store_sale(1)
+    number = sales.book(arrived=5, duplicates=4)
+    assert sales.differences() == {
+        "balance": (f"batch {number}: 5 arrived, 4 are facts, held or duplicates",),
+    }
+    sales.execute("UPDATE freshet.batch SET arrived = NULL")
+    assert sales.differences() == {}, "a batch of a version that did not count"
+
+
+# Files that are never read
+
+
+def test_a_file_that_later_ones_have_overtaken_is_named(sales: LandedSales) -> None:
+    sales.land(sale(1), file="early.json", pending=True, modified=time.time() - HOUR)
+    late = sales.land(sale(2), file="late.json", pending=True)
+    sales.load(late, batch_no=batch_at(sales, 60))
+    sales.store_sale(2)
+    assert sales.differences() == {"passed_over": ("early.json",)}
+
+
+def test_a_file_that_came_after_the_batch_was_planned_is_pending(sales: LandedSales) -> None:
+    sales.land(sale(1), file="early.json", pending=True, modified=time.time() - HOUR)
+    late = sales.land(sale(2), file="late.json", pending=True)
+    sales.load(late, batch_no=batch_at(sales, -60))
+    sales.store_sale(2)
+    assert sales.verify().holds
+
+
+def test_a_file_that_comes_after_all_that_were_taken_is_pending(sales: LandedSales) -> None:
+    first = sales.land(sale(1), file="first.json", pending=True, modified=time.time() - HOUR)
+    sales.land(sale(2), file="second.json", pending=True, modified=time.time() + HOUR)
+    sales.load(first, batch_no=batch_at(sales, 60))
+    sales.store_sale(1)
+    proof = sales.verify()
+    assert (proof.holds, proof.pending_files) == (True, 1)
+
+
+def test_the_rest_of_a_file_can_be_passed_over_as_well(sales: LandedSales) -> None:
+    early = sales.land(sale(1), sale(2), file="early.json", pending=True, modified=time.time() - HOUR)
+    late = sales.land(sale(3), file="late.json", pending=True)
+    number = batch_at(sales, 60)
+    sales.load(early, 0, lines(early)[1], batch_no=number)
+    sales.load(late, batch_no=number)
+    sales.store_sale(1)
+    sales.store_sale(3)
+    assert sales.differences() == {"passed_over": ("early.json",)}
+
+
+def test_one_that_is_planned_or_to_be_read_once_more_is_not_passed_over(sales: LandedSales) -> None:
+    planned = sales.land(sale(1), file="planned.json", pending=True, modified=time.time() - HOUR)
+    retried = sales.land(sale(2), file="retried.json", pending=True, modified=time.time() - HOUR)
+    late = sales.land(sale(3), file="late.json", pending=True)
+    sales.load(planned, state="planned", batch_no=sales.book(state="started"))
+    sales.load(retried, state="to retry", reason="it was damaged")
+    os.utime(retried, (time.time() - 2 * HOUR,) * 2)
+    sales.load(late, batch_no=batch_at(sales, 60))
+    sales.store_sale(3)
+    proof = sales.verify()
+    assert (proof.differences, proof.pending_files) == ((), 2)
+
+
+def test_names_that_are_no_utf8_are_found_in_the_ledger(sales: LandedSales) -> None:
+    sales.land(sale(1), file=os.fsdecode(b"K\xf6ln \\.json"))
+    proof = sales.verify()
+    assert [ids(each.examples) for each in proof.differences] == [["[1]"]]
+    assert proof.pending_files == 0
+
+
+# Files that are not what they were
+
+
+def test_nothing_is_proved_of_a_file_that_was_changed_after_it_was_loaded(sales: LandedSales) -> None:
+    path = sales.land(sale(1), sale(2))
+    sales.execute("UPDATE freshet.source_range SET records = 2")
+    sales.store_sale(1)
+    sales.hold("[2]", "shed")
+    path.write_text('{"sale_id": 3}\n')
+    proof = sales.verify()
+    assert (proof.holds, notes(proof)) == (True, {"changed": ("part-0.json",)})
+    assert (proof.records, proof.unprovable, proof.gone_facts, proof.gone_held) == (0, 1, 1, 1)
+    assert "1 files were changed after they were loaded" in shown(proof)
+
+
+def test_facts_of_files_that_are_gone_are_no_more_than_those_held(sales: LandedSales) -> None:
+    gone = sales.land(sale(1), sale(2), file="gone.json")
+    sales.execute("UPDATE freshet.source_range SET records = 2")
+    sales.land(sale(3))
+    for number in (1, 2, 3):
+        sales.store_sale(number)
+    gone.unlink()
+    proof = sales.verify()
+    assert (proof.holds, proof.gone_facts, proof.unprovable) == (True, 2, 2)
+    assert notes(proof) == {"gone": ("gone.json",)}
+    assert "2 of them can't be proved: their records are there no longer" in shown(proof).replace("  ", " ")
+    sales.store_sale(4)
+    (extra,) = sales.verify().differences
+    assert (extra.kind, extra.count) == ("extra_fact", 1)
+
+
+def test_what_a_gone_file_held_is_not_known_where_nobody_has_counted(sales: LandedSales) -> None:
+    sales.land(sale(1)).unlink()
+    for number in (1, 2, 3):
+        sales.store_sale(number)
+    assert (sales.verify().holds, sales.verify().gone_facts) == (True, 3)
+
+
+def test_a_held_tuple_of_a_file_that_is_there_is_extra_whatever_else_is_gone(sales: LandedSales) -> None:
+    sales.land(sale(1), file="gone.json").unlink()
+    sales.land(sale(2))
+    sales.hold("[2]", "shed")
+    sales.hold("[9]", "shed", b'{"sale_id": 9}', unit="part-1.json")
+    assert sales.differences() == {"extra_held": ("[9] is shed",)}
+
+
+def archiving(folder: Path, url: str, **changes: Any) -> LandedSales:
+    source = sales_definition(folder)["source"] | {"after_load": {"archive": str(folder / "archive")}} | changes
+    return LandedSales(folder, url, source=source)
+
+
+def test_archived_files_are_read_where_they_are(tmp_path: Path, warehouse_url: str) -> None:
+    sales = archiving(tmp_path, warehouse_url)
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    moment = time.time_ns() - 10**12
+    for number, name in ((1, "part.json"), (2, f"part.json.{moment}")):
+        path = sales.land(sale(number), file="part.json", pending=True)
+        os.utime(path, ns=(moment + number - 2,) * 2)
+        sales.load(path, records=1)
+        path.rename(archive / name)
+        sales.execute("UPDATE freshet.source_range SET removed_at = now()")
+    sales.land(sale(3), file="part.json", pending=True)  # a new one with the name of old ones
+    sales.store_sale(1)
+    sales.store_sale(2, city="Rom")
+    proof = sales.verify()
+    assert [(each.kind, ids(each.examples)) for each in proof.differences] == [("wrong_fact", ["[2]"])]
+    assert (proof.notes, proof.records, proof.pending_records, proof.gone_facts) == ((), 3, 1, 0)
+
+
+def test_a_file_that_was_changed_and_then_read_once_more_leaves_its_old_records_unproved(sales: LandedSales) -> None:
+    path = sales.land(sale(1), sale(2))
+    sales.execute("UPDATE freshet.source_range SET records = 2, state = 'retried'")
+    path.write_bytes(path.read_bytes().replace(b'"sale_id": 2', b'"sale_id": 77'))
+    sales.load(path, records=2)
+    for number in (1, 2, 77):
+        sales.store_sale(number)
+    proof = sales.verify()
+    assert (proof.differences, proof.gone_facts, proof.records) == ((), 1, 2)
+
+
+# Files that are not read
+
+
+def parquet_sales(folder: Path, url: str) -> LandedSales:
+    source = {"format": "parquet", "path": str(folder / "landing"), "schema": "id int, at timestamp",
+              "event_id": ["id"], "event_time": "at"}  # fmt: skip
+    fact = {"table": "shop.fact_sales", "columns": {"sale_id": "id"}}
+    return LandedSales(folder, url, source=source, lookups=[], fact=fact)
+
+
+def test_a_file_that_was_set_aside_is_told_and_nothing_of_it_is_missing(tmp_path: Path, warehouse_url: str) -> None:
+    sales = parquet_sales(tmp_path, warehouse_url)
+    path = sales.landing / "damaged.parquet"
+    path.write_bytes(b"PAR1 no more")
+    proof = sales.verify()
+    assert (proof.holds, proof.pending_files) == (True, 1)
+    assert notes(proof)["unreadable"][0].startswith("damaged.parquet: ")
+    sales.load(path, state="set aside", records=0, reason="it is no Parquet file")
+    proof = sales.verify()
+    assert (proof.holds, proof.pending_files, proof.records) == (True, 0, 0)
+    assert proof.notes == (Finding("set_aside", 1, ("damaged.parquet: it is no Parquet file",)),)
+
+
+def test_a_changed_file_that_the_driver_has_set_aside_is_told_as_such(sales: LandedSales) -> None:
+    path = sales.land(sale(1))
+    path.write_text('{"sale_id": 3, "more": 4}\n')
+    sales.load(path, state="set aside", reason="it was changed")
+    sales.store_sale(1)
+    proof = sales.verify()
+    assert proof.holds
+    assert notes(proof) == {"set_aside": ("part-0.json: it was changed",), "gone": ("part-0.json",)}
+
+
+def test_what_was_given_up_is_told(sales: LandedSales) -> None:
+    path = sales.land(sale(1), pending=True)
+    sales.load(path, state="lost", reason="the disk is gone")
+    path.unlink()
+    proof = sales.verify()
+    assert (proof.holds, notes(proof)) == (True, {"lost": ("part-0.json: the disk is gone",)})
+
+
+def test_a_loaded_file_that_can_not_be_read_any_more_is_told(tmp_path: Path, warehouse_url: str) -> None:
+    sales = parquet_sales(tmp_path, warehouse_url)
+    path = sales.landing / "damaged.parquet"
+    path.write_bytes(b"PAR1 no more")
+    sales.load(path, records=1)
+    sales.store(sale_id=1)
+    proof = sales.verify()
+    assert (proof.holds, proof.gone_facts, list(notes(proof))) == (True, 1, ["unreadable"])
+
+
+def test_a_parquet_file_that_a_former_version_has_rejected_whole_is_known_by_its_path(
+    tmp_path: Path, warehouse_url: str
+) -> None:
+    sales = parquet_sales(tmp_path, warehouse_url)
+    path = sales.landing / "damaged.parquet"
+    path.write_bytes(b"PAR1 no more")
+    sales.load(path)
+    sales.hold_raw(str(path).encode())
+    proof = sales.verify()
+    assert (proof.differences, proof.records, proof.notes) == ((), 1, ())
+
+
+def test_a_parquet_row_that_does_not_fit_the_schema_costs_itself(tmp_path: Path, warehouse_url: str) -> None:
+    sales = parquet_sales(tmp_path, warehouse_url)
+    path = sales.landing / "wide.parquet"
+    pq.write_table(pa.table({"id": [1, 2, 2**40, 4], "at": pa.array([0] * 4, pa.timestamp("us", "UTC"))}), path)
+    sales.load(path, records=4)
+    for number in (1, 2, 4):
+        sales.store(sale_id=number)
+    (missing,) = sales.verify().differences
+    assert (missing.kind, missing.count) == ("missing", 1)
+    assert missing.examples[0].startswith('{"sha256":')
