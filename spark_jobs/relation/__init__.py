@@ -4,7 +4,8 @@
 |---|---|
 | relation_spec, catalog, relation_size | what a lookup needs of R, checked against PostgreSQL's catalog |
 | keys, key_kinds, key_values, key_encoding, key_literals, uuid_text | join keys of stream tuples and of R's tuples |
-| page_index, byte_search, page_ranges | the first key of every page of R; pages dealt out to the parts of an exchange |
+| page_index, byte_search, page_cutting | the first key of every page of R, and how it is read from R |
+| page_ranges | pages dealt out to the parts of an exchange |
 | stored_relation | what reading R takes, wherever it is stored: |
 | live, queries, relation_rows | in PostgreSQL; pages and keys, and the tuples they give |
 | local_copy, stored_keys | in local files, as it was at one time, with what has changed since |

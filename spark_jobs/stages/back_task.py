@@ -14,11 +14,6 @@ from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.limited import LimitedRelation
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy import ChangedCopy, LocalCopy
-from spark_jobs.relation.read_limit import ReadLimit, read_limit_of
-from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.back_stage import Settlement, make_back_stage, pages_scanned, run_back_stage
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
@@ -26,6 +21,7 @@ from spark_jobs.stages.confirmation import confirmed
 from spark_jobs.stages.exchange import MISSING, Parcel, page_column, parcels, unpacked
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
 from spark_jobs.stages.loading import TaskLoading
+from spark_jobs.stages.opened_relation import OpenedRelation, open_relation
 from spark_jobs.stages.pages_waited_for import PagesWaitedFor
 from spark_jobs.stages.shed_deadline import ShedDeadline
 
@@ -58,7 +54,6 @@ class _BackTask:
         self._send = report
         self._started = time.perf_counter()
         self._loading = TaskLoading(context)
-        self._copy: LocalCopy | ChangedCopy | None = None
 
     def run(self, arrived: pa.Table) -> pa.Table | None:
         """Do the lookup for all tuples that lack it; what still lacks a later one is the result."""
@@ -80,12 +75,13 @@ class _BackTask:
         plan = self._plan
         keys = stream_keys(tuples, plan)
         numbers = tuples[page_column(plan.position)].to_numpy()
-        relation = self._relation(keys, numbers)
+        opened = open_relation(plan, self._context, keys, numbers)
+        relation = opened.part
         pages = PagesWaitedFor.of(numbers - relation.first_page)
-        algorithm, reason = self._algorithm(keys, pages, relation)
-        join = make_back_stage(algorithm, relation, plan.back_stage_bytes, self._most_tuples)
+        algorithm, reason = self._algorithm(keys, pages, opened)
+        join = make_back_stage(algorithm, relation, plan.back_stage_bytes, opened.most_tuples)
         order = pages if ALGORITHMS[algorithm].reads_pages else pages.looked_up(keys.codes)
-        settlement = run_back_stage(join, keys.codes, order, self._deadline())
+        settlement = run_back_stage(join, keys.codes, order, self._deadline(opened))
         settlement = confirmed(settlement, keys, relation)
         self._report = TaskReport(
             stage="back",
@@ -98,9 +94,9 @@ class _BackTask:
                 "pages_read": join.statistics.pages_read,
                 "lookups": join.statistics.lookups,
                 "bytes_read": join.statistics.bytes_read,
-                "relation_tuples_read": self._reads.tuples_read,
-                "read_limit_wait_ms": round(self._reads.seconds_waited * 1000),
-                "damaged_pages": 0 if self._copy is None else self._copy.pages_read_live,
+                "relation_tuples_read": opened.live.tuples_read,
+                "read_limit_wait_ms": round(opened.live.seconds_waited * 1000),
+                "damaged_pages": opened.damaged_pages,
             },
             offers=self._offers(settlement),
             algorithm=algorithm,
@@ -108,31 +104,11 @@ class _BackTask:
         )
         return self._settled(tuples, settlement)
 
-    def _relation(self, keys: KeyColumns, pages: NDArray[np.int64]) -> RelationPart:
-        """The task's range of R, whose pages its tuples wait for."""
-        plan, url = self._plan, self._context.warehouse_url
-        limit = _read_limit(plan, self._context)
-        if plan.pages is None:
-            self._reads = LimitedRelation(LiveRelation(url, plan.spec), limit)
-            return RelationPart(self._reads, keys, range(0))
-        owned = plan.pages.value()
-        if plan.copy is None:
-            self._reads = LimitedRelation(LiveRelation(url, plan.spec, owned.index), limit)
-            return RelationPart(self._reads, keys, owned.range_around(pages))
-        self._reads = LimitedRelation(LiveRelation(url, plan.spec, plan.copy.stored_pages), limit)
-        self._copy = plan.copy.open(self._reads, owned.index.page_rows, keys)
-        return RelationPart(self._copy, keys, owned.range_around(pages))
-
-    @property
-    def _most_tuples(self) -> int | None:
-        """Tuples that one read should not exceed: a copy is read as fast as can be."""
-        return self._reads.most_tuples if self._copy is None else None
-
-    def _deadline(self) -> ShedDeadline | None:
+    def _deadline(self, opened: OpenedRelation) -> ShedDeadline | None:
         seconds = self._context.back_stage_seconds
-        return None if seconds is None else ShedDeadline(seconds, self._reads.limit)
+        return None if seconds is None else ShedDeadline(seconds, opened.live.limit)
 
-    def _algorithm(self, keys: KeyColumns, pages: PagesWaitedFor, relation: RelationPart) -> tuple[str, str | None]:
+    def _algorithm(self, keys: KeyColumns, pages: PagesWaitedFor, opened: OpenedRelation) -> tuple[str, str | None]:
         """The back stage to run, and why `auto` chose it."""
         plan = self._plan
         if plan.algorithm != "auto":
@@ -144,7 +120,7 @@ class _BackTask:
             pages.count,
             plan.costs,
             stream_tuples=len(keys),
-            page_count=pages_scanned(relation, len(keys), plan.back_stage_bytes, self._most_tuples),
+            page_count=pages_scanned(opened.part, len(keys), plan.back_stage_bytes, opened.most_tuples),
         )
         return choice.algorithm, choice.reason
 
@@ -182,10 +158,3 @@ class _BackTask:
             return settlement.relation, settlement.frequencies
         frequent = np.argpartition(settlement.frequencies, -front.most_offers)[-front.most_offers :]
         return settlement.relation.take(frequent), settlement.frequencies[frequent]
-
-
-def _read_limit(plan: LookupPlan, context: BatchContext) -> ReadLimit | None:
-    """The task's share of the lookup's limit."""
-    if plan.read_limit is None:
-        return None
-    return read_limit_of((plan.position, plan.spec.relation), plan.read_limit / context.parts)

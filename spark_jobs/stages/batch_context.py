@@ -12,14 +12,10 @@ import pyarrow as pa
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.loading.destination import Destination
-from spark_jobs.relation.changes.changed_keys import ChangedKeys
-from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.local_copy import ChangedCopy, CopyManifest, LocalCopy
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.page_ranges import PageRanges
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.relation.stored_relation import StoredRelation
 from spark_jobs.warehouse.event_columns import EventColumns
 
 
@@ -40,36 +36,15 @@ class OwnedPages:
 
 @dataclass(frozen=True)
 class CopyPlan:
-    """The copy of one lookup in one batch.
+    """The local copy of R that one lookup reads in one batch.
 
     Attributes:
-        manifest: the broadcast CopyManifest.
-        changed: the broadcast ChangedKeys of R since it was taken; None: no change has been noted.
+        manifest: the published CopyManifest.
+        changed: the published ChangedKeys of R since it was taken; None: no change has been noted.
     """
 
     manifest: MappedBroadcast
     changed: MappedBroadcast | None
-
-    @property
-    def stored_pages(self) -> PageIndex:
-        """The copy's own pages, by which a damaged one is read live."""
-        manifest: CopyManifest = self.manifest.value()
-        return manifest.index
-
-    def open(self, live: StoredRelation, page_rows: int, keys: KeyColumns) -> LocalCopy | ChangedCopy:
-        """The copy as one task's tuples shall see it.
-
-        Args:
-            live: R itself, cut into the copy's own pages.
-            page_rows: tuples of a page.
-            keys: keys of the task's stream tuples; those that have changed are looked up live, now.
-        """
-        copy = LocalCopy(self.manifest.value(), live.spec, live, page_rows)
-        changed: ChangedKeys | None = self.changed.value() if self.changed is not None else None
-        if changed is None:
-            return copy
-        among = np.flatnonzero(changed.contains(keys.codes) & keys.valid)
-        return ChangedCopy(copy, live, keys.take(among)) if len(among) else copy
 
 
 @dataclass(frozen=True)

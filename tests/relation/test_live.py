@@ -19,7 +19,7 @@ from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.page_index import PageIndex
+from spark_jobs.relation.page_cutting import cut_pages, outgrown
 from spark_jobs.relation.queries import fence_query, lookup_query, page_query
 from spark_jobs.relation.reading_connection import reading_connection
 from tests.relation.conftest import Describe, Open, keys_for
@@ -196,7 +196,7 @@ def test_a_relation_that_grows_and_shrinks_keeps_each_key_on_one_page(
 ) -> None:
     execute("CREATE TABLE r (k int PRIMARY KEY); INSERT INTO r SELECT 10 * g FROM generate_series(1, 50) AS g")
     relation = open_relation("public.r", {"integer": "k"}, {"k": "k"}, page_rows=10)
-    assert not relation.pages.outgrown(connection, relation.spec)
+    assert not outgrown(connection, relation.spec, relation.pages)
     execute("DELETE FROM r WHERE k BETWEEN 105 AND 295 OR k > 300")
     execute("INSERT INTO r SELECT g FROM generate_series(301, 399) AS g WHERE g % 10 > 0")
     execute("INSERT INTO r SELECT generate_series(-100, 0)")
@@ -212,13 +212,13 @@ def test_an_index_is_outgrown_when_its_last_page_or_all_of_them_are(
     execute("CREATE TABLE r (k int PRIMARY KEY); INSERT INTO r SELECT 10 * g FROM generate_series(1, 5000) AS g")
     relation = open_relation("public.r", {"integer": "k"}, {"k": "k"}, page_rows=100)
     execute("INSERT INTO r SELECT generate_series(50001, 50099)")
-    assert not relation.pages.outgrown(connection, relation.spec)
+    assert not outgrown(connection, relation.spec, relation.pages)
     execute("INSERT INTO r SELECT generate_series(50101, 50202)")
-    assert relation.pages.outgrown(connection, relation.spec)
+    assert outgrown(connection, relation.spec, relation.pages)
     execute("DELETE FROM r WHERE k > 50000; INSERT INTO r SELECT g FROM generate_series(1, 9999) AS g WHERE g % 10 > 0")
-    assert not relation.pages.outgrown(connection, relation.spec)
+    assert not outgrown(connection, relation.spec, relation.pages)
     execute("ANALYZE r")
-    assert relation.pages.outgrown(connection, relation.spec)
+    assert outgrown(connection, relation.spec, relation.pages)
     check(relation)
 
 
@@ -229,9 +229,9 @@ def test_rows_without_a_key_are_on_no_page_and_do_not_make_an_index_outgrown(
     execute("INSERT INTO r SELECT NULL, g FROM generate_series(1, 9000) AS g; ANALYZE r")
     relation = open_relation("public.r", {"integer": "k"}, {"v": "v"}, page_rows=100)
     assert relation.pages.page_count == 10
-    assert not relation.pages.outgrown(connection, relation.spec)
+    assert not outgrown(connection, relation.spec, relation.pages)
     execute("INSERT INTO r SELECT -g, g FROM generate_series(1, 2000) AS g; ANALYZE r")
-    assert relation.pages.outgrown(connection, relation.spec)
+    assert outgrown(connection, relation.spec, relation.pages)
 
 
 def test_names_that_need_quoting(execute: Execute, open_relation: Open) -> None:
@@ -281,8 +281,9 @@ def test_keys_in_another_order_than_bytes_have_lookups_but_no_pages(
     with pytest.raises(SchemaMismatchError, match=r'k COLLATE "C"\), or choose `algorithm: batched_index_nested_loop`'):
         LiveRelation.open(empty_database_url, spec)
     relation = LiveRelation(empty_database_url, spec)
+    assert relation.page_count == 0
     with pytest.raises(SchemaMismatchError, match="batched_index_nested_loop"):
-        _ = relation.page_count
+        relation.page_of(keys_for(relation, ["Ax"]))
     assert sorted(tuples_of(relation.lookup_keys(keys_for(relation, ["Ax", "ax", "Zx", "no"])))) == [(1,), (26,), (33,)]
 
 
@@ -339,7 +340,7 @@ def test_every_read_goes_by_an_index(
     execute(f"INSERT INTO r SELECT {value}{', g' if len(on) > 1 else ''} FROM generate_series(1, 3000) AS g; ANALYZE r")
     spec = describe("public.r", on, {})
     reading = reading_connection(empty_database_url)
-    pages = reading.run(lambda connection: PageIndex.build(connection, spec, 100))
+    pages = reading.run(lambda connection: cut_pages(connection, spec, 100))
     keys = keys_for(LiveRelation(empty_database_url, spec), *column)
 
     def plan(connection: extensions.connection, query: Any) -> str:

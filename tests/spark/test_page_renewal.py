@@ -12,6 +12,7 @@ import pytest
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
+from spark_jobs.driver.lookups import page_renewal
 from spark_jobs.driver.lookups.page_renewal import CHECKED_BATCHES, PageRenewal
 from spark_jobs.driver.lookups.planning import plan_lookups
 from spark_jobs.relation.page_index import PageIndex
@@ -74,13 +75,13 @@ def test_pages_that_are_large_however_r_is_cut_are_asked_about_less_and_less(
     renewal = PageRenewal(shop_url, spark)
     plan = after_batches(renewal, plan)  # what can be cut off the last page, which this key's versions then have alone
     cuts = []
-    cut = PageIndex.build
+    cut = page_renewal.cut_pages
 
     def counted(*arguments: Any) -> PageIndex:
         cuts.append(cut(*arguments))
         return cuts[-1]
 
-    monkeypatch.setattr(PageIndex, "build", counted)
+    monkeypatch.setattr(page_renewal, "cut_pages", counted)
     assert after_batches(renewal, plan, (1 + 2 + 4 + 8) * CHECKED_BATCHES) is plan
     assert len(cuts) == 4
 

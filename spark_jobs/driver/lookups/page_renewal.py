@@ -9,6 +9,7 @@ from psycopg2 import extensions
 from pyspark import SparkContext
 
 from spark_jobs.hot_set.publishing import MappedBroadcast
+from spark_jobs.relation.page_cutting import cut_pages, outgrown
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
@@ -68,4 +69,4 @@ class PageRenewal:
 
 def _outgrowing(connection: extensions.connection, plan: LookupPlan, index: PageIndex) -> PageIndex | None:
     """R cut anew, if it has outgrown its pages."""
-    return PageIndex.build(connection, plan.spec, index.page_rows) if index.outgrown(connection, plan.spec) else None
+    return cut_pages(connection, plan.spec, index.page_rows) if outgrown(connection, plan.spec, index) else None

@@ -8,7 +8,7 @@ from datetime import datetime
 from spark_jobs.relation.local_copy.manifest import CopyManifest, PagePlaces
 from spark_jobs.relation.local_copy.part import PartTask
 from spark_jobs.relation.local_copy.store import CopyStore
-from spark_jobs.relation.page_index import PageIndex
+from spark_jobs.relation.page_cutting import cut_pages
 from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.relation.relation_spec import RelationSpec
@@ -47,7 +47,7 @@ def build_copy(
         FreshetError: the disk has no room, another process writes a copy, or Spark can't reach the folder.
         SchemaMismatchError: no index of R gives its key in an order that pages can have.
     """
-    index = reading_connection(url).run(lambda connection: PageIndex.build(connection, spec, page_rows))
+    index = reading_connection(url).run(lambda connection: cut_pages(connection, spec, page_rows))
     ranges = index.ranges(min(parts, index.page_count))
     with store.build(spec.row_count * spec.tuple_bytes) as build:
         written = run(PartTask(url, spec, index, ranges, build.folder, limit), ranges.parts)
