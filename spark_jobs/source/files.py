@@ -30,15 +30,13 @@ _PACKED = (".gz", ".zst")
 
 @dataclass(frozen=True)
 class _Version:
-    """What tells files of one name apart; None where it is not known: any will do."""
+    """What tells files of one name apart."""
 
-    size: int | None
+    size: int
     modified_ns: int | None
 
     def is_of(self, status: os.stat_result) -> bool:
-        return (self.size is None or self.size == status.st_size) and (
-            self.modified_ns is None or self.modified_ns == status.st_mtime_ns
-        )
+        return (self.size, self.modified_ns) == (status.st_size, status.st_mtime_ns)
 
 
 class LandedFiles:
@@ -89,7 +87,7 @@ class LandedFiles:
         by_name: dict[str, list[tuple[_Version, int]]] = {}
         for unit, last, size, modified_ns in taken:
             name = name_of(unit)
-            if name in found:
+            if name in found and size is not None:  # what had gone before anybody knew its size is not what is there
                 by_name.setdefault(name, []).append((_Version(size, modified_ns), last))
         for name, versions in by_name.items():
             status = self._status(name)
@@ -97,7 +95,7 @@ class LandedFiles:
                 continue
             same = [(version, last) for version, last in versions if version.is_of(status)]
             version, last = max(same, key=lambda each: each[1]) if same else versions[-1]
-            if same and last < status.st_size and version.size is not None:
+            if same and last < status.st_size:
                 self._begun[name] = (version, last)
             else:
                 self._known[name] = version

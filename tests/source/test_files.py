@@ -224,3 +224,10 @@ def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(os, "listdir", lambda folder: listed.append(folder) or [])
     source.look()
     assert listed == []
+
+
+def test_a_file_that_had_gone_when_its_position_was_taken_over_keeps_no_later_one_from_being_read(
+    tmp_path: Path,
+) -> None:
+    land(tmp_path, "a")
+    assert names(resumed(tmp_path, [SourceRange("a", 0, 0, None, None)]).take(ALL)) == ["a"]
