@@ -338,7 +338,8 @@ def test_a_batch_that_was_committed_empty_does_not_hide_its_events(sales: Landed
 
 
 def test_events_that_are_missing_are_named_however_the_path_is_written(tmp_path: Path, warehouse_url: str) -> None:
-    path = f"{tmp_path}/landing/../landing"
+    (tmp_path / "beside").mkdir()
+    path = f"{tmp_path}/beside/../landing"
     sales = LandedSales(tmp_path, warehouse_url, source=sales_definition(tmp_path)["source"] | {"path": path})
     sales.land(sale(1), file="a:b.json")
     assert sales.differences() == {"missing": ("[1] of a:b.json",)}
