@@ -4,7 +4,7 @@ stream_job.py                  its life: it gets ready, takes the pipeline over,
 loop.py                        asks the source what is new, opens a batch, runs it, closes it; again and again
 batch_run.py                   one batch: planned, run on Spark, checked, closed, learned from
 admission.py  shed_budget.py   how much a batch takes, and how long its back stages may under overload
-obstacles.py  setbacks.py      what is in a batch's way, and when it is tried again
+setbacks.py                    when a batch that failed is tried again
 driven_lookups.py  lookups/    the lookups from batch to batch: plans, hot sets, changes of R
 heartbeat.py                   tells that the driver lives, and learns what is wanted of it
 session.py  java.py            the SparkContext

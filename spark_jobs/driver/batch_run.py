@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -23,7 +23,6 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.loading.loading_transaction import StreamBatch
 from spark_jobs.loading.rehearsal import Rehearsal
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.files import LandedFiles
 from spark_jobs.source.ranges import RangeEnd, SourceRange
@@ -75,6 +74,7 @@ class BatchRun:
         self._source = source
         self._lookups = lookups
         self._parts = parts
+        self._read = partial(read_slice, source=definition.source)
         self._reports = ReportChannel(spark)
         self._admission = Admission(definition.freshness.target)
         self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
@@ -113,8 +113,7 @@ class BatchRun:
         self._spark.setJobDescription(f"{name} batch {batch.batch_no}")
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows
         size = sum(ranges[number].bytes for number in wanted)
-        read = partial(read_slice, source=self._definition.source)
-        settle(self._spark, tasks, read, context, self._reports.send, shuffle=size > _SHUFFLED_BYTES)
+        settle(self._spark, tasks, self._read, context, self._reports.send, shuffle=size > _SHUFFLED_BYTES)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
@@ -133,7 +132,7 @@ class BatchRun:
             rehearsal = beside.submit(workers.map(lambda _: rehearse(context, columns)).collect)
             rehearse_learning()
             faults = [fault for fault in rehearsal.result() if fault is not None]
-        settle(self._spark, [[]] * self._parts, _nothing, context, self._reports.send, shuffle=True)
+        settle(self._spark, [[]] * self._parts, self._read, context, self._reports.send, shuffle=True)
         if faults:
             name = self._definition.name
             _log.warning("%s: could not rehearse, so the first batches will be slower: %s", name, faults[0])
@@ -195,10 +194,6 @@ def waited_seconds(ranges: Sequence[SourceRange], began_at: float) -> float | No
     known = [(each.modified_ns / 1e9, each.bytes) for each in ranges if each.modified_ns is not None]
     size = sum(length for _, length in known)
     return max(began_at - sum(landed * length for landed, length in known) / size, 0.0) if size else None
-
-
-def _nothing(piece: object) -> Iterator[Arrivals]:
-    return iter(())
 
 
 def _read_from(spec: RelationSpec) -> tuple[object, ...]:

@@ -12,13 +12,13 @@ from psycopg2 import extensions
 
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.heartbeat import Wanted
-from spark_jobs.driver.obstacles import Obstacle, obstacle
 from spark_jobs.driver.setbacks import Setbacks
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger import batch_ledger, source_ranges
 from spark_jobs.source.files import LandedFiles
 from spark_jobs.source.loaded_files import LoadedFiles
 from spark_jobs.stages.errors import kind_of, told_by
+from spark_jobs.stages.obstacles import Obstacle, obstacle
 from spark_jobs.warehouse import drivers
 
 _log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.driver.obstacles import Obstacle
+from spark_jobs.stages.obstacles import Obstacle
 
 # A batch that fails so often in a row will not get better by itself.
 MOST_FAILURES = 5

@@ -211,12 +211,11 @@ class Comparison:
         self._execute(
             """
             CREATE TEMPORARY TABLE wrong_payload ON COMMIT DROP AS
-            SELECT kept.event_id FROM {kept} AS kept
-            WHERE NOT is_record
-                OR is_record IS NULL AND EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = kept.event_id)
-                    AND NOT EXISTS (
-                        SELECT FROM {landed} AS landed WHERE landed.event_id = kept.event_id
-                            AND (landed.record = kept.record OR landed.object = kept.object))
+            SELECT event_id FROM {kept} WHERE NOT is_record
+            UNION ALL
+            SELECT kept.event_id FROM {kept} AS kept JOIN {landed} AS landed ON landed.event_id = kept.event_id
+            WHERE is_record IS NULL GROUP BY kept.event_id
+            HAVING coalesce(bool_or(landed.record = kept.record OR landed.object = kept.object), false) = false
             """
         )
         count = self._number("SELECT count(*) FROM pg_temp.wrong_payload")

@@ -8,6 +8,6 @@ back_task.py  back_stage.py         joins it by the lookup's algorithm, until al
 opened_relation.py  confirmation.py  pages_waited_for.py  shed_deadline.py
 fetching.py  loading.py             columns of R for the tuples, and facts for the warehouse
 batch_context.py                    from the driver to the tasks
-reports.py  errors.py               from the tasks to the driver
+reports.py  errors.py  obstacles.py  from the tasks to the driver
 rehearsal.py  worker_daemon.py      ready before the first tuple: what a worker loads and compiles
 """

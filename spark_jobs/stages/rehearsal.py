@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.driver.obstacles import obstacle
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.loading.outcome import Held
@@ -34,6 +33,7 @@ from spark_jobs.stages.back_stage import back_stages
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
 from spark_jobs.stages.front_task import front_task
+from spark_jobs.stages.obstacles import obstacle
 from spark_jobs.warehouse.event_columns import ARRIVED_AT, POSITION, RANGE, RECORD
 
 _TUPLES = 8

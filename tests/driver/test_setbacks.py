@@ -1,5 +1,5 @@
-from spark_jobs.driver.obstacles import Obstacle
 from spark_jobs.driver.setbacks import LONGEST_OUTAGE_SECONDS, LONGEST_PAUSE_SECONDS, MOST_FAILURES, Setbacks
+from spark_jobs.stages.obstacles import Obstacle
 
 
 def pauses(obstacle: Obstacle | None, tries: int, *, ends: bool = False) -> list[float | None]:

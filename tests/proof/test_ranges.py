@@ -323,3 +323,38 @@ def test_a_parquet_row_that_does_not_fit_the_schema_costs_itself(tmp_path: Path,
     (missing,) = sales.verify().differences
     assert (missing.kind, missing.count) == ("missing", 1)
     assert missing.examples[0].startswith('{"sha256":')
+
+
+# Losses that used to look like files that are still to come
+
+
+def test_a_batch_that_was_committed_empty_does_not_hide_its_events(sales: LandedSales) -> None:
+    path = sales.land(sale(1), sale(2), pending=True)
+    sales.load(path, records=0, batch_no=sales.book())
+    assert sales.differences() == {
+        "missing": ("[1] of part-0.json", "[2] of part-0.json"),
+        "arrived": ("part-0.json: 0 by the ledger, 2 in the file",),
+    }
+
+
+def test_events_that_are_missing_are_named_however_the_path_is_written(tmp_path: Path, warehouse_url: str) -> None:
+    path = f"{tmp_path}/landing/../landing"
+    sales = LandedSales(tmp_path, warehouse_url, source=sales_definition(tmp_path)["source"] | {"path": path})
+    sales.land(sale(1), file="a:b.json")
+    assert sales.differences() == {"missing": ("[1] of a:b.json",)}
+
+
+def test_a_file_from_the_future_does_not_hide_those_that_it_has_displaced(sales: LandedSales) -> None:
+    future = sales.land(sale(1), file="2150.json", pending=True, modified=5_700_000_000)
+    sales.land(sale(2), file="now.json", pending=True)
+    sales.load(future, batch_no=batch_at(sales, 60))
+    sales.store_sale(1)
+    assert sales.differences() == {"passed_over": ("now.json",)}
+
+
+def test_what_a_restored_warehouse_does_not_know_is_pending(sales: LandedSales) -> None:
+    sales.land(sale(1))
+    sales.store_sale(1)
+    sales.land(sale(2), pending=True)  # loaded after the time that the warehouse was restored to
+    proof = sales.verify()
+    assert (proof.holds, proof.pending_files, proof.pending_records) == (True, 1, 1)

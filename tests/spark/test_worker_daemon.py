@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterable, Iterator
 from typing import Any
-
-import pyarrow as pa
 
 
 def test_a_workers_garbage_collection_visits_only_what_its_tasks_have_made(spark: Any) -> None:
-    def objects(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            yield pa.record_batch({"spared": [gc.get_freeze_count()], "visited": [len(gc.get_objects())]})
+    def objects(_: Iterable[int]) -> Iterator[tuple[int, int]]:
+        yield gc.get_freeze_count(), len(gc.get_objects())
 
-    [row] = spark.range(1, numPartitions=1).mapInArrow(objects, "spared long, visited long").collect()
-    assert row.spared > 10 * row.visited > 0
+    [(spared, visited)] = spark.parallelize([0], 1).mapPartitions(objects).collect()
+    assert spared > 10 * visited > 0
+
+
+def test_workers_have_loaded_what_tasks_need_and_nothing_of_the_driver(spark: Any) -> None:
+    def loaded(_: Iterable[int]) -> list[str]:
+        return [name for name in sys.modules if name.startswith("spark_jobs.")]
+
+    modules = spark.parallelize([0], 1).mapPartitions(loaded).collect()
+    assert "spark_jobs.source.file_reading" in modules
+    assert not [name for name in modules if name.startswith("spark_jobs.driver.")]

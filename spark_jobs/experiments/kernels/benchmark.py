@@ -13,11 +13,13 @@ from spark_jobs.experiments.kernels import (
     own_work,
     page_loads,
     queue_lengths,
+    record_decoding,
     skewed_work,
 )
 from spark_jobs.experiments.kernels.figure import Figure
 
 EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
+    "decoding": record_decoding.measure,
     "front stage": front_stage_probes.measure,
     "own work": own_work.measure,
     "own work, skewed": skewed_work.measure,
@@ -44,7 +46,7 @@ def run_kernel_benchmark(repeats: int, say: Callable[[str], None]) -> list[Figur
 
 def render(figures: list[Figure], repeats: int) -> Table:
     """The figures as a table to read."""
-    table = Table(title=f"The joins' own code on one core, medians of {repeats} rounds")
+    table = Table(title=f"Decoding and the joins' own code on one core, medians of {repeats} rounds")
     for heading in ("figure", "reached", "range", "unit", "target", ""):
         table.add_column(heading, justify="left" if heading in {"figure", "unit"} else "right", no_wrap=True)
     for figure in figures:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from rich.console import Console
 
-from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads
+from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, record_decoding
 from spark_jobs.experiments.kernels.benchmark import render
 from spark_jobs.experiments.kernels.figure import Figure
 from spark_jobs.experiments.kernels.interleaved import interleaved
 from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
+from spark_jobs.source.file_reading import read_slice
+from tests.source.landed import planned
 
 
 def test_a_figure_is_the_median_and_knows_whether_its_target_is_met() -> None:
@@ -87,3 +90,15 @@ def test_a_fresh_process_joins_its_first_tuple() -> None:
     [figure] = first_call.measure(1)
     assert figure.unit == "s"
     assert figure.reached > 0
+
+
+def test_decoding_reads_orders_of_each_format_and_most_of_them_are_sound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_decoding, "RECORDS", 2_000)
+    for name, write in record_decoding.FILES.items():
+        path, source = write(tmp_path)
+        arrivals = list(read_slice(planned(path), source))
+        assert sum(each.records for each in arrivals) == 2_000
+        sound = sum(each.tuples.num_rows for each in arrivals)
+        assert 1_900 < sound < 2_000 if "malformed" in name else sound == 2_000
