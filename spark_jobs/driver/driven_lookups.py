@@ -19,7 +19,7 @@ from spark_jobs.hot_set.lookup_memory import front_stage_bytes
 from spark_jobs.hot_set.lookup_watch import LookupWatch
 from spark_jobs.hot_set.publishing import FrontStagePlan, Leases
 from spark_jobs.hot_set.relation_watch import RelationWatch
-from spark_jobs.relation.local_copy import CopyStore
+from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home

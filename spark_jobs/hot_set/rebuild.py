@@ -27,7 +27,9 @@ from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.limited import LimitedRelation
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy import CopyManifest, CopyStore, build_copy
+from spark_jobs.relation.local_copy.build import build_copy
+from spark_jobs.relation.local_copy.manifest import CopyManifest
+from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.read_limit import ReadLimit, read_limit_of
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec

@@ -11,7 +11,9 @@ from spark_jobs.relation.changes.changed_keys import ChangedKeys
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.limited import LimitedRelation
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy import ChangedCopy, CopyManifest, LocalCopy
+from spark_jobs.relation.local_copy.changed import ChangedCopy
+from spark_jobs.relation.local_copy.manifest import CopyManifest
+from spark_jobs.relation.local_copy.relation import LocalCopy
 from spark_jobs.relation.read_limit import ReadLimit, read_limit_of
 from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.stages.batch_context import BatchContext, CopyPlan, LookupPlan, OwnedPages

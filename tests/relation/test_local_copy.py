@@ -17,13 +17,11 @@ from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy import (
-    ChangedCopy,
-    CopyManifest,
-    CopyStore,
-    LocalCopy,
-    build_copy,
-)
+from spark_jobs.relation.local_copy.build import build_copy
+from spark_jobs.relation.local_copy.changed import ChangedCopy
+from spark_jobs.relation.local_copy.manifest import CopyManifest
+from spark_jobs.relation.local_copy.relation import LocalCopy
+from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows

@@ -21,7 +21,8 @@ from spark_jobs.driver.lookups.planning import plan_lookups
 from spark_jobs.hot_set.publishing import Leases, MappedBroadcast
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
-from spark_jobs.relation.local_copy import CopyStore, build_copy
+from spark_jobs.relation.local_copy.build import build_copy
+from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.stages.batch_context import LookupPlan
 from tests.spark.conftest import Shop
 from tests.spark.shop import query, sales_definition

@@ -17,7 +17,7 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set import lookup_watch
 from spark_jobs.hot_set.files import HotSetFiles
 from spark_jobs.hot_set.rebuild import Rebuild, RebuildRequest
-from spark_jobs.relation.local_copy import CopyStore
+from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.read_limit import tuples_at_once
 from spark_jobs.settings import PROJECT_ROOT
 from tests.spark.conftest import Shop

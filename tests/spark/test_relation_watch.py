@@ -177,6 +177,15 @@ def damage(files: HotSetFiles, version: int) -> Path:
     return path
 
 
+def write_damaged(files: HotSetFiles) -> Path:
+    """A rebuilt version that is cut short from the first: the stream may look at any moment."""
+    newest = files.versions()[-1]
+    [sound] = files.folder.glob(f"hot-{newest:010d}.*")
+    hidden, path = files.folder / ".damaged", files.folder / f"hot-{newest + 1:010d}.rebuilt"
+    hidden.write_bytes(sound.read_bytes()[:-10])
+    return hidden.rename(path)
+
+
 def test_a_rebuilt_version_is_taken_over_as_r_is_now_and_a_damaged_one_refused(shop: Shop) -> None:
     with running(shop) as stream:
         stream.heat([1, 2])
@@ -193,7 +202,7 @@ def test_a_rebuilt_version_is_taken_over_as_r_is_now_and_a_damaged_one_refused(s
         assert stream.sell([1, 2]) == {1: "Ulm", 2: "city 2"}
         assert stream.last_hits() == 2
 
-        path = damage(files, files.write(rebuilt))
+        path = write_damaged(files)
         wait_for(lambda: path.name in str(stream.cache("refused")), "the damaged version to be refused")
         assert stream.cache("version, refused_at IS NULL") == (number, False)
         stream.change("UPDATE shop.customer SET city = 'Bonn' WHERE id = 1")

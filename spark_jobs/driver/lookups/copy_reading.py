@@ -19,7 +19,9 @@ from spark_jobs.relation.changes.changed_keys import ChangedKeys
 from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.unnoticed import unnoticed
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy import CopyInUse, CopyManifest, CopyStore, LocalCopy
+from spark_jobs.relation.local_copy.manifest import CopyInUse, CopyManifest
+from spark_jobs.relation.local_copy.relation import LocalCopy
+from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.stages.batch_context import CopyPlan, LookupPlan, OwnedPages
 

@@ -17,18 +17,3 @@ are read past the operating system's cache. These are meant to be served from it
 | relation | LocalCopy: a version as the joins see it; a damaged page is read from PostgreSQL instead |
 | changed | ChangedCopy: tuples that have changed since are read from PostgreSQL |
 """
-
-from spark_jobs.relation.local_copy.build import build_copy
-from spark_jobs.relation.local_copy.changed import ChangedCopy
-from spark_jobs.relation.local_copy.manifest import CopyInUse, CopyManifest
-from spark_jobs.relation.local_copy.relation import LocalCopy
-from spark_jobs.relation.local_copy.store import CopyStore
-
-__all__ = [
-    "ChangedCopy",
-    "CopyInUse",
-    "CopyManifest",
-    "CopyStore",
-    "LocalCopy",
-    "build_copy",
-]
