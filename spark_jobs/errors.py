@@ -23,6 +23,10 @@ class SourceRangeGoneError(FreshetError):
     """A range of the source is not what was planned: its file is missing, or was changed after it was listed."""
 
 
+class SourceRangeChangedError(SourceRangeGoneError):
+    """A file was changed after it was listed: what was planned is not there any more, and will not come back."""
+
+
 class WarehouseUnavailableError(FreshetError):
     """The warehouse can't be reached, or went away and did not come back in time."""
 

@@ -5,6 +5,7 @@ Imports pydantic and YAML only: Airflow reads the definitions whenever it parses
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from datetime import timedelta
@@ -117,6 +118,14 @@ class Source(Part):
     event_time: Word = Field(examples=["event_time: ordered_at"])
     options: dict[str, OptionText] = Field(default={}, examples=["options: {header: true}"])
     after_load: AfterLoad = Field(default="keep", examples=["after_load: keep"])
+
+    @model_validator(mode="after")
+    def _archives_elsewhere(self) -> Source:
+        if isinstance(self.after_load, Removal) and self.after_load.archive is not None:
+            archive, landing = (posixpath.normpath(path) for path in (self.after_load.archive, self.path))
+            if archive == landing:
+                raise ValueError(f"after_load.archive is the landing folder itself, {landing}. Write another folder.")
+        return self
 
     @cached_property
     def columns(self) -> dict[str, StreamType]:

@@ -37,8 +37,8 @@ _log = logging.getLogger(__name__)
 
 SETTLING_BATCHES = 3
 _NO_BATCH = 0
-# Below this the misses of a batch travel by way of the driver, which is quicker than a shuffle as long as they are few.
-_SHUFFLED_BYTES = 4 << 20
+# Of so few records the misses travel by way of the driver: for them that is quicker than a shuffle.
+_CARRIED_RECORDS = 100_000
 
 
 class BatchRun:
@@ -78,6 +78,7 @@ class BatchRun:
         self._reports = ReportChannel(spark)
         self._admission = Admission(definition.freshness.target)
         self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
+        self._records_per_byte = 1.0  # of the last batch; before any, the most there may be
         self._batches = 0
         self.epoch = 0
 
@@ -102,6 +103,14 @@ class BatchRun:
             replayed: whether some of it may be stored already.
             draining: whether somebody waits for the end: then nothing is shed.
         """
+        try:
+            self._load(connection, batch, replayed=replayed, draining=draining)
+        finally:
+            self._lookups.release(batch.batch_no)
+
+    def _load(
+        self, connection: extensions.connection, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool
+    ) -> None:
         began_at, started = time.time(), time.perf_counter()
         name, ranges = self._definition.name, batch.ranges
         units = tuple(each.unit for each in ranges)
@@ -113,11 +122,14 @@ class BatchRun:
         self._spark.setJobDescription(f"{name} batch {batch.batch_no}")
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows
         size = sum(ranges[number].bytes for number in wanted)
-        settle(self._spark, tasks, self._read, context, self._reports.send, shuffle=size > _SHUFFLED_BYTES)
+        many = size * self._records_per_byte > _CARRIED_RECORDS
+        settle(self._spark, tasks, self._read, context, self._reports.send, shuffle=many)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
         batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, self.fact)
+        if size:
+            self._records_per_byte = report.arrived / size
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d records in %.2f s", name, batch.batch_no, report.arrived, seconds)
         self._batches += 1
@@ -170,7 +182,6 @@ class BatchRun:
             self._admission.observe(read_bytes, seconds)
             self._shed_budget.observe(seconds, report.back_stage_seconds)
             self._lookups.learn(report, batch_no)
-            self._lookups.release(batch_no)
         except Exception:
             _log.exception("%s: could not learn from batch %d", self._definition.name, batch_no)
 
@@ -186,7 +197,10 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], r
     for piece in planned:
         records[piece.range_no] += told[piece].records
         reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
-    return [RangeEnd(*end) for end in zip(records, reasons, strict=True)]
+    return [
+        RangeEnd(None) if number in batch.lost else RangeEnd(*end)
+        for number, end in enumerate(zip(records, reasons, strict=True))
+    ]
 
 
 def waited_seconds(ranges: Sequence[SourceRange], began_at: float) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.source_ranges import note_ranges
 from spark_jobs.settings import Home
-from spark_jobs.source.ranges import SourceRange, unit_of
+from spark_jobs.source.ranges import SourceRange, modified_ns_of, unit_of
 
 _log = logging.getLogger(__name__)
 
@@ -44,9 +45,15 @@ def take_over_checkpoint(connection: extensions.connection, definition: Pipeline
         cursor.execute("SELECT FROM freshet.source_range WHERE pipeline = %s LIMIT 1", [definition.name])
         if not cursor.fetchone():  # a crash may have come between the commit and the renaming
             note_ranges(cursor, definition.name, loaded, "loaded")
-    kept = checkpoint.with_name(f"{checkpoint.name}.taken-over")
+    kept = next(name for name in _free_names(checkpoint) if not name.exists())
     checkpoint.rename(kept)
     _log.info("%s: %d loaded files are in the ledger now; %s is no longer used", definition.name, len(loaded), kept)
+
+
+def _free_names(checkpoint: Path) -> Iterator[Path]:
+    """What a checkpoint that is taken over may be called: there may be a former one, if the version went back."""
+    for number in itertools.count():
+        yield checkpoint.with_name(f"{checkpoint.name}.taken-over{number or ''}")
 
 
 def committed_files(checkpoint: Path) -> set[Path]:
@@ -77,7 +84,7 @@ def _range(folder: Path, path: Path) -> SourceRange:
         status = (folder / path.name).stat()
     except OSError:
         return SourceRange(unit_of(path.name), 0, 0, None, None)
-    return SourceRange(unit_of(path.name), 0, status.st_size, status.st_size, status.st_mtime_ns)
+    return SourceRange(unit_of(path.name), 0, status.st_size, status.st_size, modified_ns_of(status))
 
 
 def _numbers(folder: Path) -> list[int]:

@@ -17,6 +17,7 @@ from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFen
 from spark_jobs.ledger import batch_ledger, source_ranges
 from spark_jobs.source.files import LandedFiles
 from spark_jobs.source.loaded_files import LoadedFiles
+from spark_jobs.source.ranges import SourceRange
 from spark_jobs.stages.errors import kind_of, told_by
 from spark_jobs.stages.obstacles import Obstacle, obstacle
 from spark_jobs.warehouse import drivers
@@ -40,6 +41,7 @@ class StreamLoop:
         pipeline: its name.
         epoch: the driver's epoch.
         connect: gives the driver's connection to the warehouse, a new one where the former was lost.
+        disconnect: closes it, if there is one: it may be lost without psycopg2 knowing.
         wanted: tells what the warehouse wants of the driver now.
         source: what is new.
         loaded_files: removes what is loaded; None: it stays.
@@ -51,6 +53,7 @@ class StreamLoop:
         pipeline: str,
         epoch: int,
         connect: Callable[[], extensions.connection],
+        disconnect: Callable[[], None],
         wanted: Callable[[], Wanted],
         source: LandedFiles,
         loaded_files: LoadedFiles | None,
@@ -59,6 +62,7 @@ class StreamLoop:
         self._pipeline = pipeline
         self._epoch = epoch
         self._connect = connect
+        self._disconnect = disconnect
         self._wanted = wanted
         self._source = source
         self._loaded_files = loaded_files
@@ -97,8 +101,7 @@ class StreamLoop:
         while True:
             ranges = self._source.take(self._batches.most_bytes)
             if ranges:
-                batch_no = batch_ledger.open_batch(self._connect(), self._pipeline, self._epoch, ranges)
-                self._load(batch_ledger.OpenBatch(batch_no, ranges), replayed=False)
+                self._load_new(ranges)
             elif self._draining:
                 return
             else:
@@ -107,6 +110,15 @@ class StreamLoop:
             if not self._draining:
                 self._heed()
                 self._look()  # once more when it is asked to drain: what has landed by then is loaded
+
+    def _load_new(self, ranges: list[SourceRange]) -> None:
+        connection = self._connect()
+        with connection, connection.cursor() as cursor:
+            taken = source_ranges.taken_among(cursor, self._pipeline, ranges)
+        new = [each for number, each in enumerate(ranges) if number not in taken]
+        if new:
+            batch_no = batch_ledger.open_batch(connection, self._pipeline, self._epoch, new)
+            self._load(batch_ledger.OpenBatch(batch_no, new), replayed=False)
 
     def _load(self, batch: batch_ledger.OpenBatch, *, replayed: bool) -> None:
         self._batches.load(self._connect(), batch, replayed=replayed, draining=self._draining)
@@ -121,6 +133,8 @@ class StreamLoop:
 
     def _tidy(self, connection: extensions.connection) -> None:
         """Do what is to be done with files besides loading them: read again, set aside, remove."""
+        with connection, connection.cursor() as cursor:
+            batch_ledger.require_epoch(cursor, self._pipeline, self._epoch)
         if units := source_ranges.units_to_retry(connection, self._pipeline):
             self._source.forget(units)
             self._source.look()
@@ -160,7 +174,7 @@ class StreamLoop:
             FreshetError: it is given up.
         """
         _log.error("%s: %s", self._pipeline, error)
-        self._connect().close()  # it may be lost without psycopg2 knowing
+        self._disconnect()
         found = obstacle(error)
         if found is Obstacle.BLOCKED:
             self._block(told_by(error))

@@ -87,8 +87,9 @@ class StreamJob:
             heartbeat = Heartbeat(self._url, name, beat, when_fenced=spark.cancelAllJobs)
             heartbeat.start()
             try:
+                take_over_checkpoint(self._connect(), self._definition, self._home)
                 loop = StreamLoop(
-                    *(name, epoch, self._connect, lambda: heartbeat.wanted),
+                    *(name, epoch, self._connect, self._disconnect, lambda: heartbeat.wanted),
                     *(source, self._loaded_files(), batches),
                 )
                 loop.run(once=once)
@@ -142,7 +143,6 @@ class StreamJob:
         )
         _log.info("%s: driver of epoch %d", name, epoch)
         batches.epoch = epoch
-        take_over_checkpoint(self._connect(), self._definition, self._home)
         lookups.start_watching(epoch)
         return epoch
 
@@ -159,6 +159,10 @@ class StreamJob:
             drivers.finish(self._connect(), self._definition.name, epoch, state, error)
         except (psycopg2.Error, WarehouseUnavailableError) as unrecorded:
             _log.warning("%s: the driver's end was not recorded: %s", self._definition.name, unrecorded)
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
 
     def _connect(self) -> extensions.connection:
         """The driver's connection to the warehouse; a new one where the former was lost."""

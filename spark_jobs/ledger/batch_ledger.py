@@ -57,7 +57,7 @@ def open_batch(connection: extensions.connection, pipeline: str, epoch: int, ran
         WriterFencedError: a newer driver has taken over.
     """
     with connection, connection.cursor() as cursor:
-        _check_epoch(cursor, pipeline, epoch)
+        require_epoch(cursor, pipeline, epoch)
         cursor.execute(
             "INSERT INTO freshet.batch (pipeline, epoch) VALUES (%s, %s) RETURNING batch_no", [pipeline, epoch]
         )
@@ -84,7 +84,7 @@ def take_open_batches(connection: extensions.connection, pipeline: str, epoch: i
     """
     taken = []
     with connection, connection.cursor() as cursor:
-        _check_epoch(cursor, pipeline, epoch)
+        require_epoch(cursor, pipeline, epoch)
         query = (
             "SELECT batch_no FROM freshet.batch WHERE pipeline = %s AND state = 'started' ORDER BY batch_no FOR UPDATE"
         )
@@ -128,7 +128,7 @@ def close_batch(
         if row is None:
             raise WriterFencedError(f"There is no batch {batch_no} in this warehouse's ledger.")
         pipeline, epoch = row
-        _check_epoch(cursor, pipeline, epoch)
+        require_epoch(cursor, pipeline, epoch)
         query = "SELECT state FROM freshet.batch WHERE batch_no = %s FOR UPDATE"
         ((state,),) = lock_against_loaders(cursor, pipeline, query, [batch_no])
         if state == "started":
@@ -148,7 +148,12 @@ def check_epoch(found: int, pipeline: str, epoch: int) -> None:
         )
 
 
-def _check_epoch(cursor: extensions.cursor, pipeline: str, epoch: int) -> None:
+def require_epoch(cursor: extensions.cursor, pipeline: str, epoch: int) -> None:
+    """Keep newer drivers waiting until the end of the transaction.
+
+    Raises:
+        WriterFencedError: there is one already.
+    """
     query = "SELECT epoch FROM freshet.pipeline WHERE name = %(pipeline)s"
     cursor.execute(read_locked(query), {"pipeline": pipeline})
     row = cursor.fetchone()

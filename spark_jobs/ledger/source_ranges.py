@@ -14,6 +14,7 @@ from spark_jobs.source.ranges import RangeEnd, SourceRange
 _TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
 _ROWS_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 1_000
+_LONGEST_REASON = 2_000
 
 
 class TakenUnit(NamedTuple):
@@ -21,7 +22,7 @@ class TakenUnit(NamedTuple):
 
     Attributes:
         unit: its name.
-        last: offset after the last byte that was planned.
+        last: offset up to which it was planned without a gap.
         size, modified_ns: the file's identity then; None where it was not known.
     """
 
@@ -55,12 +56,31 @@ def taken_units(connection: extensions.connection, pipeline: str) -> Iterator[Ta
     with connection, connection.cursor("taken_units") as cursor:
         cursor.itersize = _ROWS_AT_ONCE
         cursor.execute(
-            f"SELECT unit, max(last), size, modified_ns FROM freshet.source_range WHERE pipeline = %s AND {_TAKEN} "
-            "GROUP BY unit, size, modified_ns",
+            f"""
+            SELECT unit, coalesce((SELECT upper(part) FROM unnest(parts) AS part WHERE lower(part) = 0), 0), size,
+                modified_ns
+            FROM (SELECT unit, range_agg(int8range(first, last)) AS parts, size, modified_ns FROM freshet.source_range
+                  WHERE pipeline = %s AND {_TAKEN} GROUP BY unit, size, modified_ns) AS taken
+            """,
             [pipeline],
         )
         for row in cursor:
             yield TakenUnit(*row)
+
+
+def taken_among(cursor: extensions.cursor, pipeline: str, ranges: Sequence[SourceRange]) -> set[int]:
+    """Numbers of the ranges that are taken already: a file that was away and came back, as it was, is not a new one."""
+    cursor.execute(
+        f"""
+        SELECT number FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[], %s::bigint[]) WITH ORDINALITY
+            AS wanted (unit, first, last, size, modified_ns, number)
+        WHERE EXISTS (SELECT FROM freshet.source_range AS range WHERE pipeline = %s AND range.unit = wanted.unit
+            AND range.size = wanted.size AND range.modified_ns = wanted.modified_ns AND range.first <= wanted.first
+            AND range.last >= wanted.last AND {_TAKEN})
+        """,
+        [*_columns(ranges)[:-1], pipeline],
+    )
+    return {number - 1 for (number,) in cursor.fetchall()}
 
 
 def units_to_retry(connection: extensions.connection, pipeline: str) -> list[str]:
@@ -82,7 +102,8 @@ def removable_units(
             SELECT unit, size, modified_ns FROM freshet.source_range AS range LEFT JOIN freshet.batch USING (batch_no)
             WHERE range.pipeline = %s AND range.state = 'loaded' AND removed_at IS NULL AND size IS NOT NULL
                 AND coalesce(closed_at, landed_at) < %s
-            GROUP BY unit, size, modified_ns HAVING max(last) = size LIMIT %s
+            GROUP BY unit, size, modified_ns
+            HAVING range_agg(int8range(first, last)) = int8multirange(int8range(0, size)) LIMIT %s
             """,
             [pipeline, loaded_before, _REMOVED_AT_ONCE],
         )
@@ -133,11 +154,14 @@ def give_up(connection: extensions.connection, pipeline: str, unit: str, reason:
 
 
 def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:
-    """Note what a batch is to read, in its order; in the transaction that opens the batch."""
+    """Note what a batch is to read, in its order; in the transaction that opens the batch.
+
+    A file that is to be read again is so from its beginning: a range further on is not yet that.
+    """
     cursor.execute(
         "UPDATE freshet.source_range SET state = 'retried' "
         "WHERE pipeline = %s AND unit = ANY (%s) AND state = 'to retry'",
-        [pipeline, [planned.unit for planned in ranges]],
+        [pipeline, [planned.unit for planned in ranges if planned.first == 0]],
     )
     note_ranges(cursor, pipeline, ranges, "planned", batch_no=batch_no)
 
@@ -153,13 +177,13 @@ def planned_ranges(cursor: extensions.cursor, batch_no: int) -> tuple[list[Sourc
     return [SourceRange(*row[:-1]) for row in rows], frozenset(number for number, row in enumerate(rows) if row[-1])
 
 
-def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeEnd]) -> int:
+def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeEnd]) -> int | None:
     """Note what became of a batch's ranges, given in its order; in the transaction that closes the batch.
 
-    A range that was given up as lost stays so.
+    A range that was given up and not read stays lost.
 
     Returns:
-        the records that were read of them all.
+        the records that were read of them all; None where some are lost, of which a former try may have stored some.
     """
     cursor.execute(
         """
@@ -168,7 +192,7 @@ def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeE
             FROM freshet.source_range WHERE batch_no = %(batch)s
         )
         UPDATE freshet.source_range AS range
-        SET state = CASE WHEN range.state = 'lost' THEN 'lost' WHEN ended.reason IS NULL THEN 'loaded'
+        SET state = CASE WHEN ended.records IS NULL THEN 'lost' WHEN ended.reason IS NULL THEN 'loaded'
                 ELSE 'set aside' END,
             records = ended.records, reason = coalesce(ended.reason, range.reason)
         FROM numbered JOIN unnest(%(records)s::bigint[], %(reasons)s::text[]) WITH ORDINALITY
@@ -178,12 +202,13 @@ def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeE
         {
             "batch": batch_no,
             "records": [end.records for end in ends],
-            "reasons": [end.reason for end in ends],
+            "reasons": [None if end.reason is None else _storable(end.reason) for end in ends],
         },
     )
     if cursor.rowcount != len(ends):
         raise AssertionError(f"batch {batch_no} has {cursor.rowcount} ranges in the ledger, and {len(ends)} were read")
-    return sum(end.records for end in ends)
+    records = [end.records for end in ends if end.records is not None]
+    return sum(records) if len(records) == len(ends) else None
 
 
 def note_ranges(
@@ -215,11 +240,22 @@ def note_ranges(
         """,
         [
             *(pipeline, batch_no, state, reason),
-            [each.unit for each in ranges],
-            [each.first for each in ranges],
-            [each.last for each in ranges],
-            [each.size for each in ranges],
-            [each.modified_ns for each in ranges],
-            [each.landed_at for each in ranges],
+            *_columns(ranges),
         ],
     )
+
+
+def _columns(ranges: Sequence[SourceRange]) -> list[list[object]]:
+    return [
+        [each.unit for each in ranges],
+        [each.first for each in ranges],
+        [each.last for each in ranges],
+        [each.size for each in ranges],
+        [each.modified_ns for each in ranges],
+        [each.landed_at for each in ranges],
+    ]
+
+
+def _storable(reason: str) -> str:
+    """A reason as PostgreSQL can store it, whatever of a file is quoted in it."""
+    return reason[:_LONGEST_REASON].replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

@@ -11,7 +11,8 @@ from typing import IO, BinaryIO, cast
 
 import pyarrow as pa
 
-from spark_jobs.errors import SourceRangeGoneError
+from spark_jobs.errors import SourceRangeChangedError, SourceRangeGoneError
+from spark_jobs.source.ranges import modified_ns_of
 from spark_jobs.source.slices import FileSlice
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
@@ -22,7 +23,8 @@ def planned_file(piece: FileSlice) -> Iterator[BinaryIO]:
     """The file of a slice, unbuffered; it is the one that was planned, at the beginning and at the end.
 
     Raises:
-        SourceRangeGoneError: it is missing, or its size or time of change is another.
+        SourceRangeGoneError: it is missing.
+        SourceRangeChangedError: its size or time of change is another.
         OSError: the machine can't read it.
     """
     try:
@@ -54,8 +56,8 @@ def shown_path(piece: FileSlice) -> str:
 
 
 def _check(piece: FileSlice, found: os.stat_result) -> None:
-    if (found.st_size, found.st_mtime_ns) != (piece.size, piece.modified_ns):
-        raise SourceRangeGoneError(
+    if (found.st_size, modified_ns_of(found)) != (piece.size, piece.modified_ns):
+        raise SourceRangeChangedError(
             f"{shown_path(piece)} was changed after it was listed. It had {piece.size} bytes, last changed at "
             f"{piece.modified_ns} ns since 1970; now {found.st_size}, at {found.st_mtime_ns}."
         )

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.errors import SourceAwayError
-from spark_jobs.source.ranges import SourceRange, name_of, unit_of
+from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
+from spark_jobs.source.ranges import SourceRange, modified_ns_of, name_of, unit_of
 from spark_jobs.source.record_lines import line_end_at_or_after
 from spark_jobs.source.slices import FileSlice
 
@@ -20,8 +20,9 @@ MOST_RANGES = 10_000
 # A file is not cut into less: smaller pieces cost more to begin than they are worth.
 _SMALLEST_RANGE = 1 << 20
 _SMALLEST_SLICE = 4 << 20
-# A folder that was changed so shortly before it was listed may have been changed again within one tick of its clock.
-_CLOCK_TICK_NS = 2_000_000_000
+# A folder may be changed again within one tick of its file system's clock: it counts as unchanged only when it has
+# been seen unchanged for longer, by a clock of our own.
+_CLOCK_TICK_SECONDS = 2.0
 # Files that have been taken are looked at again, so many at a time: somebody may have written to one.
 _LOOKED_AT_AGAIN = 2_000
 _LOOK_AGAIN_SECONDS = 1.0
@@ -36,7 +37,7 @@ class _Version:
     modified_ns: int | None
 
     def is_of(self, status: os.stat_result) -> bool:
-        return (self.size, self.modified_ns) == (status.st_size, status.st_mtime_ns)
+        return (self.size, self.modified_ns) == (status.st_size, modified_ns_of(status))
 
 
 class LandedFiles:
@@ -62,6 +63,8 @@ class LandedFiles:
         self._waiting: list[tuple[int, str, int]] = []  # a heap of (mtime in ns, name, size)
         self._named: set[str] = set()  # those in the heap
         self._listed_at_ns = -1  # the folder's mtime when it was listed; -1: it has to be listed
+        self._folder_seen = (-1, 0.0)  # the folder's mtime, and since when we have seen it
+        self._may_come = False  # whether a file was left alone that may be written without a change of the folder
         self._again: Iterator[str] = iter(())
         self._looked_again = 0.0
 
@@ -113,13 +116,15 @@ class LandedFiles:
             raise self._away(error) from error
         if modified_ns == self._listed_at_ns:
             return
-        began_ns = time.time_ns()
+        now = time.monotonic()
+        if modified_ns != self._folder_seen[0]:
+            self._folder_seen = (modified_ns, now)
+        self._may_come = now - self._folder_seen[1] < _CLOCK_TICK_SECONDS
         found = self._list()
-        if len(self._known) + len(self._waiting) > len(found) or self._begun:
-            self._forget_removed(found)
+        self._forget_removed(found)
         for name in found - self._known.keys() - self._named:
             self._see(name)
-        self._listed_at_ns = modified_ns if began_ns - modified_ns > _CLOCK_TICK_NS else -1
+        self._listed_at_ns = -1 if self._may_come else modified_ns
 
     def take(self, most_bytes: int) -> list[SourceRange]:
         """The next ranges, in order: at most so many bytes, but one range where there is any.
@@ -134,7 +139,7 @@ class LandedFiles:
             if size - first > left and taken:
                 break
             status = self._status(name)
-            if status is None or (status.st_size, status.st_mtime_ns) != (size, modified_ns):
+            if status is None or (status.st_size, modified_ns_of(status)) != (size, modified_ns):
                 self._drop_first()
                 self._listed_at_ns = -1  # it went, or is being written: the next look tells
                 continue
@@ -145,6 +150,7 @@ class LandedFiles:
                 self._begun[name] = (_Version(size, modified_ns), last)
             else:
                 self._drop_first()
+                self._begun.pop(name, None)
                 self._known[name] = _Version(size, modified_ns)
         return taken
 
@@ -171,8 +177,9 @@ class LandedFiles:
         for name in names:
             version, status = self._known.get(name), self._status(name)
             if version is not None and status is not None and not version.is_of(status):
-                found.append(SourceRange(unit_of(name), 0, status.st_size, status.st_size, status.st_mtime_ns))
-                self._known[name] = _Version(status.st_size, status.st_mtime_ns)
+                now = _Version(status.st_size, modified_ns_of(status))
+                found.append(SourceRange(unit_of(name), 0, now.size, now.size, now.modified_ns))
+                self._known[name] = now
         return found
 
     def pieces(self, ranges: Sequence[tuple[int, SourceRange]], parts: int) -> list[list[FileSlice]]:
@@ -214,7 +221,7 @@ class LandedFiles:
         try:
             return line_end_at_or_after(self._folder / name, offset)
         except OSError as error:
-            raise self._away(error) from error
+            raise SourceRangeGoneError(f"{self._folder / name} can't be read: {error.strerror or error}.") from error
 
     def _is_cuttable(self, name: str) -> bool:
         return self._cuttable and not name.endswith(_PACKED)
@@ -226,11 +233,13 @@ class LandedFiles:
     def _drop_first(self) -> None:
         _, name, _ = heapq.heappop(self._waiting)
         self._named.discard(name)
-        self._begun.pop(name, None)
 
     def _see(self, name: str) -> None:
         status = self._status(name)
-        if status is None or not status.st_size or not stat.S_ISREG(status.st_mode):
+        if status is None or not status.st_size:
+            self._may_come = True
+            return
+        if not stat.S_ISREG(status.st_mode):
             return
         begun = self._begun.get(name)
         if begun is not None and not begun[0].is_of(status):
@@ -238,7 +247,7 @@ class LandedFiles:
             del self._begun[name]
             self._known[name] = begun[0]
             return
-        heapq.heappush(self._waiting, (status.st_mtime_ns, name, status.st_size))
+        heapq.heappush(self._waiting, (modified_ns_of(status), name, status.st_size))
         self._named.add(name)
 
     def _forget_removed(self, found: set[str]) -> None:
@@ -260,12 +269,11 @@ class LandedFiles:
             raise self._away(error) from error
 
     def _status(self, name: str) -> os.stat_result | None:
+        """What the name stands for; None where that is nothing that can be looked at: a link to nowhere, say."""
         try:
             return (self._folder / name).stat()
-        except FileNotFoundError:
+        except OSError:
             return None
-        except OSError as error:
-            raise self._away(error) from error
 
     def _away(self, error: OSError) -> SourceAwayError:
         return SourceAwayError(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import shutil
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from spark_jobs.source.ranges import name_of
+from spark_jobs.source.ranges import modified_ns_of, name_of
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ class LoadedFiles:
             path = self._folder / name_of(unit)
             try:
                 status = path.stat()
-                if (status.st_size, status.st_mtime_ns) == (size, modified_ns):
+                if (status.st_size, modified_ns_of(status)) == (size, modified_ns):
                     self._remove(path, modified_ns)
                     gone.append(unit)
             except FileNotFoundError:
@@ -60,6 +61,9 @@ class LoadedFiles:
             path.unlink()
             return
         self._archive.mkdir(parents=True, exist_ok=True)
-        target = self._archive / path.name
         # Names may come again; what is in the archive is never overwritten.
-        shutil.move(path, target if not target.exists() else target.with_name(f"{path.name}.{modified_ns}"))
+        endings = itertools.chain(
+            ["", f".{modified_ns}"], (f".{modified_ns}.{number}" for number in itertools.count(2))
+        )
+        targets = (self._archive / f"{path.name}{ending}" for ending in endings)
+        shutil.move(path, next(target for target in targets if not target.exists()))

@@ -50,12 +50,20 @@ class RangeEnd:
     """What became of a range.
 
     Attributes:
-        records: records that were read of it, decoded or not.
+        records: records that were read of it, decoded or not; None if it was given up, and not read.
         reason: why it is set aside: its file can't be read; None if it was read.
     """
 
-    records: int
+    records: int | None
     reason: str | None = None
+
+
+def modified_ns_of(status: os.stat_result) -> int:
+    """When a file was changed last, in ns since 1970; a time beyond what 64 bits hold is the nearest that they do."""
+    return min(max(status.st_mtime_ns, -_END_OF_TIME), _END_OF_TIME)
+
+
+_END_OF_TIME = (1 << 63) - 1
 
 
 def unit_of(name: str) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.errors import UnreadableFileError
+from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.keys import KeyColumns
@@ -33,7 +33,8 @@ def front_task(
 ) -> Iterator[Parcel]:
     """Take the tuples of some pieces through the front stage, and load those that are complete.
 
-    A piece that can't be read is reported so, and nothing of it is loaded.
+    A piece that can't be read is reported so, and nothing of it is loaded; of one that is changed while it is read,
+    what was read before that was seen.
 
     Args:
         context: the batch.
@@ -65,7 +66,7 @@ class _FrontTask:
                 for arrivals in read(piece):
                     records += arrivals.records
                     yield from self._settle(arrivals)
-            except UnreadableFileError as error:
+            except (UnreadableFileError, SourceRangeChangedError) as error:
                 unreadable = str(error)
             ends.append(PieceEnd(piece, records, unreadable))
         self._loading.finish()

@@ -44,6 +44,8 @@ def obstacle(error: BaseException) -> Obstacle | None:
     kind = kind_of(error)
     if issubclass(kind, LoadBlockedError | SchemaMismatchError | SourceAwayError | SourceRangeGoneError):
         return Obstacle.BLOCKED
+    if issubclass(kind, OSError) and not issubclass(kind, ConnectionError):
+        return Obstacle.BLOCKED  # a file that may not be read, a disk that fails
     if issubclass(kind, WarehouseUnavailableError):
         return Obstacle.AWAY
     sqlstate = error.pgcode if isinstance(error, psycopg2.Error) else _sqlstates().get(kind)

@@ -37,6 +37,9 @@ def settle(
             by way of the driver, which spares the second stage of a batch whose tuples were all hits.
     """
 
+    if not tasks:
+        return
+
     def front(number: int, _: Iterable[Any]) -> Iterator[Parcel]:
         return front_task(batch, tasks[number], read, report)
 

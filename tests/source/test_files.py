@@ -218,7 +218,7 @@ def test_a_folder_that_is_away_is_told_and_comes_back(tmp_path: Path) -> None:
 
 def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     land(tmp_path, "a")
-    os.utime(tmp_path, ns=(NOW - 10**10,) * 2)
+    monkeypatch.setattr(files, "_CLOCK_TICK_SECONDS", 0)
     source = looked(tmp_path)
     listed = []
     monkeypatch.setattr(os, "listdir", lambda folder: listed.append(folder) or [])
@@ -231,3 +231,51 @@ def test_a_file_that_had_gone_when_its_position_was_taken_over_keeps_no_later_on
 ) -> None:
     land(tmp_path, "a")
     assert names(resumed(tmp_path, [SourceRange("a", 0, 0, None, None)]).take(ALL)) == ["a"]
+
+
+def test_a_file_that_is_made_empty_and_filled_later_is_seen_although_the_folder_does_not_change(tmp_path: Path) -> None:
+    empty = tmp_path / "filled later"
+    empty.touch()
+    (tmp_path / "link").symlink_to(tmp_path.parent / "target")
+    os.utime(tmp_path, ns=(NOW - 10**11,) * 2)
+    source = looked(tmp_path)
+    source.look()
+    empty.write_bytes(b"{}\n")
+    (tmp_path.parent / "target").write_bytes(b"{}\n")
+    os.utime(tmp_path, ns=(NOW - 10**11,) * 2)
+    source.look()
+    assert sorted(names(source.take(ALL))) == ["filled later", "link"]
+
+
+def test_an_entry_that_can_not_be_looked_at_holds_nothing_else_up(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    land(tmp_path, "a")
+    assert names(looked(tmp_path).take(ALL)) == ["a"]
+
+
+def test_a_large_file_that_is_replaced_half_way_is_told_and_not_read_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_SMALLEST_RANGE", 1)
+    monkeypatch.setattr(files, "_LOOK_AGAIN_SECONDS", 0)
+    land(tmp_path, "large", b"1\n" * 1000)
+    source = looked(tmp_path)
+    source.take(100)
+    land(tmp_path, "large", b"2\n" * 1000, age=5)
+    assert source.take(ALL) == []
+    source.look()
+    assert source.take(ALL) == []
+    assert [each.unit for _ in range(3) for each in source.changed()] == ["large"]
+
+
+def test_a_name_that_comes_again_while_others_land_is_a_new_file(tmp_path: Path) -> None:
+    path = land(tmp_path, "a")
+    source = looked(tmp_path)
+    source.take(ALL)
+    path.unlink()
+    land(tmp_path, "b")
+    land(tmp_path, "c")
+    source.look()
+    land(tmp_path, "a", b"more\n")
+    source.look()
+    assert sorted(names(source.take(ALL))) == ["a", "b", "c"]
