@@ -86,7 +86,7 @@ def test_a_file_that_is_gone_for_good_can_be_given_up(shop: Shop, others: int) -
 def test_a_file_that_comes_back_as_it_was_is_not_loaded_again(shop: Shop) -> None:
     landing, elsewhere = shop.folder / "landing" / "some.json", shop.folder / "some.json"
     with running(shop) as stream:
-        land(shop.folder, "some", [sale(1)])
+        land(shop.folder, "some", [sale(1000)])
         wait_for(lambda: stream.lives() and query(shop.url, FACTS) == [(1,)], "the file to be loaded")
         landing.rename(elsewhere)
         stream.sell([1])
