@@ -12,6 +12,7 @@ from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
+from spark_jobs.proof.coverage import LEFT_OUT, PENDING, Coverage, counts_as
 from spark_jobs.proof.ids import EventIds
 from spark_jobs.proof.landing import AbsentFile, LandedFile, LedgerRange
 from spark_jobs.proof.planning import PlannedFiles
@@ -19,13 +20,10 @@ from spark_jobs.proof.records import read_records
 from spark_jobs.proof.report import Findings
 from spark_jobs.proof.staging import Staging
 
-_LOADED, _PENDING, _LEFT_OUT = range(3)
-_COUNTS_AS = {"loaded": _LOADED, "planned": _PENDING, "to retry": _PENDING, "set aside": _LEFT_OUT, "lost": _LEFT_OUT}
-
 
 @dataclass
 class AbsentRecords:
-    """Records that were loaded, and can't be read again: nothing can be proved about what became of them.
+    """Records that were loaded, or may have been, and can't be read again: what became of them can't be proved.
 
     Attributes:
         units: the files that they were in.
@@ -36,8 +34,10 @@ class AbsentRecords:
     count: int | None = 0
 
     def add(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
-        """Add those of a file's ranges."""
-        counts = [each.records for each in ranges]
+        """Add those of a file's ranges; of a range that was given up nobody knows how many were stored."""
+        if not ranges:
+            return
+        counts = [None if each.was_given_up else each.records for each in ranges]
         self.units.append(unit)
         self.count = None if self.count is None or None in counts else self.count + sum(filter(None, counts))
 
@@ -80,38 +80,37 @@ class Account:
             if each.state in {"set aside", "lost"}:
                 self.findings.add(each.state.replace(" ", "_"), _named(file, each) + f": {each.reason}")
         if isinstance(file, AbsentFile):
+            self._give_up(file.unit, file.ranges)
             self._miss(file.unit, file.ranges, "changed" if file.is_changed else "gone", file.unit)
-        elif not file.is_planned or any(_COUNTS_AS[each.state] != _LEFT_OUT for each in file.ranges):
-            self._read(file)
+            return
+        coverage = Coverage(file)
+        self._give_up(file.unit, coverage.left_out())
+        if not file.is_planned or any(counts_as(each) != LEFT_OUT for each in file.ranges):
+            self._read(file, coverage)
 
-    def _read(self, file: LandedFile) -> None:
+    def _read(self, file: LandedFile, coverage: Coverage) -> None:
         number = len(self.labels)
-        self.labels.append(file.path.name)
+        self.labels.append(file.unit)
         self.arrivals.append(file.arrived)
-        # The last one is that of records which are in no range: their number is -1.
-        counts_as = np.array([*(_COUNTS_AS[each.state] for each in file.ranges), _PENDING])
-        found = np.zeros(len(counts_as), np.int64)
         try:
             for landed in read_records(file, self._definition.source):
-                ranges = file.ranges_of(landed.positions)
-                found += np.bincount(ranges % len(counts_as), minlength=len(counts_as))
-                kept = counts_as[ranges] != _LEFT_OUT
-                pending = counts_as[ranges[kept]] == _PENDING
-                self._staging.add(number, pending, self._ids.identify(landed.where(kept)))
+                states = coverage.add(landed.positions)
+                kept = states != LEFT_OUT
+                self._staging.add(number, states[kept] == PENDING, self._ids.identify(landed.where(kept)))
         except (UnreadableFileError, SourceRangeGoneError, OSError) as error:
             self._staging.discard(number)
             self._not_read(number, file, error)
             return
-        self.records += int(found.sum())
-        self._compare(file, found.tolist())
-        if (counts_as[:-1] == _PENDING).any() or found[-1] or not file.ranges:
+        self.records += coverage.records
+        self._compare(file, coverage.found())
+        if any(counts_as(each) == PENDING for each in file.ranges) or coverage.in_none or not file.ranges:
             self.pending_files += 1
-        if found[-1]:
+        if coverage.in_none:
             self._look_for_later(file)
 
     def _compare(self, file: LandedFile, found: Sequence[int]) -> None:
         """Compare the records of the ranges with those that the ledger has counted."""
-        for each, count in zip(file.ranges, found, strict=False):
+        for each, count in zip(file.ranges, found, strict=True):
             if each.state == "loaded" and each.records not in (None, count):
                 told = f"{each.records:,} by the ledger, {count:,} in the file"
                 self.findings.add("arrived", f"{_named(file, each)}: {told}")
@@ -136,6 +135,9 @@ class Account:
         """A file that is not loaded to its end, and that later ones have overtaken."""
         if not file.is_planned and not file.is_retried and self._planned.passed_over(file):
             self.findings.add("passed_over", file.unit)
+
+    def _give_up(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
+        self.absent.add(unit, [each for each in ranges if each.was_given_up])
 
     def _miss(self, unit: str, ranges: Sequence[LedgerRange], kind: str, told: str) -> None:
         loaded = [each for each in ranges if each.was_loaded]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -66,7 +67,7 @@ class EventIds:
 
     def unreadable(self, path: Path) -> StagedEvents | None:
         """A file that can't be read, where a former version has rejected it whole: as one record, its path."""
-        raw_id = digest_id(hashlib.sha256(str(path).encode()).hexdigest())
+        raw_id = digest_id(hashlib.sha256(os.fsencode(path)).hexdigest())
         if raw_id not in self._held.digests:
             return None
         values = pa.table({name: pa.nulls(1, kind.arrow()) for name, kind in self._source_columns.items()})

@@ -10,19 +10,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
 from psycopg2 import extensions
 
-from spark_jobs.source.ranges import SourceRange, name_of, unit_of
-
-Int64Array = NDArray[np.int64]
+from spark_jobs.source.ranges import SourceRange, is_landed, modified_ns_of, name_of, unit_of
 
 _RANGES_AT_ONCE = 10_000
 
 # A batch that is open has not committed what it reads.
 _RANGES = """
-    SELECT unit, first, last, size, modified_ns, records, reason, removed_at IS NOT NULL,
+    SELECT unit, first, last, size, modified_ns, records, reason, batch_no, removed_at IS NOT NULL,
         CASE WHEN batch.state = 'started' AND source_range.state = 'loaded' THEN 'planned' ELSE source_range.state END
     FROM freshet.source_range LEFT JOIN freshet.batch USING (batch_no)
     WHERE source_range.pipeline = %s
@@ -44,6 +40,7 @@ class LedgerRange(NamedTuple):
     modified_ns: int | None
     records: int | None
     reason: str | None
+    batch_no: int | None
     was_removed: bool
     state: str
 
@@ -51,6 +48,13 @@ class LedgerRange(NamedTuple):
     def was_loaded(self) -> bool:
         """Whether its records were loaded, be it that the file is, or was, to be read once more."""
         return self.state == "loaded" or (self.state in {"to retry", "retried"} and self.reason is None)
+
+    @property
+    def was_given_up(self) -> bool:
+        """Whether a batch was to read it and it was given up: some of its records may have been stored until then."""
+        if self.state in {"to retry", "retried"}:
+            return self.batch_no is not None and self.reason is not None and self.records is None
+        return self.state == "lost"
 
 
 @dataclass(frozen=True)
@@ -77,12 +81,12 @@ class LandedFile:
 
     @classmethod
     def at(cls, unit: str, path: Path) -> LandedFile | None:
-        """The file that is there now; None where there is none."""
+        """The file that is there now; None where there is none, or it can't be looked at."""
         try:
             found = path.stat()
-        except FileNotFoundError:
+        except OSError:
             return None
-        return cls(unit, path, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+        return cls(unit, path, found.st_size, modified_ns_of(found), found.st_ctime_ns)
 
     @property
     def arrived(self) -> datetime:
@@ -103,16 +107,6 @@ class LandedFile:
             reached = max(reached, each.last) if each.first <= reached else reached
         return reached >= self.size
 
-    def ranges_of(self, positions: Int64Array) -> Int64Array:
-        """Number of the range that a record at each position lies in, -1 where in none yet; both int64, shape (n,)."""
-        if len(self.ranges) == 1 and self.is_planned:  # positions in a packed file go beyond its size
-            return np.zeros(len(positions), np.int64)
-        if not self.ranges:
-            return np.full(len(positions), -1, np.int64)
-        numbers = np.searchsorted([each.first for each in self.ranges], positions, "right") - 1
-        lasts = np.array([each.last for each in self.ranges])
-        return np.where(positions < lasts[numbers], numbers, -1)
-
 
 class AbsentFile(NamedTuple):
     """A file that the ledger has ranges of, and that is there no more as it was then.
@@ -132,18 +126,22 @@ def landed_files(folder: Path) -> dict[str, Path]:
     """The files that a source reads of its landing folder: name in the ledger -> path, in the order of names.
 
     Those are the folder's own files, not its subfolders', without empty and hidden ones: a name that starts
-    with "." or "_" (unless it holds "="), or that ends in "._COPYING_", is still being written.
+    with "." or "_" (unless it holds "="), or that ends in "._COPYING_", is still being written. What can't be looked
+    at has not landed either.
     """
     if not folder.is_dir():
         return {}
     with os.scandir(folder) as entries:
-        names = sorted(each.name for each in entries if _visible(each.name) and each.is_file() and each.stat().st_size)
+        names = sorted(each.name for each in entries if is_landed(each.name) and _has_content(each))
     return {unit_of(name): folder / name for name in names}
 
 
-def _visible(name: str) -> bool:
-    hidden = name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
-    return not hidden
+def _has_content(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a file that is not empty."""
+    try:
+        return entry.is_file() and entry.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def accounted_files(
@@ -175,7 +173,8 @@ def _with_ranges(
     """The files of one name; each of several that had it one after the other has ranges of its own."""
     file = None if landed is None else LandedFile.at(unit, landed)
     own = [each for each in ranges if file is not None and file.is_of(each)]
-    absent = [each for each in ranges if each not in own and (each.state != "retried" or each.was_loaded)]
+    may_be_stored = [each for each in ranges if each.state != "retried" or each.was_loaded or each.was_given_up]
+    absent = [each for each in may_be_stored if each not in own]
     for archived in _archived(unit, absent, archive) if archive is not None else ():
         yield archived
         absent = [each for each in absent if not archived.is_of(each)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
-from spark_jobs.source.ranges import SourceRange, modified_ns_of, name_of, unit_of
+from spark_jobs.source.ranges import SourceRange, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.record_lines import line_end_at_or_after
 from spark_jobs.source.slices import FileSlice
 
@@ -264,7 +264,7 @@ class LandedFiles:
 
     def _list(self) -> set[str]:
         try:
-            return {name for name in os.listdir(self._folder) if _is_landed(name)}
+            return {name for name in os.listdir(self._folder) if is_landed(name)}
         except OSError as error:
             raise self._away(error) from error
 
@@ -280,8 +280,3 @@ class LandedFiles:
             f"The landing folder {self._folder} can't be read: {error.strerror or error}. "
             "The stream waits until it can; nothing is lost."
         )
-
-
-def _is_landed(name: str) -> bool:
-    hidden = name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
-    return not hidden

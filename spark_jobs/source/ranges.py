@@ -82,3 +82,9 @@ def name_of(unit: str) -> str:
         return b"\\" if match[1] == b"\\" else bytes([int(match[1][1:], 16)])
 
     return os.fsdecode(_ESCAPED.sub(byte, unit.encode()))
+
+
+def is_landed(name: str) -> bool:
+    """Whether a file of this name has landed: names of other files say that they are hidden, or still being written."""
+    hidden = name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")
+    return not hidden

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import json
 import os
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -110,6 +112,44 @@ def test_a_batch_in_which_a_record_got_lost_is_named(sales: LandedSales) -> None
     assert sales.differences() == {}, "a batch of a version that did not count"
 
 
+# Files that are read more than once
+
+
+def test_a_file_that_came_again_is_loaded_twice_and_its_records_count_for_both(sales: LandedSales) -> None:
+    path = sales.land(sale(0), sale(1), sale(2), pending=True)
+    for _ in range(2):
+        sales.load(path, records=3)
+    for number in range(3):
+        sales.store_sale(number)
+    proof = sales.verify()
+    assert (proof.holds, proof.records, proof.pending_files) == (True, 3, 0)
+    sales.load(path, records=4)
+    size = path.stat().st_size
+    assert sales.differences() == {"arrived": (f"part-0.json, bytes 0 to {size:,}: 4 by the ledger, 3 in the file",)}
+
+
+def test_a_file_that_came_again_when_it_was_read_in_part_counts_for_each_range(sales: LandedSales) -> None:
+    path = sales.land(*(sale(number) for number in range(5)), pending=True)
+    at = lines(path)
+    sales.load(path, at[0], at[2], records=2)
+    sales.load(path, at[0], at[4], records=4)
+    sales.load(path, at[2], at[3], state="planned", batch_no=sales.book(state="started"))
+    for number in (0, 1, 2):
+        sales.store_sale(number)
+    proof = sales.verify()
+    assert [(each.kind, ids(each.examples)) for each in proof.differences] == [("missing", ["[3]"])]
+    assert (proof.records, proof.pending_records) == (5, 1)
+
+
+def test_a_packed_file_that_came_again_counts_for_both(sales: LandedSales) -> None:
+    path = sales.landing / "packed.json.gz"
+    path.write_bytes(gzip.compress((json.dumps(sale(1)).encode() + b"\n") * 1_000))
+    for _ in range(2):
+        sales.load(path, records=1_000)
+    sales.store_sale(1)
+    assert sales.verify().holds
+
+
 # Files that are never read
 
 
@@ -167,6 +207,29 @@ def test_names_that_are_no_utf8_are_found_in_the_ledger(sales: LandedSales) -> N
     proof = sales.verify()
     assert [ids(each.examples) for each in proof.differences] == [["[1]"]]
     assert proof.pending_files == 0
+
+
+def test_files_whose_names_are_no_utf8_are_told_as_the_ledger_names_them(sales: LandedSales) -> None:
+    sales.land(sale(1), file=os.fsdecode(b"K\xf6ln.json"))
+    proof = sales.verify()
+    assert "[1] of K\\xf6ln.json" in shown(proof)
+
+
+def test_entries_that_can_not_be_looked_at_have_not_landed(sales: LandedSales) -> None:
+    sales.land(sale(1))
+    sales.store_sale(1)
+    (sales.landing / "loop.json").symlink_to("loop.json")
+    (sales.landing / "nowhere.json").symlink_to("gone")
+    proof = sales.verify()
+    assert (proof.holds, proof.files, proof.notes) == (True, 1, ())
+
+
+def test_a_loaded_file_that_can_not_be_looked_at_is_there_no_longer(sales: LandedSales) -> None:
+    path = sales.land(sale(1))
+    sales.store_sale(1)
+    path.unlink()
+    path.symlink_to(path.name)
+    assert notes(sales.verify()) == {"gone": ("part-0.json",)}
 
 
 # Files that are not what they were
@@ -239,6 +302,29 @@ def test_archived_files_are_read_where_they_are(tmp_path: Path, warehouse_url: s
     assert (proof.notes, proof.records, proof.pending_records, proof.gone_facts) == ((), 3, 1, 0)
 
 
+@pytest.mark.parametrize("changed", [0, 10**9])
+def test_an_archived_file_of_which_a_copy_was_read_once_more_is_loaded(
+    tmp_path: Path, warehouse_url: str, changed: int
+) -> None:
+    sales = archiving(tmp_path, warehouse_url)
+    archive = tmp_path / "archive"
+    archive.mkdir()
+    path = sales.land(sale(1), sale(2), file="part.json", pending=True)
+    moment = time.time_ns() - 10**12
+    os.utime(path, ns=(moment,) * 2)
+    sales.load(path, state="retried", records=2)
+    path.rename(archive / "part.json")
+    shutil.copy2(archive / "part.json", path)
+    os.utime(path, ns=(moment + changed,) * 2)
+    sales.load(path, records=2)
+    sales.store_sale(1)
+    assert ids(sales.differences()["missing"]) == ["[2]"]
+    path.rename(archive / f"part.json.{moment + changed}")
+    sales.store_sale(2)
+    proof = sales.verify()
+    assert (proof.differences, proof.notes, proof.gone_facts, proof.pending_files) == ((), (), 0, 0)
+
+
 def test_a_file_that_was_changed_and_then_read_once_more_leaves_its_old_records_unproved(sales: LandedSales) -> None:
     path = sales.land(sale(1), sale(2))
     sales.execute("UPDATE freshet.source_range SET records = 2, state = 'retried'")
@@ -291,6 +377,31 @@ def test_what_was_given_up_is_told(sales: LandedSales) -> None:
     assert (proof.holds, notes(proof)) == (True, {"lost": ("part-0.json: the disk is gone",)})
 
 
+@pytest.mark.parametrize("state", ["lost", "retried"])
+def test_some_of_what_was_given_up_may_have_been_stored_before(sales: LandedSales, state: str) -> None:
+    path = sales.land(sale(1), sale(2), sale(3), pending=True)
+    number = sales.book(arrived=0, facts=1, shed=1)
+    sales.load(path, state=state, batch_no=number, reason="the disk is gone")
+    path.unlink()
+    sales.execute("INSERT INTO shop.fact_sales (sale_id) VALUES (1)")
+    sales.hold("[2]", "shed", batch_no=number)
+    proof = sales.verify()
+    assert (proof.differences, proof.gone_facts, proof.gone_held) == ((), 1, 1)
+
+
+def test_what_was_given_up_and_then_read_after_all_is_proved(sales: LandedSales) -> None:
+    path = sales.land(sale(1), sale(2), pending=True)
+    sales.load(path, state="lost", batch_no=sales.book(), reason="the disk is gone")
+    sales.store_sale(1)
+    sales.store_sale(9)
+    assert "extra_fact" not in sales.differences()
+    sales.load(path, records=2, batch_no=sales.book())
+    assert {kind: ids(examples) for kind, examples in sales.differences().items()} == {
+        "missing": ["[2]"],
+        "extra_fact": ["[9]"],
+    }
+
+
 def test_a_loaded_file_that_can_not_be_read_any_more_is_told(tmp_path: Path, warehouse_url: str) -> None:
     sales = parquet_sales(tmp_path, warehouse_url)
     path = sales.landing / "damaged.parquet"
@@ -301,14 +412,15 @@ def test_a_loaded_file_that_can_not_be_read_any_more_is_told(tmp_path: Path, war
     assert (proof.holds, proof.gone_facts, list(notes(proof))) == (True, 1, ["unreadable"])
 
 
+@pytest.mark.parametrize("name", [b"damaged.parquet", b"K\xf6ln.parquet"])
 def test_a_parquet_file_that_a_former_version_has_rejected_whole_is_known_by_its_path(
-    tmp_path: Path, warehouse_url: str
+    tmp_path: Path, warehouse_url: str, name: bytes
 ) -> None:
     sales = parquet_sales(tmp_path, warehouse_url)
-    path = sales.landing / "damaged.parquet"
+    path = sales.landing / os.fsdecode(name)
     path.write_bytes(b"PAR1 no more")
     sales.load(path)
-    sales.hold_raw(str(path).encode())
+    sales.hold_raw(os.fsencode(path))
     proof = sales.verify()
     assert (proof.differences, proof.records, proof.notes) == ((), 1, ())
 
