@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import subprocess
 import sys
+from contextlib import suppress
 from threading import Thread
 from typing import IO, Any
 
@@ -80,8 +81,9 @@ class ValidationProcess:
             assert process.stderr is not None
             teller = Thread(target=self._tell, args=[process.stderr])
             teller.start()
-            process.stdin.write(request.model_dump_json())
-            process.stdin.close()
+            with suppress(BrokenPipeError):  # it has ended already: its status tells why
+                process.stdin.write(request.model_dump_json())
+                process.stdin.close()
             output = process.stdout.read()
             teller.join()
         if process.returncode < 0:

@@ -34,11 +34,11 @@ SPARK = Path(pyspark.__file__).parent
 APPLICATION = """
 import sys
 from pathlib import Path
-from spark_jobs.driver.session import join_session
+from spark_jobs.driver.session import join_context
 from spark_jobs.settings import Home
 
 _, master, done = sys.argv
-assert join_session("compose", Home(Path(done).parent), master).range(4).count() == 4
+assert join_context("compose", Home(Path(done).parent), master).parallelize(range(4)).count() == 4
 Path(done).touch()
 sys.stdin.read()
 """

@@ -35,7 +35,7 @@ def granted(tmp_path: Path, shop_url: str, spark: Any, monkeypatch: pytest.Monke
 def test_the_loader_loads_and_holds(granted: Shop) -> None:
     land(granted.folder, "first", (sale(n, customer=10**9 if n % 10 == 0 else n % 100 + 1) for n in range(1000)))
     definition = load_definition(granted.path)
-    StreamJob(definition, granted.home, _as(LOADER, granted.url)).run(granted.session, once=True)
+    StreamJob(definition, granted.home, _as(LOADER, granted.url)).run(granted.spark, once=True)
     assert query(granted.url, "SELECT count(*) FROM shop.fact_sales") == [(900,)]
     assert query(granted.url, "SELECT place, count(*) FROM freshet.held_tuple GROUP BY 1") == [("unmatched", 100)]
     assert granted.verify().holds

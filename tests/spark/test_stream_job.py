@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -295,7 +294,7 @@ def test_a_fact_table_that_does_not_fit_is_told_before_the_stream_starts(shop: S
     assert query(shop.url, "SELECT count(*) FROM freshet.driver") == [(0,)]
 
 
-def test_parquet_files_that_do_not_fit_are_rejected_whole_and_named(shop: Shop) -> None:
+def test_parquet_files_that_do_not_fit_are_set_aside_whole_and_named(shop: Shop) -> None:
     source = sales_definition(shop.folder)["source"] | {"format": "parquet"}
     shop.define(source=source)
     moment = pa.scalar(datetime(2026, 3, 1, tzinfo=UTC))
@@ -307,9 +306,11 @@ def test_parquet_files_that_do_not_fit_are_rejected_whole_and_named(shop: Shop) 
     (shop.folder / "landing" / "damaged.parquet").write_bytes(b"PAR1 this is no parquet file")
     shop.load()
     assert query(shop.url, "SELECT count(*), count(amount) FROM shop.fact_sales") == [(300, 0)]
-    rejected = query(shop.url, "SELECT payload, reason FROM freshet.rejected ORDER BY payload")
-    assert [Path(payload).name for payload, _ in rejected] == ["damaged.parquet", "wrong-type.parquet"]
-    assert "sale_id is of type string, not int64" in rejected[1][1]
+    aside = "SELECT unit, reason FROM freshet.source_range WHERE state = 'set aside' ORDER BY unit"
+    (damaged, _), (wrong, reason) = query(shop.url, aside)
+    assert (damaged, wrong) == ("damaged.parquet", "wrong-type.parquet")
+    assert "sale_id" in reason
+    assert places(shop) == {}
     assert shop.verify().holds
 
 

@@ -135,9 +135,11 @@ def test_the_sums_by_minute_stand_for_the_batches_only_where_they_agree(connecti
     # Of the oldest batch, and of another in the minute of the second that retention has deleted.
     execute(
         connection,
-        "INSERT INTO freshet.ledger_minute SELECT pipeline, date_trunc('minute', closed_at), "
-        "CASE facts WHEN 4 THEN 1 ELSE 2 END, CASE facts WHEN 4 THEN 4 ELSE 60 END, 0, 0, 0, 0, 0, 0, %s, '{}' "
-        "FROM freshet.batch WHERE facts IN (4, 6)",
+        "INSERT INTO freshet.ledger_minute (pipeline, minute, batches, arrived, facts, shed, unmatched, rejected, "
+        "duplicates, probes, hits, event_latency, arrival_latency) SELECT pipeline, date_trunc('minute', closed_at), "
+        "CASE facts WHEN 4 THEN 1 ELSE 2 END, many, many, 0, 0, 0, 0, 0, 0, %s, '{}' "
+        "FROM freshet.batch, LATERAL (SELECT CASE facts WHEN 4 THEN 4 ELSE 60 END AS many) AS counted "
+        "WHERE facts IN (4, 6)",
         latencies(*(50,) * 30),
     )
     status = only(read_status(connection))
