@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
 import subprocess
 import sysconfig
@@ -98,7 +99,7 @@ def _run_tpchgen(folder: Path, scale: float, progress: Progress) -> None:
         try:
             while generator.poll() is None:
                 # The program tells no progress when its output is no terminal, but its files grow evenly.
-                written = sum(file.stat().st_size for file in folder.glob("*"))
+                written = sum(_size(file) for file in folder.glob("*"))
                 progress(f"TPC-H files, scale {scale:g}", min(written / (scale * BYTES_PER_SCALE), 0.99))
                 time.sleep(_POLL_SECONDS)
         except BaseException:
@@ -107,3 +108,10 @@ def _run_tpchgen(folder: Path, scale: float, progress: Progress) -> None:
         if generator.returncode != 0:
             assert generator.stderr is not None
             raise WorkloadError(f"{' '.join(command)} failed: {generator.stderr.read().strip()[-2000:]}")
+
+
+def _size(file: Path) -> int:
+    """Bytes of a file that is being written; none where it has got its final name since it was listed."""
+    with contextlib.suppress(FileNotFoundError):
+        return file.stat().st_size
+    return 0

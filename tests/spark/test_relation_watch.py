@@ -41,11 +41,9 @@ def store(shop: Shop) -> HotSetFiles:
 def test_every_kind_of_change_reaches_the_facts_of_the_running_stream(shop: Shop) -> None:
     with running(shop) as stream:
         stream.heat([1, 2, 3, 4])
-        assert stream.cache("watched, relation, hot_tuples, notice_changes = '1s'") == (
-            "triggers",
-            "shop.customer",
-            4,
-            True,
+        told = ("triggers", "shop.customer", 4, True)
+        wait_for(
+            lambda: stream.cache("watched, relation, hot_tuples, notice_changes = '1s'") == told, "the watch to tell"
         )
         stream.change("UPDATE shop.customer SET city = 'Ulm' WHERE id = 1")
         assert stream.sell([1, 2]) == {1: "Ulm", 2: "city 2"}
