@@ -120,7 +120,7 @@ class StreamJob:
         )
         if resume:
             drivers.request_state(connection, definition.name, "running")
-        # Python's workers load their code meanwhile. A cluster's cores are known only when its executors have come.
+        # A cluster's cores are known only when its executors have come.
         spark.parallelize([None], 1).count()
         parts = spark.defaultParallelism
         lookups = DrivenLookups(definition, self._tables.relations, self._home, self._url, spark, parts)

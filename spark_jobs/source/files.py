@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
+from spark_jobs.source.file_content import compression_of
 from spark_jobs.source.ranges import SourceRange, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.record_lines import line_end_at_or_after
 from spark_jobs.source.slices import FileSlice
@@ -26,7 +27,6 @@ _CLOCK_TICK_SECONDS = 2.0
 # Files that have been taken are looked at again, so many at a time: somebody may have written to one.
 _LOOKED_AT_AGAIN = 2_000
 _LOOK_AGAIN_SECONDS = 1.0
-_PACKED = (".gz", ".zst")
 
 
 @dataclass(frozen=True)
@@ -224,7 +224,7 @@ class LandedFiles:
             raise SourceRangeGoneError(f"{self._folder / name} can't be read: {error.strerror or error}.") from error
 
     def _is_cuttable(self, name: str) -> bool:
-        return self._cuttable and not name.endswith(_PACKED)
+        return self._cuttable and compression_of(name) is None
 
     def _begun_at(self, name: str) -> int:
         begun = self._begun.get(name)

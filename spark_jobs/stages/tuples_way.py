@@ -36,7 +36,6 @@ def settle(
         shuffle: how misses travel: by Spark's shuffle, which any number of them may take; or, where they are few,
             by way of the driver, which spares the second stage of a batch whose tuples were all hits.
     """
-
     if not tasks:
         return
 
@@ -44,14 +43,11 @@ def settle(
         return front_task(batch, tasks[number], read, report)
 
     waiting = _tasks(spark, len(tasks)).mapPartitionsWithIndex(front)
-    if not batch.lookups:
-        unsettled = waiting.collect()
-    elif shuffle:
+    if shuffle:
         for plan in batch.lookups:
             waiting = waiting.partitionBy(batch.parts, _owner).mapPartitions(_shuffled(batch, plan.position, report))
-        unsettled = waiting.collect()
-    else:
-        unsettled = waiting.collect()
+    unsettled = waiting.collect()
+    if not shuffle:
         for plan in batch.lookups:
             if unsettled:
                 unsettled = _carried(spark, unsettled, batch, plan.position, report)
@@ -60,7 +56,7 @@ def settle(
 
 
 def _tasks(spark: SparkContext, count: int) -> RDD[int]:
-    return spark.parallelize(range(count), max(count, 1))
+    return spark.parallelize(range(count), count)
 
 
 def _owner(owner: int) -> int:

@@ -122,7 +122,9 @@ def test_a_large_file_is_taken_in_ranges_that_end_with_a_line(tmp_path: Path, mo
     assert all(600 < each.bytes < 800 for each in taken[:-1])
 
 
-@pytest.mark.parametrize(("name", "cuttable"), [("large.gz", True), ("large.zst", True), ("large", False)])
+@pytest.mark.parametrize(
+    ("name", "cuttable"), [("large.gz", True), ("LARGE.GZ", True), ("large.zst", True), ("large", False)]
+)
 def test_a_file_that_can_not_be_cut_is_taken_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, cuttable: bool
 ) -> None:
