@@ -12,8 +12,8 @@ import typer.core
 from rich.console import Console
 from rich.markup import escape
 
-from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
+from spark_jobs.quantities import parse_duration
 from spark_jobs.settings import home
 
 if TYPE_CHECKING:
@@ -275,7 +275,7 @@ def source(
     from spark_jobs.definition import load_definition
     from spark_jobs.ledger import source_ranges
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.source.ranges import unit_of
+    from spark_jobs.source.file_names import unit_of
     from spark_jobs.warehouse.connection import connect
 
     name = load_definition(pipeline).name

@@ -3,12 +3,60 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.source.ranges import RangeEnd, SourceRange
+
+@dataclass(frozen=True)
+class SourceRange:
+    """Some consecutive records of one unit of a source; of a landed file, bytes.
+
+    Attributes:
+        unit: the file's name within the landing folder, as `unit_of` writes it.
+        first: offset of its first byte, which begins a record.
+        last: offset after its last byte, which ends a record.
+        size: bytes of the whole file, as it was planned; None where that is not known.
+        modified_ns: when the file was changed last, as it was planned, in ns since 1970: that is when it landed.
+    """
+
+    unit: str
+    first: int
+    last: int
+    size: int | None
+    modified_ns: int | None
+
+    @property
+    def bytes(self) -> int:
+        """Its length."""
+        return self.last - self.first
+
+    @property
+    def landed_at(self) -> datetime | None:
+        """When its records arrived; a time that PostgreSQL and Python don't share is the nearest one that they do."""
+        if self.modified_ns is None:
+            return None
+        seconds = min(max(self.modified_ns / 1e9, 0.0), _LAST_SECOND)
+        return datetime.fromtimestamp(seconds, UTC)
+
+
+_LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+
+
+@dataclass(frozen=True)
+class RangeEnd:
+    """What became of a range.
+
+    Attributes:
+        records: records that were read of it, decoded or not; None if it was given up, and not read.
+        reason: why it is set aside: its file can't be read; None if it was read.
+    """
+
+    records: int | None
+    reason: str | None = None
+
 
 # What is planned or done, in one way or another, and is not to be planned again.
 _TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"

@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.loading.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal, blame_table
-from spark_jobs.warehouse.event_columns import BATCH_NO, EventColumns
+from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactTable
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Protocol
 
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.fact_storage import Way
 from spark_jobs.loading.loading_transaction import LoadCounts
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.loading.worker_session import WorkerSession
-from spark_jobs.warehouse.event_columns import EventColumns
 from spark_jobs.warehouse.fact_table import FactTable
 
 

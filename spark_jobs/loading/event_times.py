@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.loading.copy_encoding.catalogue import encoder_for
+from spark_jobs.warehouse.copy_encoding.catalogue import encoder_for
 from spark_jobs.warehouse.postgres_types import PostgresType
 
 TIMESTAMPTZ = PostgresType("timestamptz", "timestamp with time zone", fraction=6)

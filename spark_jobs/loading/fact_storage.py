@@ -10,12 +10,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
-from spark_jobs.loading.copy_encoding.rows import EncodedRows
 from spark_jobs.loading.refusals import Refusal, blame_table
 from spark_jobs.loading.server_errors import TuplesSuppressedError
-from spark_jobs.loading.staging import insert_unstored, stored_facts
 from spark_jobs.loading.tuple_by_tuple import insert_acceptable
+from spark_jobs.warehouse.copy_encoding.rows import EncodedRows
 from spark_jobs.warehouse.event_id import event_id_texts
+from spark_jobs.warehouse.fact_staging import insert_unstored, stored_facts
 from spark_jobs.warehouse.fact_table import FactTable
 
 Bools = NDArray[np.bool_]

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import Way
 from spark_jobs.loading.held_filter import HeldFilter
 from spark_jobs.loading.loading_transaction import LoadCounts, latencies
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.loading.worker_session import WorkerSession, session_of
-from spark_jobs.warehouse.event_columns import EventColumns
 from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.writer_sessions import loader_session_name
+from spark_jobs.warehouse.fencing import loader_session_name
 
 _NOBODY, _NO_BATCH = 0, 0
 _FILTER_BYTES = 1 << 10

@@ -7,7 +7,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.loading.refusals import Refusal
 from spark_jobs.loading.server_errors import NOT_OF_TUPLES
-from spark_jobs.loading.staging import NUMBER, STAGING, staged, staged_names
+from spark_jobs.warehouse.fact_staging import NUMBER, STAGING, staged, staged_names
 from spark_jobs.warehouse.fact_table import FactTable
 
 # The staged tuples of a page are stored at once, unless one of them is refused: then one by one. A savepoint around

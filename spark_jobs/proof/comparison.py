@@ -11,7 +11,7 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.loading.outcome import PLACES
+from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.changes import Explained, explain
 from spark_jobs.proof.held import KEPT

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from psycopg2 import extensions
 
-from spark_jobs.loading.outcome import Place
+from spark_jobs.definition.stream_tuple import Place
 
 # The pause doubles so often at most: after a dozen tries it is thousands of times the first.
 _MOST_DOUBLINGS = 12

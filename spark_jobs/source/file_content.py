@@ -12,7 +12,7 @@ from typing import IO, BinaryIO, cast
 import pyarrow as pa
 
 from spark_jobs.errors import SourceRangeChangedError, SourceRangeGoneError
-from spark_jobs.source.ranges import modified_ns_of
+from spark_jobs.source.file_names import modified_ns_of
 from spark_jobs.source.slices import FileSlice
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
@@ -36,11 +36,6 @@ def planned_file(piece: FileSlice) -> Iterator[BinaryIO]:
         if error.errno in _GONE:
             raise SourceRangeGoneError(f"{shown_path(piece)} is not there any more: {error.strerror}.") from error
         raise
-
-
-def compression_of(path: str) -> str | None:
-    """How a file of lines is compressed, by the end of its name; None if it is not."""
-    return next((name for end, name in ((".gz", "gzip"), (".zst", "zstd")) if path.lower().endswith(end)), None)
 
 
 def unpacked(file: IO[bytes], compression: str) -> IO[bytes]:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.checked_whole import checked_whole
@@ -19,7 +20,6 @@ from spark_jobs.source.line_files import LineFile
 from spark_jobs.source.records.decoded import Decoded
 from spark_jobs.source.records.parquet_rows import ParquetRows
 from spark_jobs.source.slices import FileSlice
-from spark_jobs.warehouse.event_columns import ARRIVED_AT, POSITION, RANGE, RECORD
 
 
 def read_slice(piece: FileSlice, source: Source) -> Iterator[Arrivals]:

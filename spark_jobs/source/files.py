@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
-from spark_jobs.source.file_content import compression_of
-from spark_jobs.source.ranges import SourceRange, is_landed, modified_ns_of, name_of, unit_of
+from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.source.file_names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.record_lines import line_end_at_or_after
 from spark_jobs.source.slices import FileSlice
 

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from spark_jobs.definition import Source
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.source.checked_whole import checked_whole
-from spark_jobs.source.file_content import compression_of, shown_path, unpacked
+from spark_jobs.source.file_content import shown_path, unpacked
+from spark_jobs.source.file_names import compression_of
 from spark_jobs.source.record_lines import Block, line_blocks
 from spark_jobs.source.records.csv_blocks import CsvDecoder
 from spark_jobs.source.records.csv_layout import CsvLayout

@@ -17,7 +17,7 @@ from spark_jobs.errors import (
     WarehouseUnavailableError,
 )
 from spark_jobs.loading.server_errors import Meaning, meaning_of
-from spark_jobs.stages.errors import kind_of
+from spark_jobs.task_errors import kind_of
 
 
 class Obstacle(Enum):

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.loading.outcome import Held
@@ -34,7 +35,6 @@ from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.obstacles import obstacle
-from spark_jobs.warehouse.event_columns import ARRIVED_AT, POSITION, RANGE, RECORD
 
 _TUPLES = 8
 _SAMPLED = 20  # tuples of R: the stream may have no value for the key of the first

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.outcome import Held
-from spark_jobs.warehouse.event_columns import EventColumns
 
 
 def screen(tuples: pa.Table, event: EventColumns) -> tuple[pa.Table, list[Held]]:

@@ -11,7 +11,7 @@ from datetime import timedelta
 from psycopg2 import extensions
 
 from spark_jobs.definition import Default, Lookup, PipelineDefinition
-from spark_jobs.definition.validation import Between, Expectation, References
+from spark_jobs.definition.operation import Between, Expectation, References
 from spark_jobs.relation.catalog.indexes import read_indexes
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.validation.window import Window

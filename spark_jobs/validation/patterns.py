@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import psycopg2
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.validation import Expectation, Matches
+from spark_jobs.definition.operation import Expectation, Matches
 from spark_jobs.errors import NotValidatedError
 from spark_jobs.validation.fact_columns import FactColumns
 

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.joins.structures.hashing import combine, hash_bytes, hash_int64
-from spark_jobs.loading.copy_encoding.field import byte_strings, plain_values
-from spark_jobs.loading.copy_encoding.rows import plain_array
-from spark_jobs.loading.copy_encoding.uuids import parse_uuids
-from spark_jobs.loading.json_text import ascii_json_strings, decimal_texts, joined, json_values
+from spark_jobs.warehouse.copy_encoding.field import byte_strings, plain_values
+from spark_jobs.warehouse.copy_encoding.rows import plain_array
+from spark_jobs.warehouse.copy_encoding.uuids import parse_uuids
 from spark_jobs.warehouse.fact_table import FactColumn
+from spark_jobs.warehouse.json_text import ascii_json_strings, decimal_texts, joined, json_values
 
 Int64Array = NDArray[np.int64]
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 import pyarrow as pa
 from psycopg2 import extensions, sql
 
+from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.loading.copy_encoding.catalogue import encoder_for
-from spark_jobs.loading.copy_encoding.rows import Target
-from spark_jobs.warehouse.event_columns import BATCH_NO
+from spark_jobs.warehouse.copy_encoding.catalogue import encoder_for
+from spark_jobs.warehouse.copy_encoding.rows import Target
 from spark_jobs.warehouse.postgres_types import PostgresType
 
 if TYPE_CHECKING:

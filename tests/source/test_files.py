@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import SourceAwayError
+from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source import files
+from spark_jobs.source.file_names import name_of, unit_of
 from spark_jobs.source.files import LandedFiles
-from spark_jobs.source.ranges import SourceRange, name_of, unit_of
 
 ALL = 1 << 40
 NOW = time.time_ns()

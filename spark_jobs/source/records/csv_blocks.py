@@ -15,7 +15,6 @@ import pyarrow.csv as pcsv
 from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.loading.copy_encoding.field import byte_strings
 from spark_jobs.source.records.csv_layout import CsvLayout
 from spark_jobs.source.records.decoded import (
     Decoded,
@@ -28,6 +27,7 @@ from spark_jobs.source.records.decoded import (
 )
 from spark_jobs.source.records.texts import Converted, from_texts
 from spark_jobs.source.records.utf8 import as_text, not_utf8
+from spark_jobs.warehouse.copy_encoding.field import byte_strings
 
 Bools = NDArray[np.bool_]
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"

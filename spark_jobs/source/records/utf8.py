@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.loading.copy_encoding.characters import text_faults
 from spark_jobs.source.records.decoded import MalformedRecordError, shown
+from spark_jobs.warehouse.copy_encoding.characters import text_faults
 
 # Ends what is kept of a record that is too long. It can't be UTF-8: what was cut off is never taken for a record.
 _CUT = b"\xff[cut: "

@@ -11,7 +11,7 @@ import great_expectations.expectations as gxe
 from great_expectations.expectations.expectation import Expectation as GreatExpectation
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.validation import FACTS, Expectation
+from spark_jobs.definition.operation import FACTS, Expectation
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.validation.gx.few_unexpected_rows import ExpectFewUnexpectedRows
 from spark_jobs.validation.late_facts import FRESH_SHARE, late_facts

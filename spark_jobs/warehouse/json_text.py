@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.loading.copy_encoding.field import Bytes, Integer, Offsets, byte_strings, plain_values
+from spark_jobs.warehouse.copy_encoding.field import Bytes, Integer, Offsets, byte_strings, plain_values
 
 _ASCII_TEXT = np.zeros(256, np.bool_)
 _ASCII_TEXT[0x20:0x7F] = True

@@ -14,8 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.loading.copy_encoding.encoder import ColumnEncoder
-from spark_jobs.loading.copy_encoding.field import (
+from spark_jobs.warehouse.copy_encoding.encoder import ColumnEncoder
+from spark_jobs.warehouse.copy_encoding.field import (
     Bools,
     Bytes,
     Field,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.loading.copy_encoding.encoder import ColumnEncoder
-from spark_jobs.loading.copy_encoding.field import Bools, Bytes, Field, FixedWidthField, plain_values, validity
+from spark_jobs.warehouse.copy_encoding.encoder import ColumnEncoder
+from spark_jobs.warehouse.copy_encoding.field import Bools, Bytes, Field, FixedWidthField, plain_values, validity
 
 _EPOCH_DAYS = 10_957
 _EPOCH_MICROSECONDS = _EPOCH_DAYS * 86_400_000_000

@@ -1,8 +1,13 @@
-"""Which columns of a stream tuple make the event: its id, its time, and what the source gave."""
+"""A stream tuple: which of its columns make the event, and the places where it may end."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
+
+Place = Literal["shed", "unmatched", "rejected"]
+PLACES: tuple[Place, ...] = ("shed", "unmatched", "rejected")
+"""Where tuples lie that are not facts."""
 
 # Columns that every stream tuple has besides those of its source.
 ARRIVED_AT = "_arrived_at"

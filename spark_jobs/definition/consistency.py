@@ -1,4 +1,4 @@
-"""Checks that the parts of a pipeline's definition fit together: columns, lookups, fact."""
+"""Checks that the parts of a pipeline's definition fit together: columns, lookups, fact, expectations."""
 
 from __future__ import annotations
 
@@ -7,13 +7,19 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from spark_jobs.definition.operation import Expectation
 from spark_jobs.definition.problems import Problem, path_of, suggestion
-from spark_jobs.definition.validation import Expectation
-from spark_jobs.definition.validation_checks import expectation_problems
-from spark_jobs.warehouse.event_columns import BATCH_NO
+from spark_jobs.definition.stream_tuple import BATCH_NO
 
 if TYPE_CHECKING:
     from spark_jobs.definition import Fact, Lookup, Source
+
+from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.operation import Between
+
+if TYPE_CHECKING:
+    from spark_jobs.definition import Fact, Source
+
 
 # Columns that source and plan add to a stream tuple.
 _RESERVED_COLUMNS = re.compile(
@@ -210,3 +216,46 @@ def _fact_problems(fact: Fact, source: Source, fetched: dict[str, str]) -> Itera
     if missing:
         text = f"leaves out {', '.join(missing)}, but the event id is the fact's primary key: all of it must be there."
         yield Problem("fact.columns", f"{text} Add for example {missing[0]}: {missing[0]}.")
+
+
+_TIMES = {"date", "timestamp"}
+_NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"}
+
+
+def expectation_problems(
+    expectations: Sequence[Expectation | None], fact: Fact, source: Source | None
+) -> Iterator[Problem]:
+    """Problems between the expectations and the fact; None stands for one that is wrong in itself."""
+    for position, expectation in enumerate(expectations):
+        if expectation is None:
+            continue
+        key = path_of("validation", "expectations", position, expectation.kind)
+        for name in expectation.columns:
+            if name not in fact.columns:
+                columns = f"Columns: {', '.join(fact.columns)}."
+                text = f"{name!r} is not a column of fact.columns.{suggestion(name, fact.columns)} {columns}"
+                yield Problem(key, text)
+        kind = None if source is None else _kind_of(expectation, fact, source)
+        if kind is None:
+            continue
+        if expectation.between is not None:
+            yield from _between_problems(key, expectation.between, kind)
+        elif expectation.matches is not None and kind.name != "string":
+            column = expectation.matches.column
+            yield Problem(key, f"column {column!r} is of type {kind}. Allowed: string; a pattern is matched with text.")
+
+
+def _kind_of(expectation: Expectation, fact: Fact, source: Source) -> StreamType | None:
+    """Type of the column that it is about; None if there is not one, or the warehouse alone knows its type."""
+    if len(expectation.columns) != 1:
+        return None
+    origin = fact.columns.get(expectation.columns[0], "")
+    return StreamType("bigint") if origin == BATCH_NO else source.columns.get(origin)
+
+
+def _between_problems(key: str, between: Between, kind: StreamType) -> Iterator[Problem]:
+    if kind.name not in _TIMES | _NUMBERS:
+        yield Problem(key, f"column {between.column!r} is of type {kind}. Allowed: numbers, dates and timestamps.")
+    elif between.of_times != (kind.name in _TIMES):
+        wanted = "a date or time" if kind.name in _TIMES else "a number"
+        yield Problem(key, f"column {between.column!r} is of type {kind}; write {wanted} as min and max.")

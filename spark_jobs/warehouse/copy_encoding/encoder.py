@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 import pyarrow as pa
 
-from spark_jobs.loading.copy_encoding.field import Bools, Field
+from spark_jobs.warehouse.copy_encoding.field import Bools, Field
 from spark_jobs.warehouse.postgres_types import PostgresType
 
 _LONGEST_SHOWN = 60

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pyarrow as pa
 
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.loading.copy_encoding.characters import TextEncoder
-from spark_jobs.loading.copy_encoding.decimals import NumericEncoder
-from spark_jobs.loading.copy_encoding.encoder import ColumnEncoder
-from spark_jobs.loading.copy_encoding.instants import DateEncoder, TimestampEncoder
-from spark_jobs.loading.copy_encoding.numbers import BooleanEncoder, FloatEncoder, IntegerEncoder, RealEncoder
-from spark_jobs.loading.copy_encoding.octets import ByteaEncoder, JsonEncoder
-from spark_jobs.loading.copy_encoding.uuids import UuidEncoder
+from spark_jobs.warehouse.copy_encoding.characters import TextEncoder
+from spark_jobs.warehouse.copy_encoding.decimals import NumericEncoder
+from spark_jobs.warehouse.copy_encoding.encoder import ColumnEncoder
+from spark_jobs.warehouse.copy_encoding.instants import DateEncoder, TimestampEncoder
+from spark_jobs.warehouse.copy_encoding.numbers import BooleanEncoder, FloatEncoder, IntegerEncoder, RealEncoder
+from spark_jobs.warehouse.copy_encoding.octets import ByteaEncoder, JsonEncoder
+from spark_jobs.warehouse.copy_encoding.uuids import UuidEncoder
 from spark_jobs.warehouse.postgres_types import PostgresType
 
 # PostgreSQL's type -> its encoder, and the types of a stream tuple's column that it takes.

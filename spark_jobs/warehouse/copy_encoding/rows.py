@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.loading.copy_encoding.catalogue import encoder_for, plain_type
-from spark_jobs.loading.copy_encoding.encoder import ColumnEncoder
-from spark_jobs.loading.copy_encoding.field import LENGTH_BYTES, Field, Positions
+from spark_jobs.warehouse.copy_encoding.catalogue import encoder_for, plain_type
+from spark_jobs.warehouse.copy_encoding.encoder import ColumnEncoder
+from spark_jobs.warehouse.copy_encoding.field import LENGTH_BYTES, Field, Positions
 from spark_jobs.warehouse.postgres_types import PostgresType
 
 _HEADER = b"PGCOPY\n\xff\r\n\x00" + struct.pack(">ii", 0, 0)

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg2.errors
 from psycopg2 import extensions
 
-from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.errors import WarehouseUnavailableError, WriterFencedError
 
 PATIENCE = timedelta(seconds=10)
 _TRIES = 4
@@ -80,3 +80,30 @@ def _end_open_transactions(cursor: extensions.cursor, pipeline: str) -> None:
         "AND application_name = %s AND xact_start IS NOT NULL AND pid <> pg_backend_pid()",
         [loader_session_name(pipeline)],
     )
+
+
+def check_epoch(found: int, pipeline: str, epoch: int) -> None:
+    """Compare the pipeline's epoch with ours.
+
+    Raises:
+        WriterFencedError: they differ.
+    """
+    if found != epoch:
+        raise WriterFencedError(
+            f"A newer driver of pipeline {pipeline} has taken over: it has epoch {found}, this one {epoch}. "
+            f"Nothing more is written here; the newer one loads what is left."
+        )
+
+
+def require_epoch(cursor: extensions.cursor, pipeline: str, epoch: int) -> None:
+    """Keep newer drivers waiting until the end of the transaction.
+
+    Raises:
+        WriterFencedError: there is one already.
+    """
+    query = "SELECT epoch FROM freshet.pipeline WHERE name = %(pipeline)s"
+    cursor.execute(read_locked(query), {"pipeline": pipeline})
+    row = cursor.fetchone()
+    if row is None:
+        raise WriterFencedError(f"Pipeline {pipeline} is not registered in this warehouse any more.")
+    check_epoch(row[0], pipeline, epoch)

@@ -10,8 +10,7 @@ from psycopg2 import extensions
 from pydantic import ValidationError
 
 from spark_jobs.definition import Lookup, PipelineDefinition
-from spark_jobs.definition.operations import Freshness, Reprocessing
-from spark_jobs.definition.validation import Validation
+from spark_jobs.definition.operation import Freshness, Reprocessing, Validation
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
 from spark_jobs.reprocessing.due_tuples import due_now
 from spark_jobs.warehouse.freshness_episodes import Episode, read_untold

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.loading.copy_encoding.encoder import ColumnEncoder
-from spark_jobs.loading.copy_encoding.field import (
+from spark_jobs.warehouse.copy_encoding.encoder import ColumnEncoder
+from spark_jobs.warehouse.copy_encoding.field import (
     Bools,
     Bytes,
     Field,
@@ -39,7 +39,7 @@ class UuidEncoder(ColumnEncoder):
 
     def complaint(self, value: pa.Scalar) -> str:
         """See ColumnEncoder."""
-        from spark_jobs.loading.copy_encoding.characters import shown_text
+        from spark_jobs.warehouse.copy_encoding.characters import shown_text
 
         return f"{shown_text(value)} is no uuid; allowed is {self.allowed()}"
 

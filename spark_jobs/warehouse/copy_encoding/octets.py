@@ -7,9 +7,9 @@ import json
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.loading.copy_encoding.characters import TextEncoder, shown_text
-from spark_jobs.loading.copy_encoding.encoder import ColumnEncoder
-from spark_jobs.loading.copy_encoding.field import Bools, Field, VariableWidthField, byte_strings, validity
+from spark_jobs.warehouse.copy_encoding.characters import TextEncoder, shown_text
+from spark_jobs.warehouse.copy_encoding.encoder import ColumnEncoder
+from spark_jobs.warehouse.copy_encoding.field import Bools, Field, VariableWidthField, byte_strings, validity
 
 _JSONB_VERSION = b"\x01"
 
