@@ -13,6 +13,16 @@ _BYTES = {
     **{f"{letter}{ending}": 1024**power for power, letter in enumerate("kmgt", start=1) for ending in ("", "b", "ib")},
 }
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.ASCII)
+_DURATIONS = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": timedelta(milliseconds=1),
+}
+_PART = r"(\d+(?:\.\d+)?)\s*(ms|[dhms])\s*"
+_DURATION = re.compile(rf"\s*(?:{_PART})+", re.ASCII)
+_PARTS = re.compile(_PART, re.ASCII)
 
 
 def parse_bytes(text: str) -> int:
@@ -27,18 +37,6 @@ def parse_bytes(text: str) -> int:
     if match is None or match[2] not in _BYTES:
         raise ValueError(f"{text!r} is not a size. Write a number and a unit (B, KB, MB, GB, TB), for example 64MB.")
     return int(Decimal(match[1]) * _BYTES[match[2]])
-
-
-_DURATIONS = {
-    "d": timedelta(days=1),
-    "h": timedelta(hours=1),
-    "m": timedelta(minutes=1),
-    "s": timedelta(seconds=1),
-    "ms": timedelta(milliseconds=1),
-}
-_PART = r"(\d+(?:\.\d+)?)\s*(ms|[dhms])\s*"
-_DURATION = re.compile(rf"\s*(?:{_PART})+", re.ASCII)
-_PARTS = re.compile(_PART, re.ASCII)
 
 
 def parse_duration(text: str) -> timedelta:

@@ -7,19 +7,13 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from spark_jobs.definition.operation import Expectation
+from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.operation import Between, Expectation
 from spark_jobs.definition.problems import Problem, path_of, suggestion
 from spark_jobs.definition.stream_tuple import BATCH_NO
 
 if TYPE_CHECKING:
     from spark_jobs.definition import Fact, Lookup, Source
-
-from spark_jobs.definition.ddl import StreamType
-from spark_jobs.definition.operation import Between
-
-if TYPE_CHECKING:
-    from spark_jobs.definition import Fact, Source
-
 
 # Columns that source and plan add to a stream tuple.
 _RESERVED_COLUMNS = re.compile(
@@ -42,6 +36,8 @@ JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
 READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": ()}
 # Options that are one character, and what they must differ from, with what that is by default.
 _CHARACTERS = {"sep": {"quote": '"'}, "quote": {"sep": ","}, "escape": {"sep": ","}}
+_TIMES = {"date", "timestamp"}
+_NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"}
 
 
 def inconsistencies(
@@ -216,10 +212,6 @@ def _fact_problems(fact: Fact, source: Source, fetched: dict[str, str]) -> Itera
     if missing:
         text = f"leaves out {', '.join(missing)}, but the event id is the fact's primary key: all of it must be there."
         yield Problem("fact.columns", f"{text} Add for example {missing[0]}: {missing[0]}.")
-
-
-_TIMES = {"date", "timestamp"}
-_NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"}
 
 
 def expectation_problems(

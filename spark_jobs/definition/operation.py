@@ -11,6 +11,15 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from spark_jobs.definition.fields import Count, Duration, Kept, LedgerKept, Part, Share, TableName, Word, finite
 from spark_jobs.definition.problems import shown
 
+Kind = Literal[
+    "not_null", "unique", "between", "in_set", "matches", "references", "row_conservation", "freshness", "sql"
+]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+FACTS = "{facts}"
+"""Stands for the validated facts in the query of an `sql` expectation."""
+Value = Annotated[bool | int | float | str, BeforeValidator(finite)]
+Columns = Annotated[tuple[Word, ...], Field(min_length=1)]
+
 
 class Freshness(Part):
     """How soon after it happened an event shall be a fact; the time budget of a batch follows from it.
@@ -60,18 +69,6 @@ class Retention(Part):
     rejected: Kept | None = Field(default=timedelta(days=90), examples=["rejected: 90d"])
     unmatched: Kept | None = Field(default=None, examples=["unmatched: 90d"])
     shed: Kept | None = Field(default=None, examples=["shed: 90d"])
-
-
-Kind = Literal[
-    "not_null", "unique", "between", "in_set", "matches", "references", "row_conservation", "freshness", "sql"
-]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-
-FACTS = "{facts}"
-"""Stands for the validated facts in the query of an `sql` expectation."""
-
-Value = Annotated[bool | int | float | str, BeforeValidator(finite)]
-Columns = Annotated[tuple[Word, ...], Field(min_length=1)]
 
 
 def _bound(value: Any) -> Any:

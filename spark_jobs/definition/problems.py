@@ -17,6 +17,9 @@ from spark_jobs.errors import PipelineDefinitionError
 
 _KINDS = {"string_type": "text", "dict_type": "a mapping", "tuple_type": "a list", "model_type": "a mapping"}
 _LONGEST_VALUE = 60
+# Python ends recursions that are too deep, and numbers that are too long, with errors that name no place in a file.
+_DEEPEST = 50
+_MOST_DIGITS = 100
 
 
 class Problem(NamedTuple):
@@ -125,11 +128,6 @@ def _choices(annotation: Any) -> Iterator[str]:
             yield str(part).lower()
         elif isinstance(part, str):
             yield part
-
-
-# Python ends recursions that are too deep, and numbers that are too long, with errors that name no place in a file.
-_DEEPEST = 50
-_MOST_DIGITS = 100
 
 
 class _Loader(yaml.SafeLoader):

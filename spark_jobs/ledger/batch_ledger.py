@@ -27,6 +27,45 @@ from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fencing import lock_against_loaders, require_epoch
 from spark_jobs.warehouse.latency import total
 
+_IDS_AT_ONCE = 50_000
+# A row a minute and pipeline. Histograms are added bucket by bucket; one that is longer, of a version with more
+# buckets, keeps its length.
+_ADD_TO_MINUTE = """
+    INSERT INTO freshet.ledger_minute AS known (pipeline, minute, batches, arrived, facts, shed, unmatched, rejected,
+        duplicates, probes, hits, event_latency, arrival_latency, stage_seconds)
+    SELECT pipeline, date_trunc('minute', closed_at), 1,
+        coalesce(arrived, facts + shed + unmatched + rejected + duplicates), facts, shed, unmatched, rejected,
+        duplicates,
+        coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
+        coalesce((statistics ->> 'front_stage_hits')::bigint, 0),
+        coalesce(event_latency, '{}'), coalesce(arrival_latency, '{}'), coalesce(statistics -> 'stage_seconds', '{}')
+    FROM freshet.batch WHERE batch_no = %s
+    ON CONFLICT (pipeline, minute) DO UPDATE SET
+        batches = known.batches + excluded.batches,
+        arrived = known.arrived + excluded.arrived,
+        facts = known.facts + excluded.facts,
+        shed = known.shed + excluded.shed,
+        unmatched = known.unmatched + excluded.unmatched,
+        rejected = known.rejected + excluded.rejected,
+        duplicates = known.duplicates + excluded.duplicates,
+        probes = known.probes + excluded.probes,
+        hits = known.hits + excluded.hits,
+        event_latency = (
+            SELECT coalesce(array_agg(coalesce(former, 0) + coalesce(latency, 0) ORDER BY bucket), '{}')
+            FROM unnest(known.event_latency, excluded.event_latency) WITH ORDINALITY AS h (former, latency, bucket)),
+        arrival_latency = (
+            SELECT coalesce(array_agg(coalesce(former, 0) + coalesce(latency, 0) ORDER BY bucket), '{}')
+            FROM unnest(known.arrival_latency, excluded.arrival_latency)
+                WITH ORDINALITY AS h (former, latency, bucket)),
+        stage_seconds = (
+            SELECT coalesce(jsonb_object_agg(stage, seconds), '{}')
+            FROM (
+                SELECT stage, sum(value::float8) AS seconds
+                FROM (SELECT * FROM jsonb_each_text(known.stage_seconds)
+                      UNION ALL SELECT * FROM jsonb_each_text(excluded.stage_seconds)) AS spent (stage, value)
+                GROUP BY stage) AS summed)
+"""
+
 
 class OpenBatch(NamedTuple):
     """A batch that is open.
@@ -178,9 +217,6 @@ def _close(
     add_to_minute(cursor, batch_no)
 
 
-_IDS_AT_ONCE = 50_000
-
-
 def drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int) -> Counter[Place]:
     """Delete the tuples that a batch holds although they are facts.
 
@@ -223,48 +259,9 @@ def _drop_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, event
     return Counter(dict(cursor.fetchall()))
 
 
-# A row a minute and pipeline. Histograms are added bucket by bucket; one that is longer, of a version with more
-# buckets, keeps its length.
-_ADD = """
-    INSERT INTO freshet.ledger_minute AS known (pipeline, minute, batches, arrived, facts, shed, unmatched, rejected,
-        duplicates, probes, hits, event_latency, arrival_latency, stage_seconds)
-    SELECT pipeline, date_trunc('minute', closed_at), 1,
-        coalesce(arrived, facts + shed + unmatched + rejected + duplicates), facts, shed, unmatched, rejected,
-        duplicates,
-        coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
-        coalesce((statistics ->> 'front_stage_hits')::bigint, 0),
-        coalesce(event_latency, '{}'), coalesce(arrival_latency, '{}'), coalesce(statistics -> 'stage_seconds', '{}')
-    FROM freshet.batch WHERE batch_no = %s
-    ON CONFLICT (pipeline, minute) DO UPDATE SET
-        batches = known.batches + excluded.batches,
-        arrived = known.arrived + excluded.arrived,
-        facts = known.facts + excluded.facts,
-        shed = known.shed + excluded.shed,
-        unmatched = known.unmatched + excluded.unmatched,
-        rejected = known.rejected + excluded.rejected,
-        duplicates = known.duplicates + excluded.duplicates,
-        probes = known.probes + excluded.probes,
-        hits = known.hits + excluded.hits,
-        event_latency = (
-            SELECT coalesce(array_agg(coalesce(former, 0) + coalesce(latency, 0) ORDER BY bucket), '{}')
-            FROM unnest(known.event_latency, excluded.event_latency) WITH ORDINALITY AS h (former, latency, bucket)),
-        arrival_latency = (
-            SELECT coalesce(array_agg(coalesce(former, 0) + coalesce(latency, 0) ORDER BY bucket), '{}')
-            FROM unnest(known.arrival_latency, excluded.arrival_latency)
-                WITH ORDINALITY AS h (former, latency, bucket)),
-        stage_seconds = (
-            SELECT coalesce(jsonb_object_agg(stage, seconds), '{}')
-            FROM (
-                SELECT stage, sum(value::float8) AS seconds
-                FROM (SELECT * FROM jsonb_each_text(known.stage_seconds)
-                      UNION ALL SELECT * FROM jsonb_each_text(excluded.stage_seconds)) AS spent (stage, value)
-                GROUP BY stage) AS summed)
-"""
-
-
 def add_to_minute(cursor: extensions.cursor, batch_no: int) -> None:
     """Add a batch that is being closed to the minute of its end; in the transaction that closes it, so once only.
 
     Costs two index look-ups and some 400 additions, below a millisecond.
     """
-    cursor.execute(_ADD, [batch_no])
+    cursor.execute(_ADD_TO_MINUTE, [batch_no])

@@ -9,6 +9,13 @@ from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
 
+_LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+# What is planned or done, in one way or another, and is not to be planned again.
+_TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
+_ROWS_AT_ONCE = 50_000
+_REMOVED_AT_ONCE = 1_000
+_LONGEST_REASON = 2_000
+
 
 @dataclass(frozen=True)
 class SourceRange:
@@ -42,9 +49,6 @@ class SourceRange:
         return datetime.fromtimestamp(seconds, UTC)
 
 
-_LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-
-
 @dataclass(frozen=True)
 class RangeEnd:
     """What became of a range.
@@ -56,13 +60,6 @@ class RangeEnd:
 
     records: int | None
     reason: str | None = None
-
-
-# What is planned or done, in one way or another, and is not to be planned again.
-_TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
-_ROWS_AT_ONCE = 50_000
-_REMOVED_AT_ONCE = 1_000
-_LONGEST_REASON = 2_000
 
 
 class TakenUnit(NamedTuple):

@@ -19,7 +19,7 @@ from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.ledger import unbalanced_batches, wrong_sums
 from spark_jobs.proof.report import EXAMPLES
 from spark_jobs.proof.staging import LANDED, copy_in
-from spark_jobs.stages.impossible_keys import CAN_NOT_MATCH
+from spark_jobs.stages.screening import CAN_NOT_MATCH
 
 _LONGEST_VALUE = 80
 _ABSENT = sql.Identifier("pg_temp", "absent")

@@ -13,7 +13,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.joins.structures.hashing import hash_bytes
-from spark_jobs.loading.held_filter import HeldFilter
+from spark_jobs.loading.held_earlier import HeldFilter
 from spark_jobs.loading.payload import json_objects, payload_bytes
 from spark_jobs.proof.staging import copy_in
 from spark_jobs.source.records import decode_records

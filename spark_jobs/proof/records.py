@@ -14,7 +14,7 @@ from spark_jobs.definition.stream_tuple import POSITION, RECORD
 from spark_jobs.proof.landing import LandedFile
 from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.slices import FileSlice
+from spark_jobs.source.planned_file import FileSlice
 
 
 class LandedRecords(NamedTuple):

@@ -14,7 +14,7 @@ import pytest
 
 from spark_jobs.driver import loop
 from spark_jobs.ledger import source_ranges
-from spark_jobs.source import files
+from spark_jobs.source import landed_files
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import running
 from tests.spark.shop import land, query, sale, sales_definition
@@ -27,7 +27,7 @@ RANGES = "SELECT unit, state FROM freshet.source_range WHERE state <> 'retried' 
 @pytest.fixture(autouse=True)
 def _tidies_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "_TIDY_SECONDS", 0.1)
-    monkeypatch.setattr(files, "_LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(landed_files, "_LOOK_AGAIN_SECONDS", 0.0)
 
 
 def cut_off(shop: Shop) -> None:
@@ -192,7 +192,7 @@ def test_loaded_files_are_removed_as_the_pipeline_says(shop: Shop, policy: str) 
 
 
 def test_a_large_file_is_loaded_in_several_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_SMALLEST_RANGE", 1)
+    monkeypatch.setattr(landed_files, "_SMALLEST_RANGE", 1)
     monkeypatch.setattr("spark_jobs.driver.admission.Admission.SMALLEST", 20_000)
     monkeypatch.setattr("spark_jobs.driver.admission.Admission.LARGEST", 20_000)
     monkeypatch.setattr("spark_jobs.driver.batch_run.BatchRun.most_bytes", 20_000)

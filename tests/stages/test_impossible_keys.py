@@ -14,7 +14,7 @@ from spark_jobs.relation.key_kinds import KEY_KINDS
 from spark_jobs.relation.relation_spec import KeyColumn, RelationSpec
 from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.fetching import stream_keys
-from spark_jobs.stages.impossible_keys import screen_keys
+from spark_jobs.stages.screening import screen_keys
 
 TIMES = pa.array([0], pa.timestamp("us", tz="UTC"))
 

@@ -16,8 +16,8 @@ from spark_jobs.definition.stream_tuple import ARRIVED_AT, PLACES, RECORD, Event
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Loader
-from spark_jobs.loading.loading_transaction import LoadCounts, StreamBatch
-from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
+from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table

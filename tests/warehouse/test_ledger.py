@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.ledger import batch_ledger, source_ranges
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
-from spark_jobs.loading.loading_transaction import LoadCounts
-from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
 from tests.warehouse.stream import Stream, wait_for_waiters
 
 

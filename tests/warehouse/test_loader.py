@@ -8,8 +8,7 @@ import pytest
 
 from spark_jobs.errors import SchemaMismatchError, WriterFencedError
 from spark_jobs.loading import chunk
-from spark_jobs.loading.loading_transaction import LoadCounts
-from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
 from spark_jobs.warehouse import drivers
 from tests.warehouse.stream import Stream
 

@@ -11,8 +11,8 @@ import pytest
 
 from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.loading.loader import Loader
-from spark_jobs.loading.loading_transaction import LoadCounts, StreamBatch
-from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
+from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.local.embedded_postgres import EmbeddedPostgres
 from spark_jobs.warehouse.copy_encoding.rows import CopyStream
 from spark_jobs.warehouse.migration import migrate

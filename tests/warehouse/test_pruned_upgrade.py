@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.ledger.retention.walk import prune_held
-from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.loading.outcome import LoadCounts
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.migration import migrate

@@ -18,7 +18,7 @@ from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.relation.stored_relation import StoredRelation
-from spark_jobs.stages.back_stage import back_stages, make_back_stage
+from spark_jobs.stages.back_stage_join import back_stages, make_back_stage
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
 
 _log = logging.getLogger(__name__)

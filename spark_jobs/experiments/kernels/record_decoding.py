@@ -19,7 +19,7 @@ from spark_jobs.experiments.kernels.figure import Figure
 from spark_jobs.experiments.kernels.interleaved import interleaved, seconds
 from spark_jobs.settings import pipelines_folder
 from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.slices import FileSlice
+from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.workload.bad_input import DEFECT, DUPLICATE, choose_defects
 from spark_jobs.workload.order_events import EVENT_TIME, OrderFiles
 

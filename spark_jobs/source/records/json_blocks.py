@@ -18,10 +18,9 @@ import pyarrow.json as pj
 from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, merged
+from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, merged, not_utf8
 from spark_jobs.source.records.json_members import MOST_LEVELS, decode_each
 from spark_jobs.source.records.texts import from_texts
-from spark_jobs.source.records.utf8 import not_utf8
 from spark_jobs.warehouse.copy_encoding.field import byte_strings
 
 Bools = NDArray[np.bool_]

@@ -1,15 +1,37 @@
-"""Reads something whole before its first part is handed on, in bounded memory."""
+"""Damaged files: told from machines that can't read, and found before the first part is handed on."""
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
+
+import pyarrow as pa
 
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 
 Part = TypeVar("Part")
-
 KEPT_BYTES = 64 << 20
+
+
+@contextmanager
+def damage_told(file: str) -> Iterator[None]:
+    """Tell errors that are the file's from those that are the machine's, which pass.
+
+    Args:
+        file: its name, for the message.
+
+    Raises:
+        UnreadableFileError: the file is damaged, or no such file.
+    """
+    try:
+        yield
+    except (EOFError, zlib.error, pa.ArrowException, OSError, ValueError) as error:
+        machine = isinstance(error, MemoryError | pa.ArrowCancelled) or getattr(error, "errno", None) is not None
+        if machine:
+            raise
+        raise UnreadableFileError(f"{file} is damaged, or not what its name says: {error}") from error
 
 
 def checked_whole(

@@ -14,8 +14,8 @@ from pathlib import Path
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.file_names import compression_of, is_landed, modified_ns_of, name_of, unit_of
+from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.source.record_lines import line_end_at_or_after
-from spark_jobs.source.slices import FileSlice
 
 MOST_RANGES = 10_000
 # A file is not cut into less: smaller pieces cost more to begin than they are worth.

@@ -6,7 +6,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
 from uuid import uuid4
 
 import numpy as np
@@ -20,7 +19,7 @@ from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.event_times import utc_times
 from spark_jobs.loading.fact_storage import Way, store
 from spark_jobs.loading.held_rows import HeldRows
-from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
 from spark_jobs.loading.refusals import Refusal
 from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.warehouse.copy_encoding.rows import plain_array
@@ -28,26 +27,6 @@ from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fencing import check_epoch, loader_session_name, read_locked
 from spark_jobs.warehouse.latency import histogram
-
-
-class LoadCounts(NamedTuple):
-    """What became of the tuples that were loaded.
-
-    Attributes:
-        duplicates: tuples whose event id was stored already; they are stored nowhere.
-    """
-
-    facts: int = 0
-    shed: int = 0
-    unmatched: int = 0
-    rejected: int = 0
-    duplicates: int = 0
-
-    def __add__(self, other: object) -> LoadCounts:
-        """Sums, count by count."""
-        if not isinstance(other, LoadCounts):
-            return NotImplemented
-        return LoadCounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +12,80 @@ from numpy.typing import NDArray
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
+from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.pages_waited_for import PagesWaitedFor
-from spark_jobs.stages.shed_deadline import ShedDeadline
 
 # What `auto` chooses from, batch by batch.
 _AUTO = ("hybrid_join", "batched_index_nested_loop", "mesh_join", "index_nested_loop")
+
+
+@dataclass(frozen=True, eq=False)
+class PagesWaitedFor:
+    """The pages of n stream tuples, numbered from the first that the task owns.
+
+    Attributes:
+        of_tuples: int64, shape (n,), the page of each tuple.
+        count: different pages among them.
+        cheapest_first: int64, shape (n,), the tuples' positions, those first whose read most others share.
+    """
+
+    of_tuples: NDArray[np.int64]
+    count: int
+    cheapest_first: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, pages: NDArray[np.int64]) -> PagesWaitedFor:
+        """Sort tuples by their pages, int64, shape (n,). O(n log n).
+
+        All tuples of a batch are at hand, so what each costs is known: a part 1/n of a page that n of them wait for.
+        And since those of a page follow one another, each page is read once, however few tuples the queue holds.
+        The paper (003 section 4.2), which sees one tuple after the other, finds out by letting them grow old.
+        """
+        count, cheapest_first = _cheapest_first(pages)
+        return cls(pages, count, cheapest_first)
+
+    def looked_up(self, codes: NDArray[np.int64]) -> PagesWaitedFor:
+        """The same tuples for an algorithm that looks their keys up, int64, shape (n,): those of a key share a read."""
+        return replace(self, cheapest_first=_cheapest_first(codes)[1])
+
+
+def _cheapest_first(reads: NDArray[np.int64]) -> tuple[int, NDArray[np.int64]]:
+    """How many different reads there are, and the tuples' positions, those of the most wanted read first."""
+    distinct, position, waiting = np.unique(reads, return_inverse=True, return_counts=True)
+    return len(distinct), np.lexsort((position, -waiting[position]))
+
+
+class ShedDeadline:
+    """The end of a back stage's time, asked for between its steps.
+
+    Args:
+        seconds: time of the back stage.
+        limit: of reading R; None: there is none.
+        clock: tells seconds.
+    """
+
+    def __init__(
+        self, seconds: float, limit: ReadLimit | None = None, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._seconds = seconds
+        self._limit = limit
+        self._clock = clock
+        self._step_began = clock()
+        self._ends_at = self._step_began + seconds
+        self._waited = limit.seconds_waited if limit else 0.0
+
+    def has_come(self) -> bool:
+        """Whether there is no time for another step."""
+        now = self._clock()
+        waited = self._limit.seconds_waited if self._limit else 0.0
+        step = now - self._step_began - (waited - self._waited)
+        if step > self._seconds / 2:
+            self._ends_at += step  # no step is so long by itself: the warehouse was away, and that is no overload
+        self._step_began, self._waited = now, waited
+        ready = now + self._limit.seconds_until_ready() if self._limit else now
+        return ready > self._ends_at
 
 
 @dataclass(frozen=True)
@@ -171,3 +239,41 @@ class _Found:
 
 def _joined(parts: list[NDArray[np.int64]]) -> NDArray[np.int64]:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def confirmed(settlement: Settlement, keys: KeyColumns, relation: RelationPart) -> Settlement:
+    """Check matches of hash codes against the real keys; a false one is looked up by its real key alone.
+
+    Args:
+        settlement: what the join found by codes.
+        keys: the real keys of the stream tuples.
+        relation: where to look up.
+    """
+    if keys.encoded is None or settlement.relation is None:
+        return settlement
+    same = keys.equals(settlement.matched, settlement.relation.keys, settlement.rows)
+    if same.all():
+        return settlement
+    matched, rows = [settlement.matched[same]], [settlement.rows[same]]
+    relations, frequencies = [settlement.relation], [settlement.frequencies]
+    unmatched = [settlement.unmatched]
+    for stream_tuple in settlement.matched[~same]:
+        one = np.array([stream_tuple])
+        page = relation.lookup(keys.codes[one], one)
+        candidates = np.arange(len(page.keys))
+        hits = candidates[keys.equals(np.repeat(one, len(candidates)), page.rows.keys, candidates)]
+        if hits.size:
+            matched.append(one)
+            rows.append(np.array([sum(len(part) for part in relations)]))
+            relations.append(page.rows.take(hits[:1]))
+            frequencies.append(np.ones(1, np.int64))
+        else:
+            unmatched.append(one)
+    return Settlement(
+        np.concatenate(matched),
+        np.concatenate(rows),
+        RelationRows.concatenate(relations),
+        np.concatenate(frequencies),
+        np.concatenate(unmatched),
+        settlement.shed,
+    )

@@ -1,4 +1,4 @@
-"""A landed file as it was planned, and the bytes that a compressed one holds."""
+"""A slice of a landed file, and the bytes of the file as it was planned."""
 
 from __future__ import annotations
 
@@ -7,15 +7,36 @@ import gzip
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import IO, BinaryIO, cast
 
 import pyarrow as pa
 
 from spark_jobs.errors import SourceRangeChangedError, SourceRangeGoneError
 from spark_jobs.source.file_names import modified_ns_of
-from spark_jobs.source.slices import FileSlice
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
+
+
+@dataclass(frozen=True)
+class FileSlice:
+    """Some records of a landed file.
+
+    Attributes:
+        range_no: number of the range within its batch; a range may be read in several slices.
+        path: the file; bytes of its name that are not UTF-8 as Python's surrogate escapes.
+        first: offset of its first byte, which begins a record.
+        last: offset after its last byte, which ends a record. A compressed file and a Parquet file are one slice.
+        size: bytes of the whole file when it was planned.
+        modified_ns: when it was last changed, in ns since 1970, when it was planned; that is when its records arrived.
+    """
+
+    range_no: int
+    path: str
+    first: int
+    last: int
+    size: int
+    modified_ns: int
 
 
 @contextmanager
