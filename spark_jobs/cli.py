@@ -12,8 +12,8 @@ import typer.core
 from rich.console import Console
 from rich.markup import escape
 
+from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
-from spark_jobs.quantities import parse_duration
 from spark_jobs.settings import home
 
 if TYPE_CHECKING:

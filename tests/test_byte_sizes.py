@@ -1,6 +1,6 @@
 import pytest
 
-from spark_jobs.quantities import parse_bytes
+from spark_jobs.byte_sizes import parse_bytes
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.quantities import parse_duration
+from spark_jobs.durations import parse_duration
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs.quantities import check_window, parse_moment
+from spark_jobs.moments import check_window, parse_moment
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from freshet_airflow.form_refusal import form_refusal
-from spark_jobs.quantities import check_window, parse_moment
+from spark_jobs.moments import check_window, parse_moment
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES
 
 # What a run can't do in days, a later one may: whoever asks for more has mistyped.

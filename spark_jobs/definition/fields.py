@@ -10,8 +10,9 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
 
+from spark_jobs.byte_sizes import parse_bytes
 from spark_jobs.definition.problems import shown
-from spark_jobs.quantities import parse_bytes, parse_duration
+from spark_jobs.durations import parse_duration
 
 # 100 years. A time so long ago, or so far ahead, is one for Python and PostgreSQL still.
 _LONGEST = "36525d"

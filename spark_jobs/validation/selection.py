@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from spark_jobs.errors import FreshetError
-from spark_jobs.quantities import check_window, parse_moment
+from spark_jobs.moments import check_window, parse_moment
 
 
 def _moment(given: Any) -> Any:

@@ -15,9 +15,9 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.operation import Retention
 from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.retention.walk import prune_changes, prune_held
-from spark_jobs.quantities import parse_duration
 
 _log = logging.getLogger(__name__)
 

@@ -1,0 +1,39 @@
+"""Durations as people write them: `5s`, `500ms`, `2m`, `1h30m`."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from datetime import timedelta
+
+_UNITS = {
+    "d": timedelta(days=1),
+    "h": timedelta(hours=1),
+    "m": timedelta(minutes=1),
+    "s": timedelta(seconds=1),
+    "ms": timedelta(milliseconds=1),
+}
+_PART = r"(\d+(?:\.\d+)?)\s*(ms|[dhms])\s*"
+_DURATION = re.compile(rf"\s*(?:{_PART})+", re.ASCII)
+_PARTS = re.compile(_PART, re.ASCII)
+
+
+def parse_duration(text: str) -> timedelta:
+    """Parse a duration such as `5s`, `0.5s`, `500ms`, `2m`, `1h30m` or `1d`.
+
+    Units run from the largest to the smallest, each at most once.
+
+    Raises:
+        ValueError: the text is no such duration; the message says what is allowed.
+    """
+    refusal = f"{text!r} is not a duration. Write a number and a unit (d, h, m, s, ms), for example 5s, 500ms or 1h30m."
+    if not _DURATION.fullmatch(text.lower()):
+        raise ValueError(refusal)
+    parts = _PARTS.findall(text.lower())
+    sizes = [_UNITS[unit] for _, unit in parts]
+    if any(later >= earlier for earlier, later in itertools.pairwise(sizes)):
+        raise ValueError(refusal)
+    try:
+        return sum((float(number) * _UNITS[unit] for number, unit in parts), timedelta())
+    except OverflowError:
+        raise ValueError(f"{text!r} is too long: the longest duration is {timedelta.max.days} days.") from None
