@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
-from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.stored_relation import RelationPart
 from spark_jobs.stages.pages_waited_for import PagesWaitedFor
 from spark_jobs.stages.shed_deadline import ShedDeadline
 

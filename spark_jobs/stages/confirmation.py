@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.relation_part import RelationPart
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.stored_relation import RelationPart
 from spark_jobs.stages.back_stage import Settlement
 
 
