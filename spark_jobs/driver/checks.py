@@ -11,7 +11,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.driver.lookups.defaults import typed_defaults
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.relation.catalog import describe_relation
+from spark_jobs.relation.catalog.describe import describe_relation
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
 

@@ -10,7 +10,7 @@ from psycopg2 import extensions
 
 from spark_jobs.definition import Lookup
 from spark_jobs.hot_set.files import HotSetVersion
-from spark_jobs.relation.local_copy.manifest import CopyManifest
+from spark_jobs.relation.local_copy.copy_files import CopyManifest
 from spark_jobs.warehouse.drivers import newest_driver
 
 Watched = Literal["triggers", "rereading", "nothing"]

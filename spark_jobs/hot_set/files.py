@@ -27,10 +27,9 @@ from spark_jobs.files.durable import WRITING, write_durably
 from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.files.versioned import newest_sound_version, newest_version
 from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
+from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.relation.stored_keys import stored_keys
 
 # So many of each origin: what a driver learns every half minute must not push out a rebuilt version that it is
 # about to take over.

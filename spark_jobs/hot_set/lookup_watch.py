@@ -18,7 +18,7 @@ from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.noticing import Noticing
 from spark_jobs.relation.changes.triggers import Outcome
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy.manifest import CopyInUse
+from spark_jobs.relation.local_copy.copy_files import CopyInUse
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_spec import RelationSpec
 

@@ -14,11 +14,10 @@ from spark_jobs.definition import Lookup
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.cache_table import Watched
 from spark_jobs.hot_set.learned import LearnedHotSet, Reread
-from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.triggers import Outcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
-from spark_jobs.relation.changes.watched_tables import WatchedTable
-from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.changes.watched_tables import WatchedTable, noted_since
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.read_limit import Clock, ReadLimit
 from spark_jobs.relation.relation_rows import RelationRows

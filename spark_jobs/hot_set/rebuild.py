@@ -24,13 +24,12 @@ from spark_jobs.hot_set.lookup_memory import back_stage_bytes, front_stage_bytes
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
-from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.limited import LimitedRelation
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.build import build_copy
-from spark_jobs.relation.local_copy.manifest import CopyManifest
+from spark_jobs.relation.local_copy.copy_files import CopyManifest
 from spark_jobs.relation.local_copy.store import CopyStore
-from spark_jobs.relation.read_limit import ReadLimit, read_limit_of
+from spark_jobs.relation.read_limit import LimitedRelation, ReadLimit, read_limit_of
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home

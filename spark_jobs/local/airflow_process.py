@@ -22,7 +22,7 @@ from spark_jobs.local.airflow_configuration import (
     api_url,
     write_configuration,
 )
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.log_tail import log_tail
 from spark_jobs.local.session_process import SessionProcess, stop_sessions
 from spark_jobs.settings import Home

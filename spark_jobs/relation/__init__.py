@@ -2,18 +2,17 @@
 
 | file | what it holds |
 |---|---|
-| relation_spec, catalog, relation_size | what a lookup needs of R, checked against PostgreSQL's catalog |
-| keys, key_kinds, key_values, key_encoding, key_literals, uuid_text | join keys of stream tuples and of R's tuples |
-| page_index, byte_search, page_cutting | the first key of every page of R, and how it is read from R |
-| page_ranges | pages dealt out to the parts of an exchange |
-| stored_relation | what reading R takes, wherever it is stored: |
-| live, queries, relation_rows | in PostgreSQL; pages and keys, and the tuples they give |
-| local_copy, stored_keys | in local files, as it was at one time, with what has changed since |
-| limited, read_limit | either, counted, and no faster than may be |
-| versions | a key with all its versions as one tuple of R, and the version that was valid at a time |
-| relation_part | what a join sees of it: one task's pages, in runs for a scan, and its tuples' own keys |
-| access_costs, median_of_means | what reading it costs here and now |
+| stored_relation | what reading R takes, wherever it is stored, and the part of it that a join sees |
+| live, queries | in PostgreSQL, and the SQL that reads it |
+| local_copy | in local files, as it was at one time, with what has changed since |
+| read_limit | either, counted, and no faster than may be |
+| page_index | the first key of every page, read from R, and pages dealt out to the parts of an exchange |
+| relation_rows | the tuples that a read gives; where R keeps versions, each key with all of them |
+| keys | join keys of stream tuples and of R's tuples |
+| relation_spec, catalog | what a lookup needs of R, checked against PostgreSQL's catalog |
+| used_relations | what a pipeline says about a lookup, and all columns of a relation that pipelines use |
+| changes | changes noted by triggers, read by all that keep tuples of R |
+| access_costs | what reading R costs here and now |
 | copy_decoding, arrow_buffers | PostgreSQL's binary COPY format into Arrow |
 | reading_connection | a connection that survives a restart of the server |
-| changes | noted by triggers, read by whoever keeps tuples of R |
 """

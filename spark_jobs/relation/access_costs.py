@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from spark_jobs.joins.semi_stream.base import Int64Array, Page, Relation
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
-from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.catalog.sizes import fits_into_memory
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.median_of_means import ROUNDS, Clock, median_of_means, real_clock, seconds_of
-from spark_jobs.relation.relation_part import RelationPart
-from spark_jobs.relation.relation_size import fits_into_memory
-from spark_jobs.relation.stored_relation import StoredRelation
+from spark_jobs.relation.stored_relation import RelationPart, StoredRelation
 
 PAGES_READ = 60
 SINGLE_LOOKUPS = 40
 BATCH_KEYS = 200
+ROUNDS = 5
 KEYS_LOOKED_UP = SINGLE_LOOKUPS + ROUNDS * BATCH_KEYS
 
 _FENCES_ENOUGH = 100
 _PAGES_OF_KEYS = 16
+
+
+Clock = Callable[[], float]
+
+real_clock: Clock = time.perf_counter
 
 
 @dataclass(frozen=True)
@@ -158,3 +164,20 @@ def _spread_pages(relation: Relation, most: int) -> Int64Array:
 def _spread(count: int, most: int) -> Int64Array:
     """Up to `most` numbers below `count`, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(np.int64))
+
+
+def median_of_means(seconds: Sequence[float]) -> float:
+    """The median of the means of five rounds: cheap and dear reads count as they come, but one stall does not.
+
+    Args:
+        seconds: in the order of measuring, at least one; every fifth belongs to the same round.
+    """
+    rounds = [np.mean(seconds[start::ROUNDS]) for start in range(min(ROUNDS, len(seconds)))]
+    return float(np.median(rounds))
+
+
+def seconds_of(clock: Clock, action: Callable[[], Any]) -> float:
+    """How long an action takes."""
+    started = clock()
+    action()
+    return clock() - started

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_jobs.relation.copy_decoding.column_types import ColumnType
-from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.versions import versions_schema
+from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.relation.relation_rows import versions_schema
 
 
 @dataclass(frozen=True)

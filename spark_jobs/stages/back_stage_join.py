@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
-from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.read_limit import ReadLimit
-from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.stored_relation import RelationPart
 
 # What `auto` chooses from, batch by batch.
 _AUTO = ("hybrid_join", "batched_index_nested_loop", "mesh_join", "index_nested_loop")

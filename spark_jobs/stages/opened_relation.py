@@ -7,15 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.relation.changes.changed_keys import ChangedKeys
-from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.limited import LimitedRelation
+from spark_jobs.relation.changes.unnoticed import ChangedKeys
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy.changed import ChangedCopy
-from spark_jobs.relation.local_copy.manifest import CopyManifest
-from spark_jobs.relation.local_copy.relation import LocalCopy
-from spark_jobs.relation.read_limit import ReadLimit, read_limit_of
-from spark_jobs.relation.relation_part import RelationPart
+from spark_jobs.relation.local_copy.copy_files import CopyManifest
+from spark_jobs.relation.local_copy.local_copy import ChangedCopy, LocalCopy
+from spark_jobs.relation.read_limit import LimitedRelation, ReadLimit, read_limit_of
+from spark_jobs.relation.stored_relation import RelationPart
 from spark_jobs.stages.batch_context import BatchContext, CopyPlan, LookupPlan, OwnedPages
 
 

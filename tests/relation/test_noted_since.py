@@ -10,9 +10,9 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.relation.changes.noted_since import noted_since
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
+from spark_jobs.relation.changes.watched_tables import noted_since
 
 LOOKUP = SimpleNamespace(relation="public.r", on={"k": "id"}, fetch={"part": "part"}, validity=None)
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.page_index import PageIndex
-from spark_jobs.relation.page_ranges import PageRanges
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.relation.page_index import PageIndex, PageRanges
 
 unhurried = settings(deadline=None)  # the first call of a kernel compiles it
 texts = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=5)

@@ -9,14 +9,18 @@ import pytest
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts, choose_back_stage
-from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.keys import KeyColumns
-from spark_jobs.relation.limited import LimitedRelation
-from spark_jobs.relation.read_limit import LONGEST_SLEEP_SECONDS, SAVED_SECONDS, ReadLimit, read_limit_of
-from spark_jobs.relation.relation_part import RelationPart
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.relation.read_limit import (
+    LONGEST_SLEEP_SECONDS,
+    SAVED_SECONDS,
+    LimitedRelation,
+    ReadLimit,
+    read_limit_of,
+)
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.relation.stored_relation import StoredRelation
+from spark_jobs.relation.stored_relation import RelationPart, StoredRelation
 from spark_jobs.stages.back_stage_join import PagesWaitedFor, ShedDeadline, make_back_stage, run_back_stage
 from tests.virtual_time import VirtualTime
 

@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
 from spark_jobs.relation.access_costs import measure_access
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.relation_part import RelationPart
+from spark_jobs.relation.stored_relation import RelationPart
 from tests.relation.conftest import Open, keys_for
 
 Execute = Callable[..., None]

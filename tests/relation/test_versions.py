@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.relation.copy_decoding.column_types import column_type
-from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.relation_rows import RelationRows, rows_of
+from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.relation.relation_rows import RelationRows, fetched_at, rows_of
 from spark_jobs.relation.relation_spec import (
     FetchedColumn,
     KeyColumn,
@@ -21,7 +21,6 @@ from spark_jobs.relation.relation_spec import (
     Validity,
     ValidityColumn,
 )
-from spark_jobs.relation.versions import fetched_at
 
 MIDNIGHT = datetime(2026, 3, 1)
 DATE_INFINITY, DATE_MINUS_INFINITY = 2**31 - 1, -(2**31)

@@ -21,7 +21,7 @@ from spark_jobs.hot_set.lookup_memory import front_stage_bytes
 from spark_jobs.hot_set.noticing import Noticing
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases
 from spark_jobs.relation.changes.triggers import Outcome, watch_relations
-from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_rows import RelationRows
 

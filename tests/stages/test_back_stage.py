@@ -8,8 +8,8 @@ import pytest
 
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.keys import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.back_stage_join import PagesWaitedFor, Settlement, ShedDeadline, run_back_stage
 

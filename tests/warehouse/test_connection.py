@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse import postgres_versions
 from spark_jobs.warehouse.connection import address, connect

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from psycopg2 import extensions
 
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.copy_encoding import rows as rows_module
 from spark_jobs.warehouse.copy_encoding.catalogue import encoder_for
 from spark_jobs.warehouse.copy_encoding.rows import Encoding, Target, encode

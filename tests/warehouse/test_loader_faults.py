@@ -13,7 +13,7 @@ from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUn
 from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
 from spark_jobs.loading.stream_batch import StreamBatch
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.copy_encoding.rows import CopyStream
 from spark_jobs.warehouse.migration import migrate
 from tests.warehouse.cutting_proxy import Cut, CuttingProxy

@@ -15,12 +15,11 @@ from spark_jobs.driver.lookups.planning import check_memory, measured
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.hot_set.lookup_memory import page_rows_within
 from spark_jobs.hot_set.publishing import BroadcastSeries, Leases, MappedBroadcast
-from spark_jobs.relation.changes.changed_keys import ChangedKeys
-from spark_jobs.relation.changes.noted_since import noted_since
-from spark_jobs.relation.changes.unnoticed import unnoticed
+from spark_jobs.relation.changes.unnoticed import ChangedKeys, unnoticed
+from spark_jobs.relation.changes.watched_tables import noted_since
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy.manifest import CopyInUse, CopyManifest
-from spark_jobs.relation.local_copy.relation import LocalCopy
+from spark_jobs.relation.local_copy.copy_files import CopyInUse, CopyManifest
+from spark_jobs.relation.local_copy.local_copy import LocalCopy
 from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.stages.batch_context import CopyPlan, LookupPlan, OwnedPages

@@ -15,9 +15,8 @@ from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.relation.access_costs import measure_access
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.relation_part import RelationPart
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.relation.stored_relation import StoredRelation
+from spark_jobs.relation.stored_relation import RelationPart, StoredRelation
 from spark_jobs.stages.back_stage_join import back_stages, make_back_stage
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
 

@@ -10,18 +10,19 @@ from spark_jobs.joins.semi_stream.base import Relation
 from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts, fit_page_reads
 from spark_jobs.relation.access_costs import (
     KEYS_LOOKED_UP,
+    Clock,
     PageRead,
     SampleLookups,
     measure_lookups,
     measure_pages,
     read_in_vain,
+    real_clock,
     sample_lookups,
     shuffled,
     stays_in_memory,
 )
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.median_of_means import Clock, real_clock
-from spark_jobs.relation.relation_part import RelationPart
+from spark_jobs.relation.stored_relation import RelationPart
 
 _SMALLEST_PAGE_BYTES = 4 << 10
 _LARGEST_PAGE_BYTES = 1 << 20

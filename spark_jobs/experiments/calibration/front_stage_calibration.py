@@ -10,7 +10,7 @@ import numpy as np
 from spark_jobs.experiments.calibration.front_stage_at_work import FrontStageAtWork
 from spark_jobs.experiments.calibration.relation_in_memory import RelationInMemory
 from spark_jobs.joins.semi_stream.hot_set import HotSet
-from spark_jobs.relation.median_of_means import ROUNDS, Clock, median_of_means, seconds_of
+from spark_jobs.relation.access_costs import ROUNDS, Clock, median_of_means, seconds_of
 
 _PROBES = 20 * ROUNDS
 _TUPLES_AT_ONCE = 4096

@@ -14,7 +14,7 @@ from spark_jobs.joins.semi_stream.early_release_mesh_join import EarlyReleaseMes
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
 from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
 from spark_jobs.joins.structures.keyed_tuples import KeyedTuples
-from spark_jobs.relation.median_of_means import Clock, seconds_of
+from spark_jobs.relation.access_costs import Clock, seconds_of
 
 _STEPS = 100
 _TUPLE_BYTES = 8

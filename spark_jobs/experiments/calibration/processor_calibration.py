@@ -16,7 +16,7 @@ from spark_jobs.joins.structures.keyed_tuples import KeyedTuples
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_buffer import StreamBuffer, TupleColumns
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
-from spark_jobs.relation.median_of_means import ROUNDS, Clock, median_of_means, real_clock, seconds_of
+from spark_jobs.relation.access_costs import ROUNDS, Clock, median_of_means, real_clock, seconds_of
 
 MOST_TUPLES = 1_000_000
 # Of a small R each page settles a large part of memory, again and again: as many tuples tell what more would.

@@ -10,7 +10,7 @@ import numpy as np
 from spark_jobs.experiments.calibration.displaced_caches import DisplacedCaches
 from spark_jobs.experiments.calibration.relation_in_memory import RelationInMemory
 from spark_jobs.joins.semi_stream.base import Relation, SemiStreamJoin
-from spark_jobs.relation.median_of_means import Clock
+from spark_jobs.relation.access_costs import Clock
 
 _PAGES = 256
 _MEMORY_BYTES = 1 << 20

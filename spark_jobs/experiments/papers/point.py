@@ -9,7 +9,8 @@ from spark_jobs.experiments.papers.disks import OpenRelation
 from spark_jobs.experiments.papers.prediction import best_page_rows, predicted
 from spark_jobs.experiments.papers.run_length import run_length, waiting_capacity
 from spark_jobs.experiments.papers.setting import Setting
-from spark_jobs.experiments.semi_stream.measured_run import Measurement, SaturatedRun, measure_with_arrivals
+from spark_jobs.experiments.semi_stream.measured_run import SaturatedRun, measure_with_arrivals
+from spark_jobs.experiments.semi_stream.measurement import Measurement
 from spark_jobs.experiments.semi_stream.workloads import Workload
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin
 from spark_jobs.workload.bursts import steady_arrivals

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
 import pyarrow as pa
 from psycopg2 import extensions
@@ -12,15 +11,14 @@ from psycopg2 import extensions
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.relation.catalog.column_checks import ColumnChecks, suggestion
 from spark_jobs.relation.catalog.columns import read_columns
-from spark_jobs.relation.catalog.exclusions import forbids_overlaps
-from spark_jobs.relation.catalog.index_choice import choose_indexes
-from spark_jobs.relation.catalog.indexes import read_indexes
+from spark_jobs.relation.catalog.indexes import choose_indexes, forbids_overlaps, read_indexes
+from spark_jobs.relation.catalog.sizes import row_count
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.queries import sample_query
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_rows import RelationRows, rows_of
-from spark_jobs.relation.relation_size import row_count
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.relation.used_relations import Lookup
 
 _SAMPLED_TUPLES = 1_000
 _WITHOUT_INDEXES = {"v": "a view", "f": "a foreign table", "S": "a sequence", "c": "a composite type"}
@@ -40,26 +38,6 @@ _TABLE_NAMES = """
     WHERE c.relkind IN ('r', 'p', 'm') AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
     ORDER BY 1
 """
-
-
-class Lookup(Protocol):
-    """What a pipeline says about one lookup."""
-
-    @property
-    def relation(self) -> str:
-        """R: schema.table, as the catalog has the names."""
-
-    @property
-    def on(self) -> Mapping[str, str]:
-        """Stream column: column of R that it equals."""
-
-    @property
-    def fetch(self) -> Mapping[str, str]:
-        """Output name: column of R."""
-
-    @property
-    def validity(self) -> tuple[str, str] | None:
-        """Columns of R from when and until when a version is valid; None if R has one row for each key."""
 
 
 def describe_relation(

@@ -1,4 +1,4 @@
-"""Changes of master data: noted by triggers, read by whoever keeps tuples of R in memory or on disk.
+"""Changes of master data: noted by triggers, read by all that keep tuples of R in memory or on disk.
 
 Statement-level triggers write the key of every row of which a used column has changed, and those columns as they were,
 into `freshet.relation_change`, in the transaction that changes it. A reader remembers the snapshot of its last look and
@@ -20,12 +20,8 @@ can define: it takes PostgreSQL's own types only, and compares rows by their ima
 
 | file | what it holds |
 |---|---|
-| unnoticed | what has changed since a snapshot |
-| visibility | which noted changes those are, as SQL |
-| noted_since | whether changes have been noted without a gap since a snapshot |
-| changed_keys | a bounded set of changed keys |
-| staleness | how old the oldest unnoticed change is, as SQL |
-| watched_tables | the tables that need triggers for a relation, and which they have |
-| triggers | installs and removes them |
-| used_relations | the relations that pipelines look up, with all columns that they use |
+| triggers | installs and removes the triggers |
+| watched_tables | the tables that need triggers for a relation, which they have, and since when without a gap |
+| unnoticed | what has changed since a snapshot, and a bounded set of changed keys |
+| staleness | which noted changes those are, and how old the oldest one is, as SQL |
 """

@@ -1,8 +1,12 @@
-"""How stale a front stage is: the age of the oldest change of R that has not reached it."""
+"""Which noted changes a reader has not seen, and how old the oldest of them is, as SQL. Imports nothing."""
 
 from __future__ import annotations
 
-from spark_jobs.relation.changes.visibility import UNNOTICED
+UNNOTICED = (
+    "relation = {relation} AND xid >= pg_snapshot_xmin({noticed}) AND NOT pg_visible_in_snapshot(xid, {noticed})"
+)
+"""Condition on freshet.relation_change: rows of a relation, by transactions that a pg_snapshot does not see. The first
+comparison of transactions is for the index; the second one decides."""
 
 STALENESS = (
     "CASE cache.watched WHEN 'triggers' THEN coalesce(clock_timestamp() - (SELECT changed_at "

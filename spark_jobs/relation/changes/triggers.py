@@ -8,7 +8,6 @@ from typing import NamedTuple
 import psycopg2
 from psycopg2 import errors, extensions, sql
 
-from spark_jobs.relation.changes.used_relations import Lookup, UsedColumns, columns_of, used_relations
 from spark_jobs.relation.changes.watched_tables import (
     FUNCTION,
     WatchedTable,
@@ -16,6 +15,7 @@ from spark_jobs.relation.changes.watched_tables import (
     trigger_name,
     watched_tables,
 )
+from spark_jobs.relation.used_relations import Lookup, UsedColumns, columns_of, used_relations
 
 # To create a trigger waits for the transactions that write the table, and lets no new ones write meanwhile.
 _LONGEST_WAIT = "SET LOCAL lock_timeout = '2s'"

@@ -1,4 +1,4 @@
-"""The tables that need triggers for a relation's changes to be noted, and the triggers that they have."""
+"""The tables that need triggers for a relation's changes to be noted, and the triggers that they have and had."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.relation.catalog.sql_names import sql_name
-from spark_jobs.relation.changes.used_relations import UsedColumns
+from spark_jobs.relation.used_relations import UsedColumns
 
 OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 FUNCTION = "freshet.note_relation_change"
@@ -46,6 +46,27 @@ _TABLES = """
     FROM part JOIN pg_class AS c USING (oid) JOIN pg_namespace AS n ON n.oid = c.relnamespace,
         pg_proc AS f WHERE f.oid = %(function)s::regproc
     ORDER BY 1, 2, 3
+"""
+
+# The transactions that made or changed triggers and columns, or attached partitions, were over when the snapshot was
+# taken. An xmin lacks the upper half of its number: being visible, it is the largest below the number that comes next.
+_DEFINED_BEFORE = """
+    WITH next AS (SELECT pg_snapshot_xmax(pg_current_snapshot())::text::numeric AS xid),
+    watched AS (
+        SELECT c.oid FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+        WHERE n.nspname = %(schema)s AND c.relname = %(table)s
+    ), defined (xmin) AS (
+        SELECT t.xmin FROM pg_trigger AS t JOIN watched ON t.tgrelid = watched.oid
+        WHERE t.tgfoid = %(function)s::regproc
+        UNION ALL SELECT a.xmin FROM pg_attribute AS a JOIN watched ON a.attrelid = watched.oid WHERE a.attnum > 0
+        UNION ALL SELECT i.xmin FROM pg_inherits AS i JOIN watched ON i.inhrelid = watched.oid
+    ), written AS (
+        SELECT trunc(next.xid / 4294967296) * 4294967296 + defined.xmin::text::numeric AS xid FROM next, defined
+    )
+    SELECT coalesce(bool_and(pg_visible_in_snapshot(
+        (CASE WHEN written.xid < next.xid THEN written.xid ELSE written.xid - 4294967296 END)::text::xid8,
+        %(noticed)s::pg_snapshot
+    )), false) FROM written, next
 """
 
 
@@ -161,3 +182,26 @@ def _trigger(enabled: str, encoded: str, written_by: str) -> NotingTrigger:
         return NotingTrigger(enabled, relation, None, written_by)
     end = columns.index(_FURTHER)
     return NotingTrigger(enabled, relation, UsedColumns(tuple(columns[:end]), tuple(columns[end + 1 :])), written_by)
+
+
+def noted_since(connection: extensions.connection, relation: str, noticed: str) -> bool:
+    """Whether triggers on all tables of a relation have noted every change by transactions that a snapshot does not
+    see: they were there, as they and the tables are now, when it was taken.
+
+    Args:
+        connection: to the warehouse.
+        relation: schema.table.
+        noticed: pg_snapshot as text.
+    """
+    needed = {trigger_name(operation) for operation in OPERATIONS}
+    with connection.cursor() as cursor:
+        tables = watched_tables(cursor, [relation])[relation]
+        for table in tables:
+            if table.refusal is not None or table.not_always or not needed <= table.triggers.keys():
+                return False
+            names = {"schema": table.schema, "table": table.table, "function": FUNCTION, "noticed": noticed}
+            cursor.execute(_DEFINED_BEFORE, names)
+            [(before,)] = cursor.fetchall()
+            if not before:
+                return False
+    return bool(tables)

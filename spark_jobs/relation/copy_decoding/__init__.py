@@ -3,7 +3,6 @@
 | file | what it holds |
 |---|---|
 | column_types | the column types that can be read, and the Arrow type of each |
-| decode | `decode_copy`: the way in |
-| field_positions | where the fields of the tuples lie |
-| fixed_width, text, numeric | from the bytes of a column's fields to its Arrow array |
+| decode | `decode_copy`: the way in, and where the fields of the tuples lie |
+| columns | from the bytes of a column's fields to its Arrow array |
 """

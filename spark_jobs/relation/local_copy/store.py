@@ -12,7 +12,7 @@ from spark_jobs.errors import CacheDamagedError, FreshetError
 from spark_jobs.files.durable import sync_folder, write_durably
 from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.files.versioned import newest_sound_version
-from spark_jobs.relation.local_copy.manifest import CopyManifest, read_manifest
+from spark_jobs.relation.local_copy.copy_files import CopyManifest, read_manifest
 
 # A copy is as large as R: the newest one, and the one that a running batch may still read.
 KEPT_VERSIONS = 2

@@ -11,8 +11,7 @@ from spark_jobs.experiments.calibration import DiskMeasurement, measure_disk
 from spark_jobs.experiments.direct_file import open_direct_file
 from spark_jobs.experiments.virtual_disk import HARD_DISK, SOLID_STATE_DISK, DiskProfile, VirtualClock, VirtualDisk
 from spark_jobs.experiments.virtual_relation import VirtualRelation
-from spark_jobs.relation.access_costs import measure_access
-from spark_jobs.relation.median_of_means import median_of_means
+from spark_jobs.relation.access_costs import measure_access, median_of_means
 from tests.experiments.direct_file.files import write
 from tests.relation.conftest import Open
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.relation.catalog import describe_relation
+from spark_jobs.relation.catalog.describe import describe_relation
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
 from spark_jobs.relation.relation_spec import RelationSpec

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from spark_jobs.relation.changes.changed_keys import ChangedKeys
+from spark_jobs.relation.changes.unnoticed import ChangedKeys
 
 CODES = arrays(np.int64, st.integers(0, 30), elements=st.integers(-5, 40))
 

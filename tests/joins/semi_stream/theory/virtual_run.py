@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_jobs.experiments.semi_stream.measured_run import Measurement, SaturatedRun
+from spark_jobs.experiments.semi_stream.measured_run import SaturatedRun
+from spark_jobs.experiments.semi_stream.measurement import Measurement
 from spark_jobs.experiments.semi_stream.workloads import zipf
 from spark_jobs.experiments.virtual_disk import HARD_DISK, DiskProfile, VirtualClock, VirtualDisk
 from spark_jobs.experiments.virtual_relation import VirtualRelation

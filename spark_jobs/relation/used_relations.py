@@ -1,4 +1,4 @@
-"""The relations that pipelines look up, with the columns that all their lookups use."""
+"""What a pipeline says about a lookup, and the relations that pipelines look up with all the columns that they use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Lookup(Protocol):
 
     @property
     def relation(self) -> str:
-        """R: schema.table."""
+        """R: schema.table, as the catalog has the names."""
 
     @property
     def on(self) -> Mapping[str, str]:
@@ -32,7 +32,7 @@ class Lookup(Protocol):
 
     @property
     def validity(self) -> tuple[str, str] | None:
-        """The columns of R that say from when until when a version of a tuple is valid."""
+        """Columns of R from when and until when a version is valid; None if R has one row for each key."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Key columns in the form that keys are compared in: numbers, text without padding, UUIDs as bytes."""
+"""Kinds of key columns, and their values in the form that keys are compared in."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from enum import Enum
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -10,8 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.relation.arrow_buffers import binary_parts, single_array, validity
-from spark_jobs.relation.key_kinds import KeyKind
-from spark_jobs.relation.uuid_text import UUID_BYTES, parse_uuids
+from spark_jobs.relation.keys.uuid_text import UUID_BYTES, parse_uuids
+
+if TYPE_CHECKING:
+    from spark_jobs.relation.relation_spec import KeyColumn
 
 KeyValues: TypeAlias = NDArray[Any] | pa.BinaryArray
 """Values of one key column: int64 (n,) for numbers and dates (days since 1970), uint8 (n, 16) for UUIDs, binary (n,)
@@ -21,6 +24,56 @@ for text as UTF-8. Where a value is not valid it is zero or empty."""
 _FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_042_905
 INFINITE_FUTURE, INFINITE_PAST = 2**31 - 1, -(2**31)
 """Days that stand for the dates 'infinity' and '-infinity', as `copy_decoding` reads them."""
+
+_BITS = {"int2": 16, "int4": 32}
+
+
+class KeyKind(Enum):
+    """How the values of a key column compare. The value is the PostgreSQL type of a parameter of this kind."""
+
+    INTEGER = "bigint"
+    DATE = "date"
+    TEXT = "text"
+    PADDED_TEXT = "bpchar"  # char(n): blanks at the end do not count
+    UUID = "uuid"
+
+    @property
+    def is_number(self) -> bool:
+        """Whether a key of just this column is its own int64 code."""
+        return self in (KeyKind.INTEGER, KeyKind.DATE)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the order of the column depends on a collation."""
+        return self in (KeyKind.TEXT, KeyKind.PADDED_TEXT)
+
+    def accepts(self, stream_type: pa.DataType) -> bool:
+        """Whether a stream column of this type can be joined with the relation's column."""
+        if self is KeyKind.INTEGER:
+            return pa.types.is_signed_integer(stream_type)
+        if self is KeyKind.DATE:
+            return pa.types.is_date32(stream_type)
+        return pa.types.is_string(stream_type) or pa.types.is_large_string(stream_type)
+
+    @property
+    def stream_types(self) -> str:
+        """The types of stream columns that fit, in words."""
+        if self is KeyKind.INTEGER:
+            return "an integer (bigint, int, smallint, tinyint)"
+        return "date" if self is KeyKind.DATE else "string"
+
+
+KEY_KINDS = {
+    "int2": KeyKind.INTEGER,
+    "int4": KeyKind.INTEGER,
+    "int8": KeyKind.INTEGER,
+    "date": KeyKind.DATE,
+    "text": KeyKind.TEXT,
+    "varchar": KeyKind.TEXT,
+    "bpchar": KeyKind.PADDED_TEXT,
+    "uuid": KeyKind.UUID,
+}
+"""Key kind of each PostgreSQL type that a join key may have, by its name in pg_type."""
 
 
 def key_values(column: pa.Array | pa.ChunkedArray, kind: KeyKind) -> tuple[KeyValues, NDArray[np.bool_]]:
@@ -94,3 +147,24 @@ def _is_possible(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return b"\0" not in value
+
+
+def possible_values(values: pa.Array | pa.ChunkedArray, column: KeyColumn) -> NDArray[np.bool_]:
+    """Where R's column could hold an equal value, bool, shape (n,); never one that equals null.
+
+    Args:
+        values: of the stream, shape (n,), of a type that the column's kind accepts.
+        column: the key column.
+    """
+    _, valid = key_values(values, column.kind)
+    fits = in_range(values, column)
+    return valid if fits is None else valid & fits
+
+
+def in_range(values: pa.Array | pa.ChunkedArray, column: KeyColumn) -> NDArray[np.bool_] | None:
+    """Where R's column is wide enough for integers, bool, shape (n,); None where it is for all of their type."""
+    bits = _BITS.get(column.type.postgres)
+    if bits is None or values.type.bit_width <= bits:
+        return None
+    numbers = single_array(values).fill_null(0).to_numpy()
+    return (numbers >= -(1 << bits - 1)) & (numbers < 1 << bits - 1)
