@@ -17,9 +17,9 @@ from spark_jobs.loading.payload import json_objects
 from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
 from spark_jobs.proof.records import LandedRecords
 from spark_jobs.proof.staging import StagedEvents
+from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
-from spark_jobs.warehouse.postgres_types import PostgresType
 
 Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.warehouse.copy_encoding.field import Bytes, Integer, Offsets, byte_strings, plain_values
+from spark_jobs.relation.arrow_buffers import binary_parts, plain_values
+from spark_jobs.warehouse.copy_encoding.column_encoder import Bytes, Integer, Offsets
 
 _ASCII_TEXT = np.zeros(256, np.bool_)
 _ASCII_TEXT[0x20:0x7F] = True
@@ -58,7 +59,7 @@ def ascii_json_strings(values: pa.Array) -> pa.Array:
     A byte that is not UTF-8 becomes the lone surrogate that Python's surrogateescape makes of it, as in "\udcff":
     different byte strings stay different.
     """
-    offsets, data = byte_strings(values)
+    offsets, data = binary_parts(values)
     if _ASCII_TEXT[data[offsets[0] : offsets[-1]]].all():
         return _quoted(values)
     texts = [_ascii_json(text.as_buffer().to_pybytes()) if text.is_valid else None for text in values]
@@ -88,7 +89,7 @@ def decimal_texts(values: pa.Array) -> pa.Array:
 
 def escaped(values: pa.Array) -> pa.Array:
     """Strings with all that JSON needs escaped, without the quotation marks."""
-    offsets, data = byte_strings(values)
+    offsets, data = binary_parts(values)
     if _UNESCAPED[data[offsets[0] : offsets[-1]]].all():
         return values
     lengths = np.zeros(len(values) + 1, np.int64)

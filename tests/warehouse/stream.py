@@ -20,7 +20,8 @@ from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
 from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.event_id import event_id_texts
-from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
+from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fact_table_check import describe_fact_table
 from tests.waiting import wait_for
 
 TIME = pa.timestamp("us", tz="UTC")

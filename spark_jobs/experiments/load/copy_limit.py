@@ -17,7 +17,8 @@ from spark_jobs.experiments.load.freshet_join import bench_definition
 from spark_jobs.experiments.load.resource_meter import ResourceMeter
 from spark_jobs.experiments.load.run import Run
 from spark_jobs.warehouse.copy_encoding.rows import encode
-from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
+from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fact_table_check import describe_fact_table
 
 
 def load_by_copy(case: LoadCase, warehouse_url: str) -> Run:
@@ -42,7 +43,7 @@ def load_by_copy(case: LoadCase, warehouse_url: str) -> Run:
 
 
 def _encoded(facts: pa.Table, table: FactTable) -> bytes:
-    stream = encode(facts, [column.target for column in table.columns]).rows.stream()
+    stream = encode(facts, table.targets).rows.stream()
     return b"".join(iter(lambda: stream.read(1 << 20), b""))
 
 

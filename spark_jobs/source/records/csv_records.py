@@ -19,6 +19,7 @@ import pyarrow.csv as pcsv
 from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records.decoded import (
     Decoded,
     MalformedRecordError,
@@ -31,7 +32,6 @@ from spark_jobs.source.records.decoded import (
     shown,
 )
 from spark_jobs.source.records.texts import Converted, from_texts
-from spark_jobs.warehouse.copy_encoding.field import byte_strings
 
 Bools = NDArray[np.bool_]
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -256,7 +256,7 @@ class CsvDecoder:
 
     def _odd(self, records: pa.Array) -> Bools:
         """Records that arrow would read otherwise than the contract says."""
-        offsets, data = byte_strings(records)
+        offsets, data = binary_parts(records)
         odd = (offsets[:-1] == offsets[1:]).astype(np.bool_)
         content = data[offsets[0] : offsets[-1]].tobytes()
         for sequence in (b"\r", b"\n", _BYTE_ORDER_MARK):

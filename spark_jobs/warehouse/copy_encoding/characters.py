@@ -1,25 +1,31 @@
-"""text, varchar(n) and char(n), from strings."""
+"""text, varchar(n), char(n), json, jsonb and uuid, from strings; bytea, from binary."""
 
 from __future__ import annotations
+
+import json
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.warehouse.copy_encoding.encoder import ColumnEncoder, shown
-from spark_jobs.warehouse.copy_encoding.field import (
+from spark_jobs.relation.arrow_buffers import binary_parts
+from spark_jobs.relation.keys.uuid_text import UUID_BYTES, parse_uuids
+from spark_jobs.warehouse.copy_encoding.column_encoder import (
     Bools,
     Bytes,
+    ColumnEncoder,
     Field,
+    FixedWidthField,
     Integer,
     Offsets,
     VariableWidthField,
-    byte_strings,
+    shown,
     validity,
 )
 
 _SOUND, _NOT_UTF8, _NUL, _TOO_LONG = range(4)
+_JSONB_VERSION = b"\x01"
 
 
 class TextEncoder(ColumnEncoder):
@@ -43,7 +49,7 @@ class TextEncoder(ColumnEncoder):
         return unfit if unfit.any() else None
 
     def _all_fit(self, values: pa.Array) -> bool:
-        offsets, data = byte_strings(values)
+        offsets, data = binary_parts(values)
         longest = int(np.diff(offsets).max()) if len(values) else 0
         if self.type.length is not None and longest > self.type.length:
             return False
@@ -68,7 +74,7 @@ class TextEncoder(ColumnEncoder):
 
     def field(self, values: pa.Array) -> Field:
         """See ColumnEncoder."""
-        offsets, data = byte_strings(values)
+        offsets, data = binary_parts(values)
         return VariableWidthField(offsets, data, validity(values))
 
 
@@ -98,7 +104,7 @@ def text_faults(values: pa.Array, length: int | None = None, *, spaces_count: bo
         length: most characters; None without limit.
         spaces_count: whether spaces beyond the length are too long as well.
     """
-    offsets, data = byte_strings(values)
+    offsets, data = binary_parts(values)
     faults = np.empty(len(values), np.uint8)
     _find_faults(offsets, data, -1 if length is None else length, spaces_count, faults)
     return faults
@@ -144,3 +150,97 @@ def _find_faults(
                 faults[i] = _TOO_LONG
             characters += 1
             position += length
+
+
+class ByteaEncoder(ColumnEncoder):
+    """bytea, from binary."""
+
+    @classmethod
+    def accepts(cls, source: pa.DataType) -> bool:
+        """See ColumnEncoder."""
+        return pa.types.is_binary(source) or pa.types.is_large_binary(source)
+
+    def unfit(self, values: pa.Array) -> Bools | None:
+        """See ColumnEncoder."""
+        return None
+
+    def allowed(self) -> str:
+        """See ColumnEncoder."""
+        return "any bytes"
+
+    def field(self, values: pa.Array) -> Field:
+        """See ColumnEncoder."""
+        offsets, data = binary_parts(values)
+        return VariableWidthField(offsets, data, validity(values))
+
+
+class JsonEncoder(ColumnEncoder):
+    """json and jsonb, from JSON text. Every value is parsed: about a microsecond each."""
+
+    @classmethod
+    def accepts(cls, source: pa.DataType) -> bool:
+        """See ColumnEncoder."""
+        return TextEncoder.accepts(source)
+
+    def unfit(self, values: pa.Array) -> Bools | None:
+        """See ColumnEncoder."""
+        unfit = np.array([value.is_valid and not _is_json(value) for value in values], np.bool_)
+        return unfit if unfit.any() else None
+
+    def complaint(self, value: pa.Scalar) -> str:
+        """See ColumnEncoder."""
+        return f"{shown_text(value)} is no JSON text, which {self.type.sql} must be"
+
+    def allowed(self) -> str:
+        """See ColumnEncoder."""
+        return "JSON text"
+
+    def field(self, values: pa.Array) -> Field:
+        """See ColumnEncoder."""
+        offsets, data = binary_parts(values)
+        prefix = _JSONB_VERSION if self.type.name == "jsonb" else b""
+        return VariableWidthField(offsets, data, validity(values), prefix)
+
+
+def _is_json(value: pa.Scalar) -> bool:
+    raw = value.as_buffer().to_pybytes()
+    try:
+        json.loads(raw.decode(), parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is Python's, not JSON's")
+
+
+class UuidEncoder(ColumnEncoder):
+    """uuid."""
+
+    @classmethod
+    def accepts(cls, source: pa.DataType) -> bool:
+        """See ColumnEncoder."""
+        return pa.types.is_string(source) or pa.types.is_large_string(source)
+
+    def unfit(self, values: pa.Array) -> Bools | None:
+        """See ColumnEncoder."""
+        readable = parse_uuids(values)[1]
+        if readable.all():
+            return None
+        unreadable = ~readable & values.is_valid().to_numpy(zero_copy_only=False)
+        return unreadable if unreadable.any() else None
+
+    def complaint(self, value: pa.Scalar) -> str:
+        """See ColumnEncoder."""
+
+        return f"{shown_text(value)} is no uuid; allowed is {self.allowed()}"
+
+    def allowed(self) -> str:
+        """See ColumnEncoder."""
+        return "32 hexadecimal digits, a hyphen after any group of four, all in braces or not"
+
+    def field(self, values: pa.Array) -> Field:
+        """See ColumnEncoder."""
+        parsed = parse_uuids(values)[0]
+        return FixedWidthField(UUID_BYTES, validity(values), lambda start, stop: parsed[start:stop])

@@ -14,14 +14,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.warehouse.copy_encoding.encoder import ColumnEncoder
-from spark_jobs.warehouse.copy_encoding.field import (
+from spark_jobs.relation.arrow_buffers import plain_values
+from spark_jobs.warehouse.copy_encoding.column_encoder import (
     Bools,
     Bytes,
+    ColumnEncoder,
     Field,
     FixedWidthField,
     Integer,
-    plain_values,
     validity,
 )
 

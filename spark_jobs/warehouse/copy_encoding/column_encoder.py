@@ -1,27 +1,107 @@
-"""One column's values, ready to be written as fields of PostgreSQL's binary COPY format.
+"""What every column encoder has in common: which values its column takes, and how they are laid out for COPY.
 
-A field is its length as a big-endian int32, then that many bytes; a null is the length -1 alone.
+A field of PostgreSQL's binary COPY format is its length as a big-endian int32, then that many bytes; a null is the
+length -1 alone.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, read_only
+from spark_jobs.joins.structures.jit import kernel
 
+_HEADER = 4  # PostgreSQL adds this to the modifiers of varchar, char and numeric
+_LONGEST_SHOWN = 60
 Bytes = NDArray[np.uint8]
 Bools = NDArray[np.bool_]
 Positions = NDArray[np.int64]
 Offsets = NDArray[np.int32] | NDArray[np.int64]
 Integer = int | np.int64
-
 LENGTH_BYTES = 4
 NO_NULLS = np.empty(0, np.bool_)  # stands for "all valid" in the kernels
+
+
+@dataclass(frozen=True)
+class PostgresType:
+    """The type of a column.
+
+    Attributes:
+        name: PostgreSQL's internal name of the base type: int8, bpchar, timestamptz, ...
+        sql: as SQL writes it, with modifiers: bigint, char(3), numeric(15,2), ...
+        length: most characters of varchar(n) and char(n); None without limit.
+        precision: digits of numeric(p,s); None without limit.
+        scale: digits of numeric(p,s) after the point; None without limit.
+        fraction: digits of a second that timestamp(p) keeps; None for all other types.
+    """
+
+    name: str
+    sql: str
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    fraction: int | None = None
+
+    @classmethod
+    def from_catalog(cls, name: str, sql: str, modifier: int) -> PostgresType:
+        """Read pg_type.typname, format_type() and pg_attribute.atttypmod (-1: no modifier)."""
+        limited = modifier >= 0
+        match name:
+            case "varchar" | "bpchar":
+                return cls(name, sql, length=modifier - _HEADER if limited else None)
+            case "numeric" if limited:
+                digits = modifier - _HEADER
+                # The scale is a signed number of eleven bits.
+                return cls(name, sql, precision=digits >> 16, scale=((digits & 0x7FF) ^ 0x400) - 0x400)
+            case "timestamp" | "timestamptz":
+                return cls(name, sql, fraction=modifier if limited else 6)
+            case _:
+                return cls(name, sql)
+
+
+class ColumnEncoder(ABC):
+    """Encodes arrow values for one column. A column takes a value only if it keeps it exactly.
+
+    Args:
+        type: the column's type.
+        source: arrow type of the values, one for which `accepts` is true.
+    """
+
+    def __init__(self, type: PostgresType, source: pa.DataType) -> None:
+        self.type = type
+        self.source = source
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, source: pa.DataType) -> bool:
+        """Whether values of this arrow type can be loaded at all; single values may still not fit."""
+
+    @abstractmethod
+    def unfit(self, values: pa.Array) -> Bools | None:
+        """True for values, not nulls, that the column can't take, shape (n,); None if it takes all."""
+
+    def complaint(self, value: pa.Scalar) -> str:
+        """Why an unfit value does not fit: the value, shortened, and what is allowed."""
+        return f"{shown(value.as_py())} does not fit {self.type.sql}, which takes {self.allowed()}"
+
+    @abstractmethod
+    def allowed(self) -> str:
+        """What the column takes, to follow `which takes`."""
+
+    @abstractmethod
+    def field(self, values: pa.Array) -> Field:
+        """The values, none of them unfit, ready to be sent."""
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: printable ASCII and short."""
+    text = ascii(value) if isinstance(value, str | bytes) else str(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
 class Field(ABC):
@@ -97,25 +177,6 @@ class VariableWidthField(Field):
 def validity(values: pa.Array) -> Bools:
     """False for nulls, shape (n,); `NO_NULLS` if there are none."""
     return values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else NO_NULLS
-
-
-def plain_values(values: pa.Array, dtype: str) -> NDArray:
-    """The values of a fixed-width array as numpy sees them, shape (n,); anything where they are null. No copy."""
-    data = values.buffers()[1]
-    if data is None:
-        return np.zeros(len(values), dtype)
-    return np.frombuffer(data, dtype)[values.offset : values.offset + len(values)]
-
-
-def byte_strings(values: pa.Array) -> tuple[Offsets, Bytes]:
-    """Offsets, shape (n + 1,), and data of a string or binary array, to be read only. No copy."""
-    large = pa.types.is_large_string(values.type) or pa.types.is_large_binary(values.type)
-    _, offsets, data = values.buffers()
-    if offsets is None or not len(values):
-        return read_only(np.zeros(len(values) + 1, np.int32)), read_only(np.empty(0, np.uint8))
-    offset_type = np.dtype(np.int64 if large else np.int32)
-    numbers = np.frombuffer(offsets, offset_type)[values.offset : values.offset + len(values) + 1]
-    return read_only(numbers), read_only(np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8))
 
 
 @kernel
