@@ -14,7 +14,7 @@ from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.heartbeat import Wanted
 from spark_jobs.driver.setbacks import Setbacks
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
-from spark_jobs.ledger import batch_ledger, source_ranges
+from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.after_load import LoadedFiles
 from spark_jobs.source.landed_files import LandedFiles
@@ -136,7 +136,7 @@ class StreamLoop:
         """Do what is to be done with files besides loading them: read again, set aside, remove."""
         with connection, connection.cursor() as cursor:
             require_epoch(cursor, self._pipeline, self._epoch)
-        if units := source_ranges.units_to_retry(connection, self._pipeline):
+        if units := files_not_loaded.units_to_retry(connection, self._pipeline):
             self._source.forget(units)
             self._source.look()
         if changed := self._source.changed():

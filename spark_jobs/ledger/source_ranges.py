@@ -77,22 +77,6 @@ class TakenUnit(NamedTuple):
     modified_ns: int | None
 
 
-class TroubledRange(NamedTuple):
-    """A file that was not loaded.
-
-    Attributes:
-        unit: its name.
-        state: set aside, lost, to retry, or planned.
-        landed_at: when it landed; None where that is not known.
-        reason: why; None where it is only being read.
-    """
-
-    unit: str
-    state: str
-    landed_at: datetime | None
-    reason: str | None
-
-
 def taken_units(connection: extensions.connection, pipeline: str) -> Iterator[TakenUnit]:
     """All files of which anything is planned, loaded, set aside or lost; one by one, in bounded memory.
 
@@ -128,15 +112,6 @@ def taken_among(cursor: extensions.cursor, pipeline: str, ranges: Sequence[Sourc
     return {number - 1 for (number,) in cursor.fetchall()}
 
 
-def units_to_retry(connection: extensions.connection, pipeline: str) -> list[str]:
-    """Names of the files that somebody wants to be read again."""
-    with connection, connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT DISTINCT unit FROM freshet.source_range WHERE pipeline = %s AND state = 'to retry'", [pipeline]
-        )
-        return [unit for (unit,) in cursor.fetchall()]
-
-
 def removable_units(
     connection: extensions.connection, pipeline: str, loaded_before: datetime
 ) -> list[tuple[str, int, int]]:
@@ -163,39 +138,6 @@ def note_removed(connection: extensions.connection, pipeline: str, units: Sequen
             "WHERE pipeline = %s AND unit = ANY (%s) AND state = 'loaded' AND removed_at IS NULL",
             [pipeline, list(units)],
         )
-
-
-def troubled_ranges(connection: extensions.connection, pipeline: str) -> list[TroubledRange]:
-    """Files that were not loaded: set aside, lost, to be retried, or being read by the open batch; oldest first."""
-    with connection, connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT unit, state, landed_at, reason FROM freshet.source_range "
-            "WHERE pipeline = %s AND state IN ('planned', 'set aside', 'lost', 'to retry') ORDER BY range_id",
-            [pipeline],
-        )
-        return [TroubledRange(*row) for row in cursor.fetchall()]
-
-
-def ask_to_retry(connection: extensions.connection, pipeline: str, unit: str) -> bool:
-    """Have a file read again, whole, as it is then; whether the ledger knows it as one that is not being read."""
-    with connection, connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE freshet.source_range SET state = 'to retry' "
-            "WHERE pipeline = %s AND unit = %s AND state IN ('loaded', 'set aside', 'lost')",
-            [pipeline, unit],
-        )
-        return cursor.rowcount > 0
-
-
-def give_up(connection: extensions.connection, pipeline: str, unit: str, reason: str) -> bool:
-    """Give up what the open batch is to read of a file that is gone for good; whether there is such a range."""
-    with connection, connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE freshet.source_range SET state = 'lost', reason = %s "
-            "WHERE pipeline = %s AND unit = %s AND state = 'planned'",
-            [reason, pipeline, unit],
-        )
-        return cursor.rowcount > 0
 
 
 def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:

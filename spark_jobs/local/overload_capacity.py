@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.ledger.span import LedgerSpan
+from spark_jobs.ledger.period import LedgerSpan
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
-from spark_jobs.ledger.retention.walk import prune_held
+from spark_jobs.ledger.retention import prune_held
 from spark_jobs.loading.outcome import LoadCounts
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
