@@ -1,9 +1,9 @@
-"""A stream tuple: which of its columns make the event, and the places where it may end."""
+"""A stream tuple: which of its columns make the event, the places where it may end, and counts by place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Place = Literal["shed", "unmatched", "rejected"]
 PLACES: tuple[Place, ...] = ("shed", "unmatched", "rejected")
@@ -39,3 +39,23 @@ class EventColumns:
     event_time: str
     source_columns: tuple[str, ...]
     format: str
+
+
+class LoadCounts(NamedTuple):
+    """What became of tuples: how many are facts, how many in each other place.
+
+    Attributes:
+        duplicates: tuples whose event id was stored already; they are stored nowhere.
+    """
+
+    facts: int = 0
+    shed: int = 0
+    unmatched: int = 0
+    rejected: int = 0
+    duplicates: int = 0
+
+    def __add__(self, other: object) -> LoadCounts:
+        """Sums, count by count."""
+        if not isinstance(other, LoadCounts):
+            return NotImplemented
+        return LoadCounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))

@@ -22,23 +22,21 @@ from psycopg2 import extensions
 from spark_jobs.definition.stream_tuple import Place
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges, plan_ranges, planned_ranges
+from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fencing import lock_against_loaders, require_epoch
 from spark_jobs.warehouse.latency import total
 
 _IDS_AT_ONCE = 50_000
-# A row a minute and pipeline. Histograms are added bucket by bucket; one that is longer, of a version with more
-# buckets, keeps its length.
-_ADD_TO_MINUTE = """
+# A row a minute and pipeline.
+_ADD_TO_MINUTE = f"""
     INSERT INTO freshet.ledger_minute AS known (pipeline, minute, batches, arrived, facts, shed, unmatched, rejected,
         duplicates, probes, hits, event_latency, arrival_latency, stage_seconds)
     SELECT pipeline, date_trunc('minute', closed_at), 1,
-        coalesce(arrived, facts + shed + unmatched + rejected + duplicates), facts, shed, unmatched, rejected,
-        duplicates,
-        coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
-        coalesce((statistics ->> 'front_stage_hits')::bigint, 0),
-        coalesce(event_latency, '{}'), coalesce(arrival_latency, '{}'), coalesce(statistics -> 'stage_seconds', '{}')
+        {RECORDS}, facts, shed, unmatched, rejected, duplicates, {PROBES}, {HITS},
+        coalesce(event_latency, '{{}}'), coalesce(arrival_latency, '{{}}'),
+        coalesce(statistics -> 'stage_seconds', '{{}}')
     FROM freshet.batch WHERE batch_no = %s
     ON CONFLICT (pipeline, minute) DO UPDATE SET
         batches = known.batches + excluded.batches,
@@ -50,15 +48,10 @@ _ADD_TO_MINUTE = """
         duplicates = known.duplicates + excluded.duplicates,
         probes = known.probes + excluded.probes,
         hits = known.hits + excluded.hits,
-        event_latency = (
-            SELECT coalesce(array_agg(coalesce(former, 0) + coalesce(latency, 0) ORDER BY bucket), '{}')
-            FROM unnest(known.event_latency, excluded.event_latency) WITH ORDINALITY AS h (former, latency, bucket)),
-        arrival_latency = (
-            SELECT coalesce(array_agg(coalesce(former, 0) + coalesce(latency, 0) ORDER BY bucket), '{}')
-            FROM unnest(known.arrival_latency, excluded.arrival_latency)
-                WITH ORDINALITY AS h (former, latency, bucket)),
+        event_latency = coalesce({added_histogram("known", "event_latency")}, '{{}}'),
+        arrival_latency = coalesce({added_histogram("known", "arrival_latency")}, '{{}}'),
         stage_seconds = (
-            SELECT coalesce(jsonb_object_agg(stage, seconds), '{}')
+            SELECT coalesce(jsonb_object_agg(stage, seconds), '{{}}')
             FROM (
                 SELECT stage, sum(value::float8) AS seconds
                 FROM (SELECT * FROM jsonb_each_text(known.stage_seconds)

@@ -20,6 +20,7 @@ from spark_jobs.definition.operation import Retention
 from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
+from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
 
 _log = logging.getLogger(__name__)
 
@@ -29,7 +30,7 @@ ROWS_AT_ONCE = 5_000
 _DEFAULT: dict[str, str | None] = Retention().model_dump(mode="json")
 _TOLD = {"*": "noted changes"}
 
-_FOLD = """
+_FOLD = f"""
     INSERT INTO freshet.ledger_pruned AS kept
         (pipeline, batches, arrived, facts, shed, unmatched, rejected, duplicates, probes, hits, event_latency)
     SELECT %(pipeline)s, count(*), sum(arrived), sum(facts), sum(shed), sum(unmatched), sum(rejected), sum(duplicates),
@@ -44,9 +45,7 @@ _FOLD = """
         shed = kept.shed + excluded.shed, unmatched = kept.unmatched + excluded.unmatched,
         rejected = kept.rejected + excluded.rejected, duplicates = kept.duplicates + excluded.duplicates,
         probes = kept.probes + excluded.probes, hits = kept.hits + excluded.hits,
-        event_latency = (
-            SELECT array_agg(coalesce(former, 0) + coalesce(latency, 0) ORDER BY bucket)
-            FROM unnest(kept.event_latency, excluded.event_latency) WITH ORDINALITY AS paired (former, latency, bucket))
+        event_latency = {added_histogram("kept", "event_latency")}
 """
 # The newest batch stays, whatever its age: the next driver tells by it whether its first batch is a replay.
 _PRUNE_BATCHES = f"""
@@ -57,10 +56,10 @@ _PRUNE_BATCHES = f"""
         ORDER BY batch_no LIMIT %(most)s
     ), deleted AS (
         DELETE FROM freshet.batch USING old WHERE batch.batch_no = old.batch_no
-        RETURNING coalesce(arrived, facts + shed + unmatched + rejected + duplicates) AS arrived,
+        RETURNING {RECORDS} AS arrived,
             facts, shed, unmatched, rejected, duplicates, event_latency,
-            coalesce((statistics ->> 'front_stage_probes')::bigint, 0) AS probes,
-            coalesce((statistics ->> 'front_stage_hits')::bigint, 0) AS hits
+            {PROBES} AS probes,
+            {HITS} AS hits
     ), folded AS ({_FOLD})
     SELECT count(*) FROM deleted
 """

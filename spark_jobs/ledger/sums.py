@@ -5,23 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.warehouse.latency import BUCKETS, Int64Array, total
+
+# SQL expressions on a row of freshet.batch.
+RECORDS = "coalesce(arrived, facts + shed + unmatched + rejected + duplicates)"
+PROBES = "coalesce((statistics ->> 'front_stage_probes')::bigint, 0)"
+HITS = "coalesce((statistics ->> 'front_stage_hits')::bigint, 0)"
 
 _COUNTS = ("batches", "records", "facts", "shed", "unmatched", "rejected", "duplicates")
 # A batch's histogram costs some twenty times what its counts do. A minute's sums stand for its batches if the counts
 # are the same: they are not where retention has deleted some of them, where they are older than the sums by minute,
 # and in the minute that is cut by the end.
-_SUMS = """
+_SUMS = f"""
     SELECT known.pipeline, summed.* FROM unnest(%(pipelines)s::text[]) AS known (pipeline) CROSS JOIN LATERAL (
         WITH counted AS (
             SELECT date_trunc('minute', closed_at) AS minute, count(*) AS batches,
-                sum(coalesce(arrived, facts + shed + unmatched + rejected + duplicates)) AS records,
+                sum({RECORDS}) AS records,
                 sum(facts) AS facts,
                 sum(shed) AS shed, sum(unmatched) AS unmatched, sum(rejected) AS rejected,
                 sum(duplicates) AS duplicates, max(closed_at) FILTER (WHERE state = 'committed') AS last_commit,
@@ -57,6 +62,17 @@ _OTHER_MINUTES = """
         GROUP BY batch.pipeline, bucket) AS summed
     GROUP BY pipeline
 """
+
+
+def added_histogram(kept: str, histogram: str) -> str:
+    """SQL expression of an upsert: the histogram that a table keeps and the one that is added, bucket by bucket.
+
+    The longer one, of a version with more buckets, keeps its length.
+    """
+    return (
+        "(SELECT array_agg(coalesce(former, 0) + coalesce(latency, 0) ORDER BY bucket) "
+        f"FROM unnest({kept}.{histogram}, excluded.{histogram}) WITH ORDINALITY AS paired (former, latency, bucket))"
+    )
 
 
 @dataclass(frozen=True)
@@ -141,19 +157,6 @@ def sums_before(cursor: extensions.cursor, pipelines: Sequence[str], before: dat
     return read
 
 
-class Reprocessed(NamedTuple):
-    """Signed changes of the balance: facts up, shed down."""
-
-    facts: int = 0
-    shed: int = 0
-    unmatched: int = 0
-    rejected: int = 0
-
-    def plus(self, other: Reprocessed) -> Reprocessed:
-        """Both together."""
-        return Reprocessed(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
-
-
 @dataclass
 class _Final:
     """The runs of a pipeline that can't change any more; retention may have deleted them since.
@@ -165,15 +168,15 @@ class _Final:
     """
 
     last: int = 0
-    sums: Reprocessed = field(default_factory=Reprocessed)
-    beyond: dict[int, Reprocessed] = field(default_factory=dict)
+    sums: LoadCounts = field(default_factory=LoadCounts)
+    beyond: dict[int, LoadCounts] = field(default_factory=dict)
 
     def move_on(self, before: int | None) -> None:
         """Add up the runs before this one, the first that may change; None: all."""
         for batch_no in sorted(self.beyond):
             if before is not None and batch_no > before:
                 return
-            self.sums = self.sums.plus(self.beyond.pop(batch_no))
+            self.sums = self.sums + self.beyond.pop(batch_no)
             self.last = batch_no
 
 
@@ -187,7 +190,7 @@ class ReprocessedReader:
         """Read all runs of a pipeline the next time: retention may have deleted some that were not seen."""
         self._final.pop(pipeline, None)
 
-    def read(self, cursor: extensions.cursor, pipelines: Sequence[str]) -> dict[str, Reprocessed]:
+    def read(self, cursor: extensions.cursor, pipelines: Sequence[str]) -> dict[str, LoadCounts]:
         """What all runs of each of these pipelines add up to; those that run now count with what they have done."""
         final = [self._final.setdefault(pipeline, _Final()) for pipeline in pipelines]
         # A run is open for others to see a moment after its number was drawn, and two may close in any order: final is
@@ -202,17 +205,15 @@ class ReprocessedReader:
             """,
             [list(pipelines), [each.last for each in final]],
         )
-        unsettled: dict[str, dict[int, Reprocessed]] = {pipeline: {} for pipeline in pipelines}
+        unsettled: dict[str, dict[int, LoadCounts]] = {pipeline: {} for pipeline in pipelines}
         for pipeline, batch_no, settled, *changes in cursor.fetchall():
             runs = self._final[pipeline].beyond if settled else unsettled[pipeline]
-            runs[batch_no] = Reprocessed(*changes)
+            runs[batch_no] = LoadCounts(*changes)
         for pipeline in pipelines:
             self._final[pipeline].move_on(before=min(unsettled[pipeline], default=None))
         return {
-            pipeline: reduce(
-                Reprocessed.plus,
-                [*self._final[pipeline].beyond.values(), *unsettled[pipeline].values()],
-                self._final[pipeline].sums,
+            pipeline: sum(
+                [*self._final[pipeline].beyond.values(), *unsettled[pipeline].values()], self._final[pipeline].sums
             )
             for pipeline in pipelines
         }

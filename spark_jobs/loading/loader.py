@@ -8,11 +8,11 @@ from typing import Protocol
 
 import psycopg2
 
-from spark_jobs.definition.stream_tuple import EventColumns
+from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts
 from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.loading.chunk import cut
 from spark_jobs.loading.fact_storage import Way
-from spark_jobs.loading.outcome import LoadCounts, Outcome
+from spark_jobs.loading.outcome import Outcome
 from spark_jobs.loading.refusals import Meaning, meaning, words
 from spark_jobs.loading.worker_session import WorkerSession
 from spark_jobs.warehouse.connection import PATIENCE, address

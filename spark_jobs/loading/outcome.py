@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -42,23 +41,3 @@ class Outcome:
 
     facts: pa.Table | None
     held: list[Held] = field(default_factory=list)
-
-
-class LoadCounts(NamedTuple):
-    """What became of the tuples that were loaded.
-
-    Attributes:
-        duplicates: tuples whose event id was stored already; they are stored nowhere.
-    """
-
-    facts: int = 0
-    shed: int = 0
-    unmatched: int = 0
-    rejected: int = 0
-    duplicates: int = 0
-
-    def __add__(self, other: object) -> LoadCounts:
-        """Sums, count by count."""
-        if not isinstance(other, LoadCounts):
-            return NotImplemented
-        return LoadCounts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))

@@ -13,12 +13,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import Way, store
 from spark_jobs.loading.held_rows import HeldRows
-from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal
 from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times

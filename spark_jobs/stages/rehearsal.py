@@ -16,13 +16,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import Way
 from spark_jobs.loading.held_earlier import HeldFilter
-from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import latencies
 from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.relation.copy_decoding.decode import decode_copy

@@ -12,11 +12,11 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 
-from spark_jobs.definition.stream_tuple import ARRIVED_AT, PLACES, RECORD, EventColumns, Place
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, PLACES, RECORD, EventColumns, LoadCounts, Place
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Loader
-from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.event_id import event_id_texts

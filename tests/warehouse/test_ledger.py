@@ -8,9 +8,10 @@ import psycopg2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
-from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
+from spark_jobs.loading.outcome import Held, Outcome
 from tests.warehouse.stream import Stream, wait_for_waiters
 
 

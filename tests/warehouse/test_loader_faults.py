@@ -9,9 +9,10 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.loading.loader import Loader
-from spark_jobs.loading.outcome import Held, LoadCounts, Outcome
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.copy_encoding.rows import CopyStream

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.ledger.sums import HITS, PROBES
 from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, percentile
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
@@ -21,9 +22,9 @@ _LENGTHS: dict[Span, tuple[int, int]] = {"15m": (900, 5), "1h": (3600, 60), "1d"
 _COUNTS = ("facts", "shed", "unmatched", "rejected", "probes", "hits")
 # The newest step is still filling. A rate over less than this share of it would say more about when batches end.
 _LEAST_SHARE = 0.2
-_BATCHES = """
-    SELECT closed_at, facts, shed, unmatched, rejected, coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
-        coalesce((statistics ->> 'front_stage_hits')::bigint, 0), array_to_string(event_latency, ' ')
+_BATCHES = f"""
+    SELECT closed_at, facts, shed, unmatched, rejected, {PROBES},
+        {HITS}, array_to_string(event_latency, ' ')
     FROM freshet.batch
     WHERE pipeline = %(pipeline)s AND state <> 'started' AND closed_at >= %(since)s AND batch_no > coalesce((
         SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND closed_at < %(since)s

@@ -11,7 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from psycopg2 import extensions
 
-from spark_jobs.ledger.sums import LedgerSums, ReprocessedReader, SumsBefore, sums_before
+from spark_jobs.ledger.sums import (
+    HITS,
+    PROBES,
+    RECORDS,
+    LedgerSums,
+    ReprocessedReader,
+    SumsBefore,
+    sums_before,
+)
 from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, mean, total
 
 # No retention is that short: what it deletes was closed, and seen, by who has looked within this time.
@@ -236,10 +244,10 @@ def _batches(which: str) -> str:
     return f"""
         SELECT batch.* {_AFTER} (
             SELECT pipeline, batch_no, state, started_at, closed_at,
-                coalesce(arrived, facts + shed + unmatched + rejected + duplicates),
+                {RECORDS},
                 facts, shed, unmatched, rejected, duplicates,
-                coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
-                coalesce((statistics ->> 'front_stage_hits')::bigint, 0),
+                {PROBES},
+                {HITS},
                 statistics -> 'stage_seconds', statistics -> 'lookups', array_to_string(event_latency, ' '),
                 array_to_string(arrival_latency, ' ')
             FROM freshet.batch WHERE pipeline = known.pipeline AND {which}"""
