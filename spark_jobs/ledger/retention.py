@@ -240,7 +240,7 @@ def prune_held(connection: extensions.connection, pipeline: str, place: str, age
     Args:
         connection: in autocommit mode; each stretch is a transaction.
         pipeline: its name.
-        place: one of `outcome.PLACES`.
+        place: one of `stream_tuple.PLACES`.
         age: how long they are kept.
         most: rows of a stretch.
 

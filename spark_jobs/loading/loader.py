@@ -11,9 +11,9 @@ import psycopg2
 from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts
 from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.loading.chunk import cut
-from spark_jobs.loading.fact_storage import Way
+from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.loading.refusals import Meaning, meaning, words
+from spark_jobs.loading.refusals import ErrorKind, kind_of_error, words
 from spark_jobs.loading.worker_session import WorkerSession
 from spark_jobs.warehouse.connection import PATIENCE, address
 from spark_jobs.warehouse.fact_table import FactTable
@@ -26,12 +26,12 @@ _MOST_TRIES = 20
 class LoadingTransaction(Protocol):
     """A part of an outcome, ready to be stored in one transaction."""
 
-    def store(self, session: WorkerSession, way: Way) -> LoadCounts:
+    def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Store it, all or nothing.
 
         Args:
             session: the worker's.
-            way: how to store facts.
+            mode: how to store facts.
 
         Raises:
             WriterFencedError: the destination takes no more. Nothing was stored.
@@ -91,8 +91,8 @@ class Loader:
     ) -> None:
         self._url = url
         self._destination = destination
-        self._first_way = Way.CAREFUL if retried or destination.careful else Way.OPTIMISTIC
-        self._way = self._first_way
+        self._first_mode = StorageMode.CAREFUL if retried or destination.careful else StorageMode.OPTIMISTIC
+        self._mode = self._first_mode
         self._session = destination.session(url, patience)
 
     def load(self, outcome: Outcome) -> LoadCounts:
@@ -110,51 +110,51 @@ class Loader:
         return counts
 
     def _load(self, transaction: LoadingTransaction) -> LoadCounts:
-        way, conflicts, uncertain = self._way, 0, False
+        mode, conflicts, uncertain = self._mode, 0, False
         for _ in range(_MOST_TRIES):
             try:
                 counts = transaction.recorded(self._session) if uncertain else None
                 if counts is None:
-                    counts = transaction.store(self._session, way)
+                    counts = transaction.store(self._session, mode)
             except psycopg2.Error as error:
-                found = self._reaction(error, way)
-                conflicts += found is Meaning.CONFLICT
-                uncertain = uncertain or found is Meaning.CONNECTION_LOST
-                way = _next_way(way, found, conflicts)
-                _log.info("%s: %s; next try %s: %s", self._destination, found.name, way.name, error)
+                found = self._reaction(error, mode)
+                conflicts += found is ErrorKind.CONFLICT
+                uncertain = uncertain or found is ErrorKind.CONNECTION_LOST
+                mode = _next_mode(mode, found, conflicts)
+                _log.info("%s: %s; next try %s: %s", self._destination, found.name, mode.name, error)
             else:
-                self._remember(way, counts)
+                self._remember(mode, counts)
                 return counts
         raise WarehouseUnavailableError(
             f"The warehouse at {address(self._url)} broke off {_MOST_TRIES} tries to load a chunk of "
             f"{self._destination}. Look into the server's log for the reason."
         )
 
-    def _reaction(self, error: psycopg2.Error, way: Way) -> Meaning:
+    def _reaction(self, error: psycopg2.Error, mode: StorageMode) -> ErrorKind:
         """What to make of an error; raises those that another try would not mend."""
-        found = meaning(error, connection_lost=self._session.is_lost)
-        if found is Meaning.SCHEMA_CHANGED:
+        found = kind_of_error(error, connection_lost=self._session.is_lost)
+        if found is ErrorKind.SCHEMA_CHANGED:
             fact = self._destination.fact
             raise SchemaMismatchError(
                 f"{fact.schema}.{fact.table}, or Freshet's own tables, have changed since the stream started: "
                 f"{words(error)}. Make them fit the pipeline again; a stream goes on by itself then."
             ) from None  # the driver tells the first error of a chain
-        if found is Meaning.SERVER_UNABLE:
+        if found is ErrorKind.SERVER_UNABLE:
             raise LoadBlockedError(
                 f"The warehouse at {address(self._url)} answers, but can't store for now: {words(error)}. "
                 f"The load goes on by itself when that is fixed."
             ) from None  # the driver tells the first error of a chain
-        if found is Meaning.TUPLE_REFUSED and way is Way.TUPLE_BY_TUPLE:
+        if found is ErrorKind.TUPLE_REFUSED and mode is StorageMode.TUPLE_BY_TUPLE:
             raise error
         return found
 
-    def _remember(self, way: Way, counts: LoadCounts) -> None:
+    def _remember(self, mode: StorageMode, counts: LoadCounts) -> None:
         """Duplicates come in runs, say when a file was delivered twice: go on with care until they end."""
-        found_some = way > Way.OPTIMISTIC and counts.duplicates > 0
-        self._way = Way.CAREFUL if found_some else self._first_way
+        found_some = mode > StorageMode.OPTIMISTIC and counts.duplicates > 0
+        self._mode = StorageMode.CAREFUL if found_some else self._first_mode
 
 
-def _next_way(way: Way, found: Meaning, conflicts: int) -> Way:
-    if found is Meaning.TUPLE_REFUSED or conflicts >= _MOST_CONFLICTS:
-        return Way.TUPLE_BY_TUPLE
-    return max(way, Way.CAREFUL)
+def _next_mode(mode: StorageMode, found: ErrorKind, conflicts: int) -> StorageMode:
+    if found is ErrorKind.TUPLE_REFUSED or conflicts >= _MOST_CONFLICTS:
+        return StorageMode.TUPLE_BY_TUPLE
+    return max(mode, StorageMode.CAREFUL)

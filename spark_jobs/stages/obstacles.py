@@ -16,7 +16,7 @@ from spark_jobs.errors import (
     SourceRangeGoneError,
     WarehouseUnavailableError,
 )
-from spark_jobs.loading.refusals import Meaning, meaning_of
+from spark_jobs.loading.refusals import ErrorKind, kind_of_sqlstate
 from spark_jobs.task_errors import kind_of
 
 
@@ -27,11 +27,11 @@ class Obstacle(Enum):
     BLOCKED = auto()  # it answers, and can't take the batch for now
 
 
-_BY_MEANING = {
-    Meaning.CONNECTION_LOST: Obstacle.AWAY,
-    Meaning.PASSING: Obstacle.AWAY,
-    Meaning.SCHEMA_CHANGED: Obstacle.BLOCKED,
-    Meaning.SERVER_UNABLE: Obstacle.BLOCKED,
+_BY_KIND = {
+    ErrorKind.CONNECTION_LOST: Obstacle.AWAY,
+    ErrorKind.PASSING: Obstacle.AWAY,
+    ErrorKind.SCHEMA_CHANGED: Obstacle.BLOCKED,
+    ErrorKind.SERVER_UNABLE: Obstacle.BLOCKED,
 }
 
 
@@ -50,7 +50,7 @@ def obstacle(error: BaseException) -> Obstacle | None:
         return Obstacle.AWAY
     sqlstate = error.pgcode if isinstance(error, psycopg2.Error) else _sqlstates().get(kind)
     if sqlstate is not None:
-        return _BY_MEANING.get(meaning_of(sqlstate))
+        return _BY_KIND.get(kind_of_sqlstate(sqlstate))
     # What psycopg2 makes of a server that went away, in the middle of a query perhaps.
     went_away = kind is psycopg2.DatabaseError or issubclass(kind, psycopg2.OperationalError | psycopg2.InterfaceError)
     return Obstacle.AWAY if went_away else None
