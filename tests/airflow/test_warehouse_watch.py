@@ -16,7 +16,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.migration import migrate
-from tests.warehouse.ledger_rows import add_batch, execute, register
+from tests.ledger.ledger_rows import add_batch, execute, register
 
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'freshet watch'"
 

@@ -30,7 +30,7 @@ from spark_jobs.validation.records import begin, one_at_a_time
 from spark_jobs.waiting_work import Sight, WaitingWorkReader
 from spark_jobs.warehouse import drivers, freshness_episodes
 from spark_jobs.warehouse.migration import migrate
-from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, drive, execute, hold, register
+from tests.ledger.ledger_rows import MINUTE, add_batch, add_run, drive, execute, hold, register
 
 SECOND = timedelta(seconds=1)
 

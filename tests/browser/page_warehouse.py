@@ -14,8 +14,8 @@ from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
 from spark_jobs.warehouse import drivers
-from tests.warehouse.conftest import RESET
-from tests.warehouse.stream import Stream
+from tests.loading.stream import Stream
+from tests.loading_warehouse import RESET
 
 _PAGE_SESSIONS = "FROM pg_stat_activity WHERE application_name = 'freshet page' AND datname = current_database()"
 STATISTICS = {

@@ -15,8 +15,8 @@ from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.warehouse import drivers
-from tests.warehouse.ledger_rows import execute
-from tests.warehouse.stream import wait_for_waiters
+from tests.ledger.ledger_rows import execute
+from tests.loading.stream import wait_for_waiters
 
 SALES = "CREATE TABLE warehouse.sales (sale_id bigint PRIMARY KEY)"
 PARTITIONED = """

@@ -10,7 +10,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.ledger.status.history import Span, read_history
-from tests.warehouse.ledger_rows import MINUTE, add_batch, execute, latencies, register
+from tests.ledger.ledger_rows import MINUTE, add_batch, execute, latencies, register
 
 SECOND = timedelta(seconds=1)
 HITS = {"front_stage_probes": 20, "front_stage_hits": 5}

@@ -13,7 +13,7 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import retention as pruning
 from spark_jobs.ledger.retention import prune, prune_all
 from spark_jobs.warehouse.drivers import register_pipeline, take_over
-from tests.warehouse.stream import Stream
+from tests.loading.stream import Stream
 
 FOR_EVER: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": None}
 _SUMS = "coalesce(sum(facts), 0)::int, coalesce(sum(shed), 0)::int, coalesce(sum(rejected), 0)::int"

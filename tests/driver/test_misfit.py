@@ -17,9 +17,9 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
+from tests.ledger.ledger_rows import execute
 from tests.spark.shop import TABLES, sales_definition, write_definition
 from tests.waiting import wait_for
-from tests.warehouse.ledger_rows import execute
 
 COLUMNS = "sale_id string, customer bigint, amount decimal(12,2), sold_at timestamp"
 ROLE = "shop_driver"
