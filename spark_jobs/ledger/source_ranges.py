@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.warehouse.copy_encoding.characters import storable
+
 _LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 # What is planned or done, in one way or another, and is not to be planned again.
 _TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
@@ -189,7 +191,7 @@ def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeE
         {
             "batch": batch_no,
             "records": [end.records for end in ends],
-            "reasons": [None if end.reason is None else _storable(end.reason) for end in ends],
+            "reasons": [None if end.reason is None else storable(end.reason[:_LONGEST_REASON]) for end in ends],
         },
     )
     if cursor.rowcount != len(ends):
@@ -241,8 +243,3 @@ def _columns(ranges: Sequence[SourceRange]) -> list[list[object]]:
         [each.modified_ns for each in ranges],
         [each.landed_at for each in ranges],
     ]
-
-
-def _storable(reason: str) -> str:
-    """A reason as PostgreSQL can store it, whatever of a file is quoted in it."""
-    return reason[:_LONGEST_REASON].replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

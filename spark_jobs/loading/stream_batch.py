@@ -18,9 +18,9 @@ from spark_jobs.errors import WriterFencedError
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import HeldRows
+from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal
-from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
 from spark_jobs.warehouse.copy_encoding.rows import plain_array
 from spark_jobs.warehouse.fact_staging import stored_event_ids

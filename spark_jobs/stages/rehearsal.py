@@ -22,9 +22,9 @@ from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.held_earlier import HeldFilter
+from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import latencies
-from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.keys.uuid_text import format_uuids
 from spark_jobs.relation.keys.values import KeyKind, key_values

@@ -244,3 +244,9 @@ class UuidEncoder(ColumnEncoder):
         """See ColumnEncoder."""
         parsed = parse_uuids(values)[0]
         return FixedWidthField(UUID_BYTES, validity(values), lambda start, stop: parsed[start:stop])
+
+
+def storable(text: str | bytes) -> str:
+    """A text as PostgreSQL can store it, whatever is quoted in it: NUL, and what is not UTF-8, as escapes."""
+    raw = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
+    return raw.decode("utf-8", "backslashreplace").replace("\0", "\\0")
