@@ -82,7 +82,7 @@ class TakenUnit(NamedTuple):
 def taken_units(connection: extensions.connection, pipeline: str) -> Iterator[TakenUnit]:
     """All files of which anything is planned, loaded, set aside or lost; one by one, in bounded memory.
 
-    A file of which several versions were seen under one name comes as often.
+    A name under which several versions of a file were seen comes once for each.
     """
     with connection, connection.cursor("taken_units") as cursor:
         cursor.itersize = _ROWS_AT_ONCE
@@ -145,7 +145,7 @@ def note_removed(connection: extensions.connection, pipeline: str, units: Sequen
 def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:
     """Note what a batch is to read, in its order; in the transaction that opens the batch.
 
-    A file that is to be read again is so from its beginning: a range further on is not yet that.
+    A file that is to be read again is read from its beginning: a range further on does not count as that.
     """
     cursor.execute(
         "UPDATE freshet.source_range SET state = 'retried' "

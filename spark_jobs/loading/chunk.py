@@ -60,7 +60,7 @@ class Chunk:
     tuples: int
 
     def where(self, kept: np.ndarray, fact: FactTable) -> Chunk:
-        """The chunk without the facts that are not kept; bool, one for each fact. They still count among its tuples."""
+        """The chunk without the facts that are not kept; bool, one for each. They still count among its tuples."""
         return self if self.facts is None else replace(self, facts=self.facts.where(kept, fact))
 
 

@@ -177,7 +177,7 @@ def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table
     new = _first_of_each(tuples, fact) & ~stored_facts(cursor, fact, tuples)
     candidates = np.flatnonzero(new)
     if len(candidates) > _SAMPLE:
-        # It would take seconds until all of a large chunk is refused.
+        # Refusing all of a large chunk would take seconds.
         sample = np.sort(np.random.default_rng().choice(candidates, _SAMPLE, replace=False))
         cursor.execute("SAVEPOINT before_sample")
         _insert(cursor, fact, tuples, sample)

@@ -20,7 +20,7 @@ Words = NDArray[np.uint32]
 
 BLOCK_WORDS = 8
 _BLOCK_BYTES = 4 * BLOCK_WORDS
-# With more, false alarms soon get dear: each costs an index probe.
+# With more, false alarms get expensive: each costs an index probe.
 _CODES_PER_BLOCK = 24
 # Odd multipliers of the split block Bloom filter, from the Parquet format's specification.
 _SALT = np.array(
@@ -39,7 +39,7 @@ _LEAST_MEMORY, _MOST_MEMORY = 8 << 20, 64 << 20
 class HeldFilter:
     """A split block Bloom filter over 64-bit hash codes: one cache line is read for each question.
 
-    Of codes that were never added it takes this share for known, with 8 MiB (measured; a filter
+    The share of codes that it takes for known although they were never added, with 8 MiB (measured; a filter
     twice as large bears twice as many):
 
         codes added    1 million   2 million   4 million   8 million   16 million
@@ -63,7 +63,7 @@ class HeldFilter:
 
     @staticmethod
     def memory_for(codes: int) -> int:
-        """How many bytes a filter needs to bear so many codes."""
+        """Bytes that a filter needs to bear this many codes."""
         return -(-codes // _CODES_PER_BLOCK) * _BLOCK_BYTES
 
     def add(self, codes: Int64Array) -> None:
@@ -180,7 +180,7 @@ class HeldEarlier:
 
     @property
     def _is_full(self) -> bool:
-        """Whether it bears no more, and so much was added that making it anew costs little beside that."""
+        """Whether it bears no more, and enough was added that rebuilding it costs little by comparison."""
         return self._filter.added > max(self._filter.bears, 2 * self._renewed_with)
 
     def _renew(self, cursor: extensions.cursor, batch_no: int) -> None:

@@ -25,7 +25,7 @@ from spark_jobs.warehouse.fact_table import FactTable
 _sessions = threading.local()
 _log = logging.getLogger(__name__)
 _MOST_CONFLICTS = 3
-_MOST_TRIES = 20
+_MOST_ATTEMPTS = 20
 
 
 class WorkerSession:
@@ -66,7 +66,7 @@ class WorkerSession:
         return self._connection is not None and bool(self._connection.closed)
 
     def _end_predecessor(self, connection: extensions.connection, process_id: int) -> None:
-        """End the server's side of the lost connection: not having noticed, it might keep its locks for hours."""
+        """End the server's side of the lost connection: it may not have noticed, and would keep its locks for hours."""
         with connection, connection.cursor() as cursor:
             cursor.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
@@ -118,7 +118,7 @@ class LoadingTransaction(Protocol):
         """
 
     def recorded(self, session: WorkerSession) -> LoadCounts | None:
-        """What it stored, where its end was not heard of; None where it is to be stored again."""
+        """What it stored, if it was committed although the connection was lost; None if it has to be stored again."""
 
 
 class Destination(Protocol):
@@ -154,14 +154,14 @@ class Destination(Protocol):
 class Loader:
     """Loads into one destination of a pipeline: an open batch, or a reprocessing run.
 
-    It expects at first that nothing it loads is stored already, and copies facts straight into their table. Where
-    that fails it rolls back and loads the chunk with more care (DESIGN section 5). The worker's connection
+    At first it expects that nothing is stored already, and copies facts straight into their table. If that fails, it
+    rolls back and loads the chunk with more care. The worker's connection
     outlives the loader.
 
     Args:
         url: libpq URL of the warehouse.
         destination: where to.
-        retried: whether the task is tried again: some of its tuples may be stored already.
+        retried: whether this is a retry of the task: some of its tuples may be stored already.
         patience: how long to wait for a warehouse that does not answer.
     """
 
@@ -190,7 +190,7 @@ class Loader:
 
     def _load(self, transaction: LoadingTransaction) -> LoadCounts:
         mode, conflicts, uncertain = self._mode, 0, False
-        for _ in range(_MOST_TRIES):
+        for _ in range(_MOST_ATTEMPTS):
             try:
                 counts = transaction.recorded(self._session) if uncertain else None
                 if counts is None:
@@ -200,17 +200,17 @@ class Loader:
                 conflicts += found is ErrorKind.CONFLICT
                 uncertain = uncertain or found is ErrorKind.CONNECTION_LOST
                 mode = _next_mode(mode, found, conflicts)
-                _log.info("%s: %s; next try %s: %s", self._destination, found.name, mode.name, error)
+                _log.info("%s: %s; next attempt %s: %s", self._destination, found.name, mode.name, error)
             else:
                 self._remember(mode, counts)
                 return counts
         raise WarehouseUnavailableError(
-            f"The warehouse at {address(self._url)} broke off {_MOST_TRIES} tries to load a chunk of "
+            f"The warehouse at {address(self._url)} broke off {_MOST_ATTEMPTS} attempts to load a chunk of "
             f"{self._destination}. Look into the server's log for the reason."
         )
 
     def _reaction(self, error: psycopg2.Error, mode: StorageMode) -> ErrorKind:
-        """What to make of an error; raises those that another try would not mend."""
+        """What an error means; raises those that a retry can't fix."""
         found = kind_of_error(error, connection_lost=self._session.is_lost)
         if found is ErrorKind.SCHEMA_CHANGED:
             fact = self._destination.fact
@@ -228,7 +228,7 @@ class Loader:
         return found
 
     def _remember(self, mode: StorageMode, counts: LoadCounts) -> None:
-        """Duplicates come in runs, say when a file was delivered twice: go on with care until they end."""
+        """Duplicates come in runs, for example when a file was delivered twice: stay careful until they end."""
         found_some = mode > StorageMode.OPTIMISTIC and counts.duplicates > 0
         self._mode = StorageMode.CAREFUL if found_some else self._first_mode
 

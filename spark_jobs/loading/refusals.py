@@ -26,7 +26,7 @@ NOT_OF_TUPLES = (*_LOST, *_PASSING, *_SCHEMA, *_SERVER)
 """Beginnings of the SQLSTATEs that no tuple is to blame for; triggers may raise any other for one."""
 
 UNIQUE_VIOLATION = "23505"
-# So few may be refused for any reason: a handful of bad tuples in a small batch must not stop a stream.
+# Fewer may be refused for any reason: a handful of bad tuples in a small batch must not stop a stream.
 _LEAST = 20
 _LONGEST_WORDS = 500
 _VALUES = re.compile(r"""'[^']*'|"[^"]*"|\d+""")
@@ -110,15 +110,15 @@ class Refusal(NamedTuple):
 
 
 def blame_table(fact: FactTable, refusals: Sequence[Refusal], tried: int) -> None:
-    """Don't go on where most tuples are refused for one reason: then it is the table's fault, and not theirs.
+    """Stop where most tuples are refused for one reason: then the table is at fault, not they.
 
     Args:
         fact: the table.
         refusals: of tuples.
-        tried: how many tuples there were, those that are not refused included.
+        tried: all tuples, including those that were not refused.
 
     Raises:
-        LoadBlockedError: it is the table's. Nothing of this is raised where the pipeline wants such tuples rejected.
+        LoadBlockedError: the table is at fault. Never raised where the pipeline wants such tuples rejected.
     """
     causes = Counter(refusal.cause for refusal in refusals if refusal.cause is not None)
     if fact.on_refused == "reject" or not causes:

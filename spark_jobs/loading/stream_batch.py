@@ -107,7 +107,7 @@ class BatchTransaction:
         return counts
 
     def recorded(self, session: WorkerSession) -> LoadCounts | None:
-        """The counts of a transaction whose end we did not hear of; None if it was not committed."""
+        """The counts of a transaction if it was committed although the connection was lost; else None."""
         connection = session.connection()
         with connection, connection.cursor() as cursor:
             cursor.execute(
@@ -119,7 +119,7 @@ class BatchTransaction:
 
 
 def _check_open(cursor: extensions.cursor, batch: StreamBatch) -> None:
-    """Keep newer drivers, and whoever would close the batch, waiting until the end of the transaction."""
+    """Make newer drivers, and a driver that would close the batch, wait until the transaction ends."""
     pipeline = batch.event.pipeline
     query = (
         "SELECT p.epoch, b.state FROM freshet.pipeline p JOIN freshet.batch b ON b.pipeline = p.name "
@@ -175,7 +175,7 @@ def _record(
 
 
 def latencies(facts: pa.Table, column: str, commit_seconds: float) -> list[int]:
-    """Histogram of the times from a column's until now and the end of a commit that takes so long."""
+    """Histogram of the times from a column's values to the end of a commit that takes `commit_seconds` from now."""
     if not facts.num_rows:
         return histogram(np.empty(0, np.int64)).tolist()
     now = int((time.time() + commit_seconds) * 1e6)

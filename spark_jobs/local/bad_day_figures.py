@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from spark_jobs.ledger.period import LedgerSpan, OperationsSince
+from spark_jobs.ledger.period import LedgerPeriod, OperationsSince
 from spark_jobs.local.overload_capacity import Capacity
 
 
@@ -35,7 +35,7 @@ class BadDayFigures:
     backlog_bound: timedelta
     capacity: Capacity | None = None
     burst_rate: float | None = None
-    burst: dict[str, LedgerSpan] = field(default_factory=dict)
+    burst: dict[str, LedgerPeriod] = field(default_factory=dict)
     targets: dict[str, float] = field(default_factory=dict)
     backlog_gone: timedelta | None = None
     change_reached: timedelta | None = None

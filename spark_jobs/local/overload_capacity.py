@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.ledger.period import LedgerSpan
+from spark_jobs.ledger.period import LedgerPeriod
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Capacity:
     limit: float
 
 
-def capacity(rate: float, spans: Iterable[tuple[PipelineDefinition, LedgerSpan]]) -> Capacity | None:
+def capacity(rate: float, spans: Iterable[tuple[PipelineDefinition, LedgerPeriod]]) -> Capacity | None:
     """Extrapolate from a calm time to the rate at which a read limit is reached: rate * limit / demand.
 
     A shed tuple would have cost one key. What arrives faster shares reads a little more, so that a stream carries

@@ -1,4 +1,4 @@
-"""What is in a batch's way where neither its tuples nor Freshet are at fault, told by the error that the driver met."""
+"""What keeps a batch from being loaded where neither its tuples nor Freshet are at fault, by the driver's error."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spark_jobs.task_errors import kind_of
 class Obstacle(Enum):
     """Kinds of obstacles, by what the driver can still do."""
 
-    AWAY = auto()  # the warehouse does not answer: nobody can be told
+    AWAY = auto()  # the warehouse does not answer, so it can't show that the stream is blocked
     BLOCKED = auto()  # it answers, and can't take the batch for now
 
 

@@ -254,4 +254,4 @@ def _in_stream(values: pa.Array, kind: KeyKind, stream_type: pa.DataType) -> pa.
 
 
 def _unreported(report: TaskReport) -> None:
-    """Nobody learns from a rehearsal."""
+    """A rehearsal's reports are dropped."""

@@ -1,4 +1,4 @@
-"""Loading inside a task: collects what the task settles and hands it to the warehouse in bounded chunks."""
+"""Loading inside a task: collects what the task settles and loads it in bounded chunks."""
 
 from __future__ import annotations
 

@@ -66,11 +66,11 @@ class DriverRecord:
 
 @dataclass(frozen=True)
 class Restart:
-    """The try to bring a driver back that is under way.
+    """The attempt to bring a driver back that is under way.
 
     Attributes:
-        number: of the try, from 1.
-        most: tries that are made.
+        number: of the attempt, from 1.
+        most: attempts that are made.
     """
 
     number: int
@@ -197,7 +197,7 @@ def take_over(
     """Become the pipeline's driver: from the commit of this on, no older driver can write.
 
     It waits for the loading transactions that older drivers have open, and ends those that stay open longer
-    than `patience` (their process was paused or orphaned). The state that the operator wants is left alone.
+    than `patience` (their process was paused or orphaned). The desired state is not changed.
 
     Returns:
         the new epoch, larger than every older driver's.
@@ -259,7 +259,7 @@ def heartbeat(connection: extensions.connection, pipeline: str, epoch: int) -> L
 
 
 def block(connection: extensions.connection, pipeline: str, epoch: int, reason: str) -> None:
-    """Tell the warehouse that the driver of this epoch can't go on, though it lives and goes on trying.
+    """Tell the warehouse that the driver of this epoch can't go on, but is alive and keeps trying.
 
     The status shows the pipeline as blocked, with the newest reason and the time of the first one. Blocking again
     changes the reason alone; a driver that has ended, or was fenced, blocks nothing.
@@ -268,7 +268,7 @@ def block(connection: extensions.connection, pipeline: str, epoch: int, reason: 
         connection: the driver's.
         pipeline: its name.
         epoch: the driver's epoch.
-        reason: what is in the way, and what to do about it, in words for an operator.
+        reason: what is in the way and what to do about it, for an operator.
     """
     with connection, connection.cursor() as cursor:
         cursor.execute(
@@ -301,7 +301,7 @@ def finish(
 
 
 def note_end(connection: extensions.connection, pipeline: str, epoch: int, error: str, restart: Restart | None) -> bool:
-    """Record that the driver of this epoch does not drive any more, as whoever watches it has found.
+    """Record that the driver of this epoch has ended, as its watcher has found.
 
     Should it live after all, its next heartbeat tells it to end.
 
@@ -310,7 +310,7 @@ def note_end(connection: extensions.connection, pipeline: str, epoch: int, error
         pipeline: its name.
         epoch: the driver's.
         error: why it counts as ended; what it has said itself stands.
-        restart: the try to bring it back; None if none is made.
+        restart: the attempt to bring it back; None if there is none.
 
     Returns:
         False if the driver has stopped as it was to: then nothing was recorded.

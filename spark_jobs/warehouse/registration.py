@@ -18,7 +18,7 @@ from psycopg2 import extensions
 from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.errors import PipelineDefinitionError
 
-# Types whose values have the same text in an event id, as far as they have the value.
+# Types in which a value, if they hold it, has the same text in an event id.
 _INTEGERS = re.compile("tinyint|smallint|int|bigint")
 _PRECISION = re.compile(r"decimal\(\d+,")
 
@@ -101,7 +101,7 @@ def check_registration(
     """Check that a pipeline may be registered with this definition.
 
     Args:
-        cursor: in a transaction; who registers has locked out others who do.
+        cursor: in a transaction that has locked out others that register.
         pipeline: its name.
         definition: as JSON has it.
         max_silence: a driver that has been silent for longer is dead.
@@ -155,12 +155,12 @@ def check_registered(cursor: extensions.cursor, pipeline: str, definition: Mappi
 
 
 def lock_in_use(cursor: extensions.cursor, pipeline: str) -> bool:
-    """Whether a pipeline is registered; if so, nobody retires it until the transaction has ended.
+    """Whether a pipeline is registered; if so, it can't be retired until the transaction has ended.
 
     Raises:
         PipelineDefinitionError: it was retired.
     """
-    # FOR KEY SHARE would give the row as it was before whoever retires it has committed.
+    # FOR KEY SHARE would give the row as it was before a transaction that retires it has committed.
     cursor.execute("SELECT retired_at FROM freshet.pipeline WHERE name = %s FOR SHARE", [pipeline])
     row = cursor.fetchone()
     if row is not None and row[0] is not None:

@@ -30,7 +30,7 @@ Words = NDArray[np.int64]
 
 _HEADER_BYTES = 8
 _GROUP = 4  # decimal digits in a digit to base 10000
-_INT64_DIGITS = 18  # decimals of so many digits fit an int64
+_INT64_DIGITS = 18  # decimals of up to this many digits fit an int64
 _WIDEST_INTEGER = 19  # digits of 2**63
 
 
