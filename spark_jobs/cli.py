@@ -470,7 +470,7 @@ def migrate() -> None:
 @app.command()
 def seed(*, scale: Scale = DEFAULT_SCALE) -> None:
     """Generate TPC-H data and load its master data: customers, parts, suppliers."""
-    from spark_jobs.local.progress_bars import progress_bars
+    from spark_jobs.local.terminal_progress import progress_bars
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.warehouse.migration import migrate as run_migrations
     from spark_jobs.workload.tpch import seed as run_seed
@@ -656,7 +656,7 @@ def bench_papers(
     from functools import partial
 
     from spark_jobs.experiments.papers.run import run_papers
-    from spark_jobs.local.progress_bars import progress_bars
+    from spark_jobs.local.terminal_progress import progress_bars
 
     run_papers(figure or [], disk, scale, out, home(), partial(progress_bars, error_console), typer.echo)
 

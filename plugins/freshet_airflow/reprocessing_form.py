@@ -10,8 +10,8 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from freshet_airflow.form_refusal import form_refusal
-from spark_jobs.moments import check_window, parse_moment
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES
+from spark_jobs.timestamps import check_window, parse_timestamp
 
 # What a run can't do in days, a later one may: whoever asks for more has mistyped.
 MOST_TUPLES = 1_000_000_000
@@ -112,7 +112,7 @@ def _arrival(form: Mapping[str, Any]) -> dict[str, datetime | None]:
     moments: dict[str, datetime | None] = {}
     for name in ("arrived_from", "arrived_until"):
         try:
-            moments[name] = None if form[name] is None else parse_moment(form[name])
+            moments[name] = None if form[name] is None else parse_timestamp(form[name])
         except ValueError as error:
             raise _refusal(name, error) from error
     try:

@@ -24,7 +24,7 @@ from spark_jobs.local.detached_driver import (
     end_driver,
     find_driver,
 )
-from spark_jobs.local.log_tail import log_tail
+from spark_jobs.local.session_process import log_tail
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord

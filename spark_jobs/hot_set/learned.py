@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark import SparkContext
 
-from spark_jobs.hot_set.files import HotSetVersion
+from spark_jobs.hot_set.hot_set_files import HotSetVersion
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases, MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream.front_stage import FrontStage, HotSet
 from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes

@@ -13,7 +13,7 @@ from psycopg2 import extensions
 from spark_jobs.definition import Lookup
 from spark_jobs.errors import CacheDamagedError, FreshetError
 from spark_jobs.hot_set.cache_table import CacheRow
-from spark_jobs.hot_set.files import HotSetFiles, HotSetVersion
+from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.noticing import Noticing
 from spark_jobs.relation.changes.triggers import Outcome

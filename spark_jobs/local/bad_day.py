@@ -14,7 +14,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.span import LedgerSpan, read_span, warehouse_time
 from spark_jobs.ledger.status.operations_since import operations_since, validated_since
-from spark_jobs.local.bad_day_figures import BadDayFigures
+from spark_jobs.local.bad_day_figures import BadDayFigures, Capacity, capacity
 from spark_jobs.local.bad_day_plan import BURST_AT, BURST_ENDS_AT, CHANGE_AT, LATE_ORDERS_AT, WARM_AT, Overload
 from spark_jobs.local.changed_dimension import (
     PIPELINE,
@@ -23,8 +23,7 @@ from spark_jobs.local.changed_dimension import (
     land_orders_of_new_customers,
     time_to_reach_facts,
 )
-from spark_jobs.local.overload_capacity import Capacity, capacity
-from spark_jobs.local.watched_time import REFRESH_SECONDS, Watched
+from spark_jobs.local.streaming import REFRESH_SECONDS, Watched
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.workload.rates import steer

@@ -19,9 +19,8 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.driver.java import java_environment
-from spark_jobs.local.private_file import write_private
-from spark_jobs.local.process_identity import ProcessIdentity
-from spark_jobs.local.session_process import SessionProcess, stop_sessions
+from spark_jobs.local.private_files import write_private
+from spark_jobs.local.session_process import ProcessIdentity, SessionProcess, stop_sessions
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord

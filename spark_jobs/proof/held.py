@@ -16,7 +16,7 @@ from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.copy_encoding.field import byte_strings
 from spark_jobs.loading.held_filter import HeldFilter
 from spark_jobs.loading.payload import json_objects, payload_bytes
-from spark_jobs.proof.staging import copy_in
+from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.source.records import decode_records
 
 KEPT = sql.Identifier("pg_temp", "kept")

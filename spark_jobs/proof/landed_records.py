@@ -1,28 +1,76 @@
-"""Under which ids the warehouse may know a landed record."""
+"""The records of landed files, decoded as the stream does, and the ids under which the warehouse may know them."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.loading.payload import json_objects
 from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
-from spark_jobs.proof.records import LandedRecords
-from spark_jobs.proof.staging import StagedEvents
+from spark_jobs.proof.landing import LandedFile
+from spark_jobs.proof.staged_events import StagedEvents
+from spark_jobs.relation.arrow_buffers import single_array
+from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.slices import FileSlice
+from spark_jobs.warehouse.event_columns import POSITION, RECORD
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.postgres_types import PostgresType
 
 Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]
+
+
+class LandedRecords(NamedTuple):
+    """Some records of one file.
+
+    Attributes:
+        values: the columns of the source's schema, shape (n,); null where the record could not be decoded.
+        sound: bool, shape (n,): whether it could.
+        records: large_binary, shape (n,): the record's bytes, null in Parquet files, which have none.
+        positions: int64, shape (n,): where each lies in the file.
+    """
+
+    values: pa.Table
+    sound: NDArray[np.bool_]
+    records: pa.Array
+    positions: NDArray[np.int64]
+
+    def where(self, kept: NDArray[np.bool_]) -> LandedRecords:
+        """Those that are kept; bool, shape (n,)."""
+        if kept.all():
+            return self
+        values, records = self.values.filter(pa.array(kept)), self.records.filter(pa.array(kept))
+        return LandedRecords(values, self.sound[kept], records, self.positions[kept])
+
+
+def read_records(file: LandedFile, source: Source) -> Iterator[LandedRecords]:
+    """The records of a landed file, block by block.
+
+    Raises:
+        UnreadableFileError: it is damaged, or its columns don't fit the schema; before the first record.
+        SourceRangeGoneError: it is gone, or another file than before.
+    """
+    whole = FileSlice(0, str(file.path), 0, file.size, file.size, file.modified_ns)
+    columns = list(source.columns)
+    for arrivals in read_slice(whole, source):
+        for tuples, sound in ((arrivals.tuples, True), *((group.tuples, False) for group in arrivals.rejected)):
+            if tuples.num_rows:
+                yield LandedRecords(
+                    tuples.select(columns),
+                    np.full(tuples.num_rows, sound),
+                    single_array(tuples[RECORD]).cast(pa.large_binary()),
+                    tuples[POSITION].to_numpy(),
+                )
 
 
 class EventIds:

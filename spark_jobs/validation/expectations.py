@@ -1,17 +1,20 @@
-"""Expectations that follow from the pipeline itself: its event id, its lookups, its tables.
+"""The expectations of a pipeline's facts: its own, those that follow from it, and whether their patterns are valid.
 
-Freshness is none of them: that the target is missed for a while is told by an alert, and the facts are no worse for it.
+Freshness is none that follows: that the target is missed for a while is told by an alert, and the facts are no worse
+for it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
-from psycopg2 import extensions
+import psycopg2
+from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Default, Lookup, PipelineDefinition
-from spark_jobs.definition.validation import Between, Expectation, References
+from spark_jobs.definition.validation import Between, Expectation, Matches, References
+from spark_jobs.errors import NotValidatedError
 from spark_jobs.relation.catalog.indexes import read_indexes
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.validation.window import Window
@@ -19,6 +22,9 @@ from spark_jobs.validation.window import Window
 # Clocks of those who send events may be ahead a little.
 CLOCK_SLACK = timedelta(minutes=1)
 _INSTANTS = {"timestamptz", "timestamp"}
+
+# A constant is matched, so that the pattern is compiled, and the column, so that its type is looked at; no fact is.
+_PROBE = "SELECT '' ~ %(regex)s, (SELECT {} FROM {} LIMIT 0) ~ %(regex)s"
 
 
 def expectations_of(
@@ -76,3 +82,45 @@ def _unique_columns(connection: extensions.connection, relation: str) -> set[str
     return {
         index.columns[0] for index in read_indexes(connection, table_id) if index.unique and len(index.columns) == 1
     }
+
+
+class PatternRefusedError(NotValidatedError):
+    """PostgreSQL refuses the pattern of an expectation, or to match its column with one."""
+
+
+def check_patterns(
+    connection: extensions.connection, columns: FactColumns, expectations: Iterable[Expectation]
+) -> None:
+    """Have PostgreSQL look at every pattern. Among all queries of a validation, one that fails would spoil the others.
+
+    Args:
+        connection: in a transaction, which goes on as it was.
+        columns: of the fact table.
+        expectations: of the facts.
+
+    Raises:
+        PatternRefusedError: it refuses some; the message names each of them with its column.
+    """
+    refusals = [
+        f"{matches.column} matches {matches.regex}: {refusal}"
+        for expectation in expectations
+        if (matches := expectation.matches) is not None
+        and (refusal := _refusal(connection, columns, matches)) is not None
+    ]
+    if refusals:
+        advice = "Mend it in validation.expectations: allowed are PostgreSQL's regular expressions, on columns of text."
+        raise PatternRefusedError("; ".join(refusals) + f". {advice}")
+
+
+def _refusal(connection: extensions.connection, columns: FactColumns, matches: Matches) -> str | None:
+    """The first line that PostgreSQL says against it; None if it has nothing against it."""
+    probe = sql.SQL(_PROBE).format(sql.Identifier(matches.column), columns.table)
+    with connection.cursor() as cursor:
+        cursor.execute("SAVEPOINT pattern")
+        try:
+            cursor.execute(probe, {"regex": matches.regex})
+        except (psycopg2.errors.InvalidRegularExpression, psycopg2.errors.UndefinedFunction) as error:
+            cursor.execute("ROLLBACK TO SAVEPOINT pattern")
+            return str(error).strip().partition("\n")[0]
+        cursor.execute("RELEASE SAVEPOINT pattern")
+    return None

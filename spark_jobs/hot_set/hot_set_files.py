@@ -21,11 +21,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.durable_files import (
+    WRITING,
+    FileKind,
+    checked_content,
+    damaged,
+    exclusive_lock,
+    newest_sound_version,
+    newest_version,
+    with_header,
+    write_durably,
+)
 from spark_jobs.errors import CacheDamagedError, FreshetError
-from spark_jobs.files.checked import FileKind, checked_content, damaged, with_header
-from spark_jobs.files.durable import WRITING, write_durably
-from spark_jobs.files.lock import exclusive_lock
-from spark_jobs.files.versioned import newest_sound_version, newest_version
 from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
 from spark_jobs.relation.keys.values import KeyKind

@@ -1,14 +1,14 @@
-"""Start-up steps on the terminal: each with its time, long ones with a bar."""
+"""Progress on the terminal: the steps of a start-up, each with its time, and bars of long steps."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
 
 class StartupSteps:
@@ -54,3 +54,21 @@ class StartupSteps:
         if description not in self._bars:
             self._bars[description] = self._progress.add_task(description, total=1.0)
         self._progress.update(self._bars[description], completed=share)
+
+
+@contextlib.contextmanager
+def progress_bars(console: Console) -> Iterator[Callable[[str, float], None]]:
+    """One bar for each step that is reported: call the result with the step's name and its share done (0 to 1).
+
+    Where the output is no terminal, only the finished bars are printed, at the end.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console) as bars:
+        tasks: dict[str, TaskID] = {}
+
+        def report(step: str, share: float) -> None:
+            if step not in tasks:
+                tasks[step] = bars.add_task(step, total=1.0)
+            bars.update(tasks[step], completed=share)
+
+        yield report
