@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.errors import DirectFileError
-from spark_jobs.experiments.direct_file.block_output import BlockOutput
+from spark_jobs.experiments.direct_file.blocks import BlockOutput
 from spark_jobs.experiments.direct_file.file_format import BLOCK_BYTES, KEY_BYTES, DirectFileHeader, tuple_type
 
 Int64Array = NDArray[np.int64]

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from spark_jobs.experiments.kernels.figure import Figure
+from spark_jobs.experiments.kernels.measured_figure import Figure
 
 TARGET = 1.0
 

@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved, seconds
+from spark_jobs.experiments.kernels.measured_figure import Figure, interleaved, seconds
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 
 TARGET = 20e6

@@ -1,4 +1,4 @@
-"""The joins' own work on a disk that costs nothing: what it takes per stream tuple, page tuple and step."""
+"""The joins' own work on a disk that costs nothing: per stream tuple, page tuple and step, with and without skew."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved, seconds
-from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.kernels.measured_figure import Figure, interleaved, seconds
+from spark_jobs.experiments.virtual_relation import FREE_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.workload.zipf import ZipfKeys
 
@@ -25,6 +23,14 @@ _TUPLE_BYTES = 120
 _WAITING_TUPLE_BYTES = 44
 _SETTLED = 200_000
 _MOST_STEPS = 5_000
+
+SKEWED_ALGORITHMS = ("hybrid_join", "cached_hybrid_join")
+_SKEWED_WAITING = 500_000
+_ROW_COUNT = 2_000_000
+_SKEWED_PAGE_ROWS = 500
+_EXPONENT = 1.0
+# Stretches until the front stage knows the stream.
+_LEARNING = 15
 
 
 class Work(NamedTuple):
@@ -113,3 +119,23 @@ def fitted(works: Sequence[Work]) -> tuple[float, float, float]:
         counts / nanoseconds[:, None], np.ones(len(works)), rcond=None
     )
     return float(stream_tuple), float(page_tuple), float(step)
+
+
+def measure_skewed(repeats: int) -> list[Figure]:
+    """Nanoseconds and page loads per stream tuple at exponent 1, memory about 10 % of R."""
+    runs = {
+        name: SaturatedRun(name, _SKEWED_WAITING, _ROW_COUNT, _SKEWED_PAGE_ROWS, _EXPONENT)
+        for name in SKEWED_ALGORITHMS
+    }
+    for run in runs.values():
+        for _ in range(_LEARNING):
+            run.stretch()
+    figures = []
+    for name, works in interleaved({name: run.stretch for name, run in runs.items()}, repeats).items():
+        spent = [work.seconds * 1e9 / work.stream_tuples for work in works]
+        loads = [1000 * work.steps / work.stream_tuples for work in works]
+        figures += [
+            Figure.of(f"{name}, exponent 1: per stream tuple, all in all", spent, "ns"),
+            Figure.of(f"{name}, exponent 1: page loads", loads, "per 1,000 tuples"),
+        ]
+    return figures

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.kernels.measured_figure import Figure
+from spark_jobs.experiments.virtual_relation import FREE_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.theory.clairvoyant_bound import fewest_page_loads
 from spark_jobs.workload.zipf import ZipfKeys

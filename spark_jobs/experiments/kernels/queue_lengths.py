@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved, seconds, timed
+from spark_jobs.experiments.kernels.measured_figure import Figure, interleaved, seconds, timed
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 

@@ -15,8 +15,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source, load_definition
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved, seconds
+from spark_jobs.experiments.kernels.measured_figure import Figure, interleaved, seconds
 from spark_jobs.settings import pipelines_folder
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.slices import FileSlice

@@ -10,12 +10,10 @@ from spark_jobs.joins.semi_stream.base import Int64Array, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.cached_join import CachedJoin
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.joins.semi_stream.theory.choice import Choice, choose
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.prediction import predict
-from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
-from spark_jobs.joins.semi_stream.theory.setting import Setting
+from spark_jobs.joins.semi_stream.theory.setting import DiskCosts, ProcessorCosts, Setting
 from spark_jobs.joins.semi_stream.theory.skew_estimate import estimate_exponent
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
 
 # What is assumed before the first sample: the papers' skew, and R in any order.
 _ASSUMED_EXPONENT = 1.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.joins.semi_stream.base import Int64Array
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.skew_estimate import estimate_exponent
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
 
 _TUPLE_BYTES = 16
 

@@ -9,16 +9,16 @@ from typing import Protocol
 
 import numpy as np
 
-from spark_jobs.experiments.semi_stream.local_popularity import LocalPopularity
-from spark_jobs.experiments.semi_stream.popularity_streams import (
+from spark_jobs.experiments.semi_stream.key_streams import (
     Int32Array,
+    LocalPopularity,
     LocalStream,
     OrderingCustomersStream,
+    Stream,
     ZipfStream,
 )
-from spark_jobs.experiments.semi_stream.stream_blocks import Stream
-from spark_jobs.joins.semi_stream.theory.stream_popularity import CountedStream, StreamPopularity
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream as ZipfPopularity
+from spark_jobs.joins.semi_stream.theory.popularity import CountedStream, StreamPopularity
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream as ZipfPopularity
 from spark_jobs.workload.zipf import ZipfDistribution
 
 TUPLE_BYTES = 120

@@ -11,9 +11,8 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, record_decoding
-from spark_jobs.experiments.kernels.benchmark import render
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved
+from spark_jobs.experiments.kernels.kernel_benchmark import render
+from spark_jobs.experiments.kernels.measured_figure import Figure, interleaved
 from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
 from spark_jobs.source.file_reading import read_slice

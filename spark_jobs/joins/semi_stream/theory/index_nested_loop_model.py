@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.theory.back_stage import BackStage
-from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity
+from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity, StreamPopularity
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.setting import BackStage, Setting
 
 _TUPLE_BYTES = 16
 # Of a batch of lookups: its largest size, memory for each key, and stream tuples considered for each key.

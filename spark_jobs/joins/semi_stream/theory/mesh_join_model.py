@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.theory.back_stage import BackStage
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.setting import BackStage, Setting
 
 # Hash table and queue, in bytes a stream tuple; the queue's pointers in bytes a chunk; the stream buffer in bytes a
 # tuple, and how many it holds besides a chunk.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.theory.back_stage import BackStage
-from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity
+from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity, StreamPopularity
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.setting import BackStage, Setting
 
 _TUPLE_BYTES = 43
 _PAGE_PART = 1.19
