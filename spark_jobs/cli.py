@@ -273,20 +273,20 @@ def source(
     from contextlib import closing
 
     from spark_jobs.definition import load_definition
-    from spark_jobs.ledger import source_ranges
+    from spark_jobs.ledger import files_not_loaded
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.source.ranges import unit_of
+    from spark_jobs.source.file_names import unit_of
     from spark_jobs.warehouse.connection import connect
 
     name = load_definition(pipeline).name
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
         for file in retry or []:
-            if not source_ranges.ask_to_retry(connection, name, unit_of(file)):
+            if not files_not_loaded.ask_to_retry(connection, name, unit_of(file)):
                 raise FreshetError(f"{file}: no file of this name was loaded or set aside by pipeline {name}.")
         for file in give_up or []:
-            if not source_ranges.give_up(connection, name, unit_of(file), f"given up by {getpass.getuser()}"):
+            if not files_not_loaded.give_up(connection, name, unit_of(file), f"given up by {getpass.getuser()}"):
                 raise FreshetError(f"{file}: the open batch of pipeline {name} does not wait for a file of this name.")
-        found = source_ranges.troubled_ranges(connection, name)
+        found = files_not_loaded.troubled_ranges(connection, name)
     for each in found:
         told = f"{each.state:10}  {each.unit}" + (f": {each.reason}" if each.reason else "")
         console.print(told, soft_wrap=True, highlight=False, markup=False)

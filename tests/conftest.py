@@ -15,7 +15,7 @@ from typing import Any
 import psycopg2
 import pytest
 
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
 from tests.distribution import FolderScheduling, order
 from tests.waiting import wait_for

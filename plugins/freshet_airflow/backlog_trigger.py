@@ -10,7 +10,7 @@ from freshet_airflow.warehouse_trigger import WarehouseTrigger
 from freshet_airflow.warehouse_watch import POLL_SECONDS
 
 if TYPE_CHECKING:
-    from spark_jobs.ledger.status.waiting_work import Sight
+    from spark_jobs.waiting_work import Sight
 
 # Each run costs a Spark application: what comes due meanwhile waits for the next one.
 _PAUSE = timedelta(seconds=15)

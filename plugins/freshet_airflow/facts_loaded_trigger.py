@@ -9,7 +9,7 @@ from freshet_airflow.warehouse_trigger import WarehouseTrigger
 from freshet_airflow.warehouse_watch import POLL_SECONDS
 
 if TYPE_CHECKING:
-    from spark_jobs.ledger.status.waiting_work import Sight
+    from spark_jobs.waiting_work import Sight
 
 _ENDED = ("stopped", "down")
 _IN_TROUBLE = ("error", "cut off")

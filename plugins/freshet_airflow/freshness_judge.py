@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_jobs.ledger.status.pipeline_status import PipelineStatus
-    from spark_jobs.ledger.status.waiting_work import Sight
+    from spark_jobs.waiting_work import Sight
 
 # The target has to be kept, or the stream to be stopped, for so long before an episode is over.
 _CALM = timedelta(seconds=15)

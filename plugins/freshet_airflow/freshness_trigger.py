@@ -21,7 +21,7 @@ from spark_jobs.warehouse import freshness_episodes
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
-    from spark_jobs.ledger.status.waiting_work import Sight
+    from spark_jobs.waiting_work import Sight
 
 
 class FreshnessTrigger(WarehouseTrigger):

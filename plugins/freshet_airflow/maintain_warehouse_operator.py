@@ -25,7 +25,7 @@ class MaintainWarehouseOperator(BaseOperator):
     def execute(self, context: Context) -> dict[str, dict[str, int]]:
         """Prune; what was deleted is the result."""
         # Not at the top: the DAG files, which are read again and again, lead here, and these import numpy and pyarrow.
-        from spark_jobs.ledger.retention.pruning import prune_all
+        from spark_jobs.ledger.retention import prune_all
         from spark_jobs.reprocessing.run_ledger import abandon_dead
 
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)

@@ -11,7 +11,7 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from freshet_airflow.warehouse_watch import POLL_SECONDS, watch_warehouse
 
 if TYPE_CHECKING:
-    from spark_jobs.ledger.status.waiting_work import Sight
+    from spark_jobs.waiting_work import Sight
 
 Sights = Mapping[str, "Sight"]
 

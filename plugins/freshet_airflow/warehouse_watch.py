@@ -17,7 +17,7 @@ from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
-    from spark_jobs.ledger.status.waiting_work import Sight, WaitingWorkReader
+    from spark_jobs.waiting_work import Sight, WaitingWorkReader
 
 _log = logging.getLogger(__name__)
 
@@ -89,7 +89,7 @@ class _WarehouseWatch:
     def _read(self, connection: extensions.connection) -> dict[str, Sight]:
         if self._reader is None:
             # Not at the top: the DAG files, which are read again and again, lead here.
-            from spark_jobs.ledger.status.waiting_work import WaitingWorkReader
+            from spark_jobs.waiting_work import WaitingWorkReader
 
             self._reader = WaitingWorkReader(WINDOW)
         return self._reader.read(connection)

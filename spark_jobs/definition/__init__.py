@@ -1,10 +1,12 @@
 """What a pipeline is: the YAML files under dags/pipelines, their model, and what is checked about them.
 
-model.py                        PipelineDefinition, and how its file is found and loaded
-fields.py  ddl.py               the kinds of values, and Spark's DDL
-operations.py  validation.py    parts: how a pipeline is operated, what its facts must be like
-checks.py  validation_checks.py whether the parts fit together
-problems.py  yaml_file.py       what is told about a file that is wrong
+model.py         PipelineDefinition, and how its file is found and loaded
+fields.py        the kinds of values that a file is made of
+ddl.py           Spark's DDL: the source's columns and their types
+operation.py     parts: how a pipeline is operated, what its facts must be like
+consistency.py   whether the parts fit together
+problems.py      the file itself, and what is said where it is wrong
+stream_tuple.py  which columns of a stream tuple make the event, and the places where it may end
 """
 
 from spark_jobs.definition.model import (

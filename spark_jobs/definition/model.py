@@ -15,13 +15,18 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
-from spark_jobs.definition.checks import inconsistencies
+from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.ddl import StreamType, parse_columns
 from spark_jobs.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
-from spark_jobs.definition.operations import Freshness, Reprocessing, Retention, Shedding
-from spark_jobs.definition.problems import InconsistentDefinitionError, Problem, problems_of, shown, suggestion
-from spark_jobs.definition.validation import Expectation, Validation
-from spark_jobs.definition.yaml_file import read_yaml
+from spark_jobs.definition.operation import Expectation, Freshness, Reprocessing, Retention, Shedding, Validation
+from spark_jobs.definition.problems import (
+    InconsistentDefinitionError,
+    Problem,
+    problems_of,
+    read_yaml,
+    shown,
+    suggestion,
+)
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
 from spark_jobs.settings import HOME_VARIABLE, Home, pipelines_folder

@@ -20,17 +20,16 @@ from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
 from spark_jobs.ledger import batch_ledger
-from spark_jobs.loading.loading_transaction import StreamBatch
-from spark_jobs.loading.rehearsal import Rehearsal
+from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.files import LandedFiles
-from spark_jobs.source.ranges import RangeEnd, SourceRange
-from spark_jobs.source.slices import FileSlice
+from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
-from spark_jobs.stages.rehearsal import rehearse
+from spark_jobs.stages.batch_job import settle
+from spark_jobs.stages.rehearsal import Rehearsal, rehearse
 from spark_jobs.stages.reports import BatchReport, ReportChannel
-from spark_jobs.stages.tuples_way import settle
 from spark_jobs.warehouse.fact_table import FactTable
 
 _log = logging.getLogger(__name__)

@@ -8,12 +8,13 @@ import pyarrow as pa
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.driver.lookups.defaults import typed_defaults
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.relation.catalog.describe import describe_relation
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.warehouse.event_columns import EventColumns
-from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
+from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fact_table_check import describe_fact_table
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import PlatformError
-from spark_jobs.ledger.source_ranges import note_ranges
+from spark_jobs.ledger.source_ranges import SourceRange, note_ranges
 from spark_jobs.settings import Home
-from spark_jobs.source.ranges import SourceRange, modified_ns_of, unit_of
+from spark_jobs.source.file_names import modified_ns_of, unit_of
 
 _log = logging.getLogger(__name__)
 

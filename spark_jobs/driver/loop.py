@@ -14,13 +14,14 @@ from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.heartbeat import Wanted
 from spark_jobs.driver.setbacks import Setbacks
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
-from spark_jobs.ledger import batch_ledger, source_ranges
-from spark_jobs.source.files import LandedFiles
-from spark_jobs.source.loaded_files import LoadedFiles
-from spark_jobs.source.ranges import SourceRange
-from spark_jobs.stages.errors import kind_of, told_by
+from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
+from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.source.after_load import LoadedFiles
+from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.stages.obstacles import Obstacle, obstacle
+from spark_jobs.task_errors import kind_of, told_by
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.fencing import require_epoch
 
 _log = logging.getLogger(__name__)
 
@@ -134,8 +135,8 @@ class StreamLoop:
     def _tidy(self, connection: extensions.connection) -> None:
         """Do what is to be done with files besides loading them: read again, set aside, remove."""
         with connection, connection.cursor() as cursor:
-            batch_ledger.require_epoch(cursor, self._pipeline, self._epoch)
-        if units := source_ranges.units_to_retry(connection, self._pipeline):
+            require_epoch(cursor, self._pipeline, self._epoch)
+        if units := files_not_loaded.units_to_retry(connection, self._pipeline):
             self._source.forget(units)
             self._source.look()
         if changed := self._source.changed():

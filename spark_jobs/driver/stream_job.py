@@ -20,8 +20,8 @@ from spark_jobs.driver.heartbeat import Heartbeat
 from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.settings import Home
-from spark_jobs.source.files import LandedFiles
-from spark_jobs.source.loaded_files import LoadedFiles
+from spark_jobs.source.after_load import LoadedFiles
+from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registration

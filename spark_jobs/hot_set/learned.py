@@ -14,7 +14,8 @@ from pyspark import SparkContext
 
 from spark_jobs.hot_set.hot_set_files import HotSetVersion
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases, MappedBroadcast, unique_name
-from spark_jobs.joins.semi_stream.front_stage import FrontStage, HotSet
+from spark_jobs.joins.semi_stream.front_stage import FrontStage
+from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows

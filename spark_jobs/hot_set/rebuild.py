@@ -33,7 +33,7 @@ from spark_jobs.relation.read_limit import LimitedRelation, ReadLimit, read_limi
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
-from spark_jobs.stages.errors import cause_of
+from spark_jobs.task_errors import cause_of
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:

@@ -1,1 +1,10 @@
-"""The ledger of batches: its rows (batch_ledger.py), and sums of them by pipeline, by minute and by span of time."""
+"""The ledger: what was read, loaded, held and pruned, as PostgreSQL remembers it, and the status that follows from it.
+
+batch_ledger.py       opens and closes a stream's batches, settles duplicates, adds to the sums by minute
+source_ranges.py      a stream's position: which ranges of its source were planned and read, by which batch
+files_not_loaded.py   files that were set aside or lost, or are to be read again
+retention.py          deletes what is kept no longer, and keeps its sums
+sums.py               what batches and reprocessing runs add up to
+period.py             what happened in a period
+status/               how fresh the warehouse is, from the warehouse alone
+"""

@@ -5,26 +5,59 @@ what became of them: position, facts and held tuples move together. One that was
 driver goes on with it.
 
 A loading transaction writes what it stored as a part of its batch (freshet.batch_part) and commits both or
-nothing. Closing a batch sums its parts up. So the ledger is exact whatever was cut off where.
+nothing. Closing a batch sums its parts up, and adds them to the sums by minute. So the ledger is exact whatever was cut
+off where.
 """
 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import psycopg2.extras
 from psycopg2 import extensions
 
+from spark_jobs.definition.stream_tuple import Place
 from spark_jobs.errors import WriterFencedError
-from spark_jobs.ledger.minute import add_to_minute
-from spark_jobs.ledger.source_ranges import close_ranges, plan_ranges, planned_ranges
-from spark_jobs.loading.reconciliation import drop_held_facts
-from spark_jobs.source.ranges import RangeEnd, SourceRange
+from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges, plan_ranges, planned_ranges
+from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
+from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fencing import lock_against_loaders, require_epoch
 from spark_jobs.warehouse.latency import total
-from spark_jobs.warehouse.writer_sessions import lock_against_loaders, read_locked
+
+_IDS_AT_ONCE = 50_000
+# A row a minute and pipeline.
+_ADD_TO_MINUTE = f"""
+    INSERT INTO freshet.ledger_minute AS known (pipeline, minute, batches, arrived, facts, shed, unmatched, rejected,
+        duplicates, probes, hits, event_latency, arrival_latency, stage_seconds)
+    SELECT pipeline, date_trunc('minute', closed_at), 1,
+        {RECORDS}, facts, shed, unmatched, rejected, duplicates, {PROBES}, {HITS},
+        coalesce(event_latency, '{{}}'), coalesce(arrival_latency, '{{}}'),
+        coalesce(statistics -> 'stage_seconds', '{{}}')
+    FROM freshet.batch WHERE batch_no = %s
+    ON CONFLICT (pipeline, minute) DO UPDATE SET
+        batches = known.batches + excluded.batches,
+        arrived = known.arrived + excluded.arrived,
+        facts = known.facts + excluded.facts,
+        shed = known.shed + excluded.shed,
+        unmatched = known.unmatched + excluded.unmatched,
+        rejected = known.rejected + excluded.rejected,
+        duplicates = known.duplicates + excluded.duplicates,
+        probes = known.probes + excluded.probes,
+        hits = known.hits + excluded.hits,
+        event_latency = coalesce({added_histogram("known", "event_latency")}, '{{}}'),
+        arrival_latency = coalesce({added_histogram("known", "arrival_latency")}, '{{}}'),
+        stage_seconds = (
+            SELECT coalesce(jsonb_object_agg(stage, seconds), '{{}}')
+            FROM (
+                SELECT stage, sum(value::float8) AS seconds
+                FROM (SELECT * FROM jsonb_each_text(known.stage_seconds)
+                      UNION ALL SELECT * FROM jsonb_each_text(excluded.stage_seconds)) AS spent (stage, value)
+                GROUP BY stage) AS summed)
+"""
 
 
 class OpenBatch(NamedTuple):
@@ -135,33 +168,6 @@ def close_batch(
             _close(cursor, pipeline, batch_no, "committed", close_ranges(cursor, batch_no, ends), statistics, fact)
 
 
-def check_epoch(found: int, pipeline: str, epoch: int) -> None:
-    """Compare the pipeline's epoch with ours.
-
-    Raises:
-        WriterFencedError: they differ.
-    """
-    if found != epoch:
-        raise WriterFencedError(
-            f"A newer driver of pipeline {pipeline} has taken over: it has epoch {found}, this one {epoch}. "
-            f"Nothing more is written here; the newer one loads what is left."
-        )
-
-
-def require_epoch(cursor: extensions.cursor, pipeline: str, epoch: int) -> None:
-    """Keep newer drivers waiting until the end of the transaction.
-
-    Raises:
-        WriterFencedError: there is one already.
-    """
-    query = "SELECT epoch FROM freshet.pipeline WHERE name = %(pipeline)s"
-    cursor.execute(read_locked(query), {"pipeline": pipeline})
-    row = cursor.fetchone()
-    if row is None:
-        raise WriterFencedError(f"Pipeline {pipeline} is not registered in this warehouse any more.")
-    check_epoch(row[0], pipeline, epoch)
-
-
 def _close(
     cursor: extensions.cursor,
     pipeline: str,
@@ -202,3 +208,53 @@ def _close(
         ],
     )
     add_to_minute(cursor, batch_no)
+
+
+def drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int) -> Counter[Place]:
+    """Delete the tuples that a batch holds although they are facts.
+
+    Two transactions that run at the same time don't see each other's tuples, and no constraint spans the fact
+    table and the held tuples. So duplicates across the two are allowed while a batch is open, and taken out when
+    it is closed. The fact stays.
+
+    Args:
+        cursor: in a transaction that keeps the batch's loaders out.
+        fact: the fact table.
+        pipeline: its name.
+        batch_no: the batch.
+
+    Returns:
+        how many were deleted, by place. Nothing to do where the batch holds nothing; otherwise an index probe for
+        each tuple it holds, in bounded memory.
+    """
+    dropped: Counter[Place] = Counter()
+    with cursor.connection.cursor("held_by_batch") as held:
+        # Digests, which stand for ids that no fact can have, begin with a brace.
+        held.execute(
+            "SELECT event_id FROM freshet.held_tuple "
+            "WHERE pipeline = %s AND batch_no = %s AND starts_with(event_id, '[')",
+            [pipeline, batch_no],
+        )
+        while event_ids := [event_id for (event_id,) in held.fetchmany(_IDS_AT_ONCE)]:
+            dropped += _drop_facts(cursor, fact, pipeline, event_ids)
+    return dropped
+
+
+def _drop_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, event_ids: list[str]) -> Counter[Place]:
+    stored = stored_event_ids(cursor, fact, event_ids)
+    if not stored.any():
+        return Counter()
+    cursor.execute(
+        "WITH deleted AS (DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s) RETURNING place) "
+        "SELECT place, count(*) FROM deleted GROUP BY place",
+        [pipeline, [event_id for event_id, is_fact in zip(event_ids, stored, strict=True) if is_fact]],
+    )
+    return Counter(dict(cursor.fetchall()))
+
+
+def add_to_minute(cursor: extensions.cursor, batch_no: int) -> None:
+    """Add a batch that is being closed to the minute of its end; in the transaction that closes it, so once only.
+
+    Costs two index look-ups and some 400 additions, below a millisecond.
+    """
+    cursor.execute(_ADD_TO_MINUTE, [batch_no])

@@ -3,18 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.source.ranges import RangeEnd, SourceRange
-
+_LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 # What is planned or done, in one way or another, and is not to be planned again.
 _TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
 _ROWS_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 1_000
 _LONGEST_REASON = 2_000
+
+
+@dataclass(frozen=True)
+class SourceRange:
+    """Some consecutive records of one unit of a source; of a landed file, bytes.
+
+    Attributes:
+        unit: the file's name within the landing folder, as `unit_of` writes it.
+        first: offset of its first byte, which begins a record.
+        last: offset after its last byte, which ends a record.
+        size: bytes of the whole file, as it was planned; None where that is not known.
+        modified_ns: when the file was changed last, as it was planned, in ns since 1970: that is when it landed.
+    """
+
+    unit: str
+    first: int
+    last: int
+    size: int | None
+    modified_ns: int | None
+
+    @property
+    def bytes(self) -> int:
+        """Its length."""
+        return self.last - self.first
+
+    @property
+    def landed_at(self) -> datetime | None:
+        """When its records arrived; a time that PostgreSQL and Python don't share is the nearest one that they do."""
+        if self.modified_ns is None:
+            return None
+        seconds = min(max(self.modified_ns / 1e9, 0.0), _LAST_SECOND)
+        return datetime.fromtimestamp(seconds, UTC)
+
+
+@dataclass(frozen=True)
+class RangeEnd:
+    """What became of a range.
+
+    Attributes:
+        records: records that were read of it, decoded or not; None if it was given up, and not read.
+        reason: why it is set aside: its file can't be read; None if it was read.
+    """
+
+    records: int | None
+    reason: str | None = None
 
 
 class TakenUnit(NamedTuple):
@@ -30,22 +75,6 @@ class TakenUnit(NamedTuple):
     last: int
     size: int | None
     modified_ns: int | None
-
-
-class TroubledRange(NamedTuple):
-    """A file that was not loaded.
-
-    Attributes:
-        unit: its name.
-        state: set aside, lost, to retry, or planned.
-        landed_at: when it landed; None where that is not known.
-        reason: why; None where it is only being read.
-    """
-
-    unit: str
-    state: str
-    landed_at: datetime | None
-    reason: str | None
 
 
 def taken_units(connection: extensions.connection, pipeline: str) -> Iterator[TakenUnit]:
@@ -83,15 +112,6 @@ def taken_among(cursor: extensions.cursor, pipeline: str, ranges: Sequence[Sourc
     return {number - 1 for (number,) in cursor.fetchall()}
 
 
-def units_to_retry(connection: extensions.connection, pipeline: str) -> list[str]:
-    """Names of the files that somebody wants to be read again."""
-    with connection, connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT DISTINCT unit FROM freshet.source_range WHERE pipeline = %s AND state = 'to retry'", [pipeline]
-        )
-        return [unit for (unit,) in cursor.fetchall()]
-
-
 def removable_units(
     connection: extensions.connection, pipeline: str, loaded_before: datetime
 ) -> list[tuple[str, int, int]]:
@@ -118,39 +138,6 @@ def note_removed(connection: extensions.connection, pipeline: str, units: Sequen
             "WHERE pipeline = %s AND unit = ANY (%s) AND state = 'loaded' AND removed_at IS NULL",
             [pipeline, list(units)],
         )
-
-
-def troubled_ranges(connection: extensions.connection, pipeline: str) -> list[TroubledRange]:
-    """Files that were not loaded: set aside, lost, to be retried, or being read by the open batch; oldest first."""
-    with connection, connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT unit, state, landed_at, reason FROM freshet.source_range "
-            "WHERE pipeline = %s AND state IN ('planned', 'set aside', 'lost', 'to retry') ORDER BY range_id",
-            [pipeline],
-        )
-        return [TroubledRange(*row) for row in cursor.fetchall()]
-
-
-def ask_to_retry(connection: extensions.connection, pipeline: str, unit: str) -> bool:
-    """Have a file read again, whole, as it is then; whether the ledger knows it as one that is not being read."""
-    with connection, connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE freshet.source_range SET state = 'to retry' "
-            "WHERE pipeline = %s AND unit = %s AND state IN ('loaded', 'set aside', 'lost')",
-            [pipeline, unit],
-        )
-        return cursor.rowcount > 0
-
-
-def give_up(connection: extensions.connection, pipeline: str, unit: str, reason: str) -> bool:
-    """Give up what the open batch is to read of a file that is gone for good; whether there is such a range."""
-    with connection, connection.cursor() as cursor:
-        cursor.execute(
-            "UPDATE freshet.source_range SET state = 'lost', reason = %s "
-            "WHERE pipeline = %s AND unit = %s AND state = 'planned'",
-            [reason, pipeline, unit],
-        )
-        return cursor.rowcount > 0
 
 
 def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:

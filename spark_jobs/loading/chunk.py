@@ -9,11 +9,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.loading.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal, blame_table
-from spark_jobs.warehouse.event_columns import BATCH_NO, EventColumns
+from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactTable
 
@@ -36,7 +36,7 @@ class EncodedFacts:
     @classmethod
     def encode(cls, tuples: pa.Table, fact: FactTable) -> EncodedFacts:
         """Encode tuples that are known to fit."""
-        return cls(tuples, encode(tuples, [column.target for column in fact.columns]).rows)
+        return cls(tuples, encode(tuples, fact.targets).rows)
 
     def where(self, kept: np.ndarray, fact: FactTable) -> EncodedFacts:
         """Those that are kept; bool, shape (n,)."""
@@ -88,7 +88,7 @@ def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int, 
 def fitting(tuples: pa.Table, fact: FactTable, batch_no: int) -> tuple[EncodedFacts, list[Held]]:
     """The tuples that fit the fact table, encoded; the others as rejected tuples. Arguments, errors as of `prepare`."""
     tuples, rejected = _without_long_ids(_numbered(tuples, fact, batch_no), fact)
-    encoding = encode(tuples, [column.target for column in fact.columns])
+    encoding = encode(tuples, fact.targets)
     if encoding.fitting is not None:
         blame_table(fact, [Refusal.by_encoder(complaint) for complaint in encoding.complaints], tuples.num_rows)
         reasons = pa.array(encoding.complaints, pa.string())

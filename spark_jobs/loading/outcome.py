@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal
 
 import pyarrow as pa
 
-Place = Literal["shed", "unmatched", "rejected"]
-PLACES: tuple[Place, ...] = ("shed", "unmatched", "rejected")
+from spark_jobs.definition.stream_tuple import Place
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.loading.copy_encoding.characters import is_sound_text, text_faults
-from spark_jobs.loading.copy_encoding.field import byte_strings
-from spark_jobs.loading.copy_encoding.rows import plain_array
-from spark_jobs.loading.json_text import ascii_json_strings, joined, json_values
-from spark_jobs.warehouse.event_columns import RECORD, EventColumns
+from spark_jobs.definition.stream_tuple import RECORD, EventColumns
+from spark_jobs.relation.arrow_buffers import binary_parts
+from spark_jobs.warehouse.copy_encoding.characters import is_sound_text, text_faults
+from spark_jobs.warehouse.copy_encoding.rows import plain_array
+from spark_jobs.warehouse.json_text import ascii_json_strings, joined, json_values
 
 RECORD_ENCODINGS = ("json", "csv", "json.base64", "csv.base64")
 """Encodings of payloads that are records: a format, or the bytes of it in base64."""
@@ -44,7 +44,7 @@ def payloads(tuples: pa.Table, event: EventColumns) -> Payloads:
         event: names the source columns, and the format of records.
     """
     records, encodings = _records(tuples, event)
-    offsets, data = byte_strings(records)
+    offsets, data = binary_parts(records)
     texts = records
     if not is_sound_text(records, data[offsets[0] : offsets[-1]]):
         unsound = pa.array(text_faults(records) != 0)

@@ -24,7 +24,7 @@ from psycopg2 import errors, sql
 
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.airflow_api import COMPONENTS, AirflowApi
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.private_files import write_private
 from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.settings import PROJECT_ROOT, Home

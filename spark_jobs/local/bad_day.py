@@ -12,8 +12,7 @@ from rich.markup import escape
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import PlatformError
-from spark_jobs.ledger.span import LedgerSpan, read_span, warehouse_time
-from spark_jobs.ledger.status.operations_since import operations_since, validated_since
+from spark_jobs.ledger.period import LedgerSpan, operations_since, read_span, validated_since, warehouse_time
 from spark_jobs.local.bad_day_figures import BadDayFigures, Capacity, capacity
 from spark_jobs.local.bad_day_plan import BURST_AT, BURST_ENDS_AT, CHANGE_AT, LATE_ORDERS_AT, WARM_AT, Overload
 from spark_jobs.local.changed_dimension import (

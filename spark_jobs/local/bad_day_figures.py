@@ -11,8 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.ledger.span import LedgerSpan
-from spark_jobs.ledger.status.operations_since import OperationsSince
+from spark_jobs.ledger.period import LedgerSpan, OperationsSince
 
 
 @dataclass(frozen=True)

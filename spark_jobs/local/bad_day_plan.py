@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from spark_jobs.definition import definition_files
-from spark_jobs.definition.yaml_file import read_yaml
+from spark_jobs.definition.problems import read_yaml
 from spark_jobs.errors import PlatformError
 
 DEFAULT_DURATION = timedelta(seconds=300)

@@ -32,7 +32,7 @@ from spark_jobs.local.airflow_process import (
 from spark_jobs.local.bad_day import BadDay
 from spark_jobs.local.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload, write_overload_pipelines
 from spark_jobs.local.detached_driver import end_driver
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.live_status import show_once
 from spark_jobs.local.private_files import make_private
 from spark_jobs.local.streaming import Course, Streaming, uneventful

@@ -10,7 +10,7 @@ from datetime import timedelta
 import psycopg2
 
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse.connection import connect
 

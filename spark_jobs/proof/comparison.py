@@ -11,7 +11,7 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.loading.outcome import PLACES
+from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.changes import Explained, explain
 from spark_jobs.proof.held import KEPT
@@ -19,7 +19,7 @@ from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.ledger_sums import unbalanced_batches, wrong_sums
 from spark_jobs.proof.proof import EXAMPLES
 from spark_jobs.proof.staged_events import LANDED, copy_in
-from spark_jobs.stages.impossible_keys import CAN_NOT_MATCH
+from spark_jobs.stages.screening import CAN_NOT_MATCH
 
 _LONGEST_VALUE = 80
 _ABSENT = sql.Identifier("pg_temp", "absent")

@@ -13,10 +13,10 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.joins.structures.hashing import hash_bytes
-from spark_jobs.loading.copy_encoding.field import byte_strings
-from spark_jobs.loading.held_filter import HeldFilter
+from spark_jobs.loading.held_earlier import HeldFilter
 from spark_jobs.loading.payload import json_objects, payload_bytes
 from spark_jobs.proof.staged_events import copy_in
+from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records import decode_records
 
 KEPT = sql.Identifier("pg_temp", "kept")
@@ -100,7 +100,7 @@ class HeldTuples:
 
 def codes_of(values: pa.Array) -> NDArray[np.int64]:
     """Hash codes of strings or byte strings, int64, shape (n,); arbitrary for nulls."""
-    return hash_bytes(*byte_strings(values))
+    return hash_bytes(*binary_parts(values))
 
 
 def digest_id(digest: str) -> str:

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.source.ranges import SourceRange, is_landed, modified_ns_of, name_of, unit_of
+from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.source.file_names import is_landed, modified_ns_of, name_of, unit_of
 
 _RANGES_AT_ONCE = 10_000
 

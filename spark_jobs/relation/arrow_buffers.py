@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -23,17 +25,20 @@ def validity(array: pa.Array) -> NDArray[np.bool_]:
     return array.is_valid().to_numpy(zero_copy_only=False)
 
 
-def binary_parts(array: pa.Array) -> tuple[NDArray[np.int32], NDArray[np.uint8]]:
-    """The parts of a string or binary array.
+def binary_parts(array: pa.Array) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """The parts of a string or binary array, also a large one. No copy.
 
     Returns:
-        Offsets, int32 (n + 1,), and bytes, uint8: value i is bytes[offsets[i]:offsets[i + 1]]. To be read only.
+        Offsets, int32 or, of a large array, int64 (n + 1,), and bytes, uint8: value i is
+        bytes[offsets[i]:offsets[i + 1]]. To be read only.
     """
+    large = pa.types.is_large_string(array.type) or pa.types.is_large_binary(array.type)
+    width = np.dtype(np.int64 if large else np.int32)
     _, offsets, data = array.buffers()
     if len(array) == 0:
-        return read_only(np.zeros(1, np.int32)), read_only(np.empty(0, np.uint8))
+        return read_only(np.zeros(1, width)), read_only(np.empty(0, np.uint8))
     return (
-        read_only(np.frombuffer(offsets, np.int32, len(array) + 1, array.offset * 4)),
+        read_only(np.frombuffer(offsets, width, len(array) + 1, array.offset * width.itemsize)),
         read_only(np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)),
     )
 
@@ -61,3 +66,11 @@ def boolean_array(values: NDArray, valid: NDArray[np.bool_] | None) -> pa.Array:
 
 def _bitmap(values: NDArray | None) -> pa.Buffer | None:
     return None if values is None else pa.py_buffer(np.packbits(values, bitorder="little"))
+
+
+def plain_values(values: pa.Array, dtype: str) -> NDArray:
+    """The values of a fixed-width array as numpy sees them, shape (n,); anything where they are null. No copy."""
+    data = values.buffers()[1]
+    if data is None:
+        return np.zeros(len(values), dtype)
+    return np.frombuffer(data, dtype)[values.offset : values.offset + len(values)]

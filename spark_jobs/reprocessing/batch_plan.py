@@ -14,8 +14,8 @@ from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.reprocessing.held_reading import HeldReader
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
+from spark_jobs.stages.batch_job import settle
 from spark_jobs.stages.reports import BatchReport, ReportChannel
-from spark_jobs.stages.tuples_way import settle
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -10,8 +10,8 @@ from psycopg2 import extensions
 from spark_jobs.errors import FreshetError
 from spark_jobs.reprocessing.run_ledger import Changes, advance
 from spark_jobs.reprocessing.settlement import FailedTries, ReprocessingRun
-from spark_jobs.stages.errors import kind_of
 from spark_jobs.stages.obstacles import obstacle
+from spark_jobs.task_errors import kind_of
 
 # Ours; out of disk, not allowed to, no such table or file.
 _SAME_FOR_ALL_TUPLES = (FreshetError, OSError, psycopg2.OperationalError, psycopg2.ProgrammingError)

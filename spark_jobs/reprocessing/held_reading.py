@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from psycopg2 import sql
 
 from spark_jobs.definition import Source
+from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import RECORD_ENCODINGS, payload_bytes
 from spark_jobs.relation.copy_decoding.column_types import column_type
@@ -18,7 +19,6 @@ from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.records import decode_records
-from spark_jobs.warehouse.event_columns import ARRIVED_AT
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable
 

@@ -23,7 +23,7 @@ from spark_jobs.reprocessing.due_tuples import DueTuples, Slice
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
-from spark_jobs.stages.errors import cause_of
+from spark_jobs.task_errors import cause_of
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registered
 

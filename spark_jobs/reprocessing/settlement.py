@@ -14,15 +14,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
+from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts, Place
 from spark_jobs.loading.chunk import EncodedFacts, fitting
 from spark_jobs.loading.fact_storage import Way, store
 from spark_jobs.loading.held_rows import storable_reasons
-from spark_jobs.loading.loading_transaction import LoadCounts, latencies, refused_tuples
-from spark_jobs.loading.outcome import Held, Outcome, Place
+from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.stream_batch import latencies, refused_tuples
 from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
 from spark_jobs.reprocessing.run_ledger import Changes, advance
-from spark_jobs.warehouse.event_columns import EventColumns
 from spark_jobs.warehouse.fact_table import FactTable
 
 # The pause doubles so often at most: after a dozen tries it is thousands of times the first.

@@ -14,7 +14,7 @@ class Arrivals(NamedTuple):
 
     Attributes:
         tuples: shape (n,): the source's columns, `_arrived_at`, `_record`, `_range` and `_position`
-            (spark_jobs.warehouse.event_columns).
+            (spark_jobs.definition.stream_tuple).
         rejected: the records that could not be decoded, with the reason; the same columns, those of the source null.
         records: how many records were read, decoded or not.
     """

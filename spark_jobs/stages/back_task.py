@@ -15,15 +15,20 @@ from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.back_stage import Settlement, make_back_stage, pages_scanned, run_back_stage
+from spark_jobs.stages.back_stage_join import (
+    PagesWaitedFor,
+    Settlement,
+    ShedDeadline,
+    confirmed,
+    make_back_stage,
+    pages_scanned,
+    run_back_stage,
+)
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
-from spark_jobs.stages.confirmation import confirmed
 from spark_jobs.stages.exchange import MISSING, Parcel, page_column, parcels, unpacked
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
-from spark_jobs.stages.loading import TaskLoading
 from spark_jobs.stages.opened_relation import OpenedRelation, open_relation
-from spark_jobs.stages.pages_waited_for import PagesWaitedFor
-from spark_jobs.stages.shed_deadline import ShedDeadline
+from spark_jobs.stages.task_loading import TaskLoading
 
 Report = Callable[[TaskReport], Any]
 

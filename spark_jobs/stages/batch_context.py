@@ -9,13 +9,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
-from spark_jobs.loading.destination import Destination
+from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.page_index import PageIndex, PageRanges
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.warehouse.event_columns import EventColumns
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.loading.outcome import Held, Place
+from spark_jobs.definition.stream_tuple import Place
+from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.keys.values import in_range

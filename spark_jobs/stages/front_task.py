@@ -20,9 +20,8 @@ from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, PieceEnd, TaskReport
 from spark_jobs.stages.exchange import MISSING, Parcel, parcels, with_pages
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
-from spark_jobs.stages.impossible_keys import screen_keys
-from spark_jobs.stages.loading import TaskLoading
-from spark_jobs.stages.screening import screen
+from spark_jobs.stages.screening import screen, screen_keys
+from spark_jobs.stages.task_loading import TaskLoading
 
 Read = Callable[[Any], Iterator[Arrivals]]
 """Reads one piece of a task's input."""

@@ -16,8 +16,8 @@ from spark_jobs.errors import (
     SourceRangeGoneError,
     WarehouseUnavailableError,
 )
-from spark_jobs.loading.server_errors import Meaning, meaning_of
-from spark_jobs.stages.errors import kind_of
+from spark_jobs.loading.refusals import Meaning, meaning_of
+from spark_jobs.task_errors import kind_of
 
 
 class Obstacle(Enum):

@@ -8,17 +8,23 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import replace
-from datetime import UTC, date, datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
-from spark_jobs.loading.outcome import Held
+from spark_jobs.loading.chunk import Chunk, prepare
+from spark_jobs.loading.fact_storage import Way
+from spark_jobs.loading.held_earlier import HeldFilter
+from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.stream_batch import latencies
+from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.keys.uuid_text import format_uuids
 from spark_jobs.relation.keys.values import KeyKind, key_values
@@ -28,16 +34,79 @@ from spark_jobs.relation.queries import sample_query
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.stages.back_stage import back_stages
+from spark_jobs.stages.back_stage_join import back_stages
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.obstacles import obstacle
-from spark_jobs.warehouse.event_columns import ARRIVED_AT, POSITION, RANGE, RECORD
+from spark_jobs.warehouse.event_id import event_hashes
+from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fencing import loader_session_name
 
+_NOBODY, _NO_BATCH = 0, 0
+_FILTER_BYTES = 1 << 10
 _TUPLES = 8
 _SAMPLED = 20  # tuples of R: the stream may have no value for the key of the first
 _NOW = datetime(2000, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """Takes a pipeline's tuples as an open batch would, up to the point where they would be sent to the warehouse.
+
+    Attributes:
+        event: the pipeline's event columns.
+        fact: its fact table.
+        careful: no tuple is stored already.
+    """
+
+    event: EventColumns
+    fact: FactTable
+    careful: bool = False
+
+    def session(self, url: str, patience: timedelta) -> WorkerSession:
+        """A session like a batch's."""
+        return session_of(url, self.event.pipeline, _NOBODY, loader_session_name(self.event.pipeline), patience)
+
+    def transaction(self, part: Outcome) -> RehearsedTransaction:
+        """What lets a part of an outcome go, encoded."""
+        return RehearsedTransaction(self, prepare(part, self.event, self.fact, _NO_BATCH))
+
+    def __str__(self) -> str:
+        return f"a rehearsal of pipeline {self.event.pipeline}"
+
+
+class RehearsedTransaction:
+    """Does with a chunk what a loading transaction does outside of the warehouse.
+
+    Args:
+        rehearsal: where to.
+        chunk: what.
+    """
+
+    def __init__(self, rehearsal: Rehearsal, chunk: Chunk) -> None:
+        self._rehearsal = rehearsal
+        self._chunk = chunk
+
+    def store(self, session: WorkerSession, way: Way) -> LoadCounts:
+        """Go through it; nothing is stored."""
+        session.connection()
+        facts, held, event, fact = self._chunk.facts, self._chunk.held, self._rehearsal.event, self._rehearsal.fact
+        if facts is not None and facts.tuples.num_rows:
+            hashes = event_hashes(facts.tuples, fact.key)
+            held_earlier = HeldFilter(_FILTER_BYTES)
+            held_earlier.add(hashes)
+            held_earlier.may_contain(hashes)
+            facts.rows.render(0, facts.rows.count)
+            latencies(facts.tuples, event.event_time, 0.0)
+        if len(held):
+            rows = held.encoded()
+            rows.render(0, rows.count)
+        return LoadCounts()
+
+    def recorded(self, session: WorkerSession) -> LoadCounts | None:
+        """Nothing ever is."""
+        return None
 
 
 def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str | None:

@@ -1,12 +1,26 @@
-"""Screening: stream tuples without an event id are rejected."""
+"""Screening: rejects stream tuples without an event id, and those whose key no tuple of R can ever have."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.outcome import Held
-from spark_jobs.warehouse.event_columns import EventColumns
+from spark_jobs.relation.arrow_buffers import single_array
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import possible_values
+from spark_jobs.stages.batch_context import LookupPlan
+
+CAN_NOT_MATCH = "a key that can never match: "
+"""How the reasons of these tuples begin."""
+_LONGEST_VALUE = 80
+Bools = NDArray[np.bool_]
 
 
 def screen(tuples: pa.Table, event: EventColumns) -> tuple[pa.Table, list[Held]]:
@@ -27,3 +41,65 @@ def screen(tuples: pa.Table, event: EventColumns) -> tuple[pa.Table, list[Held]]
             rejected.append(Held("rejected", reason, None, tuples.filter(pa.array(missing))))
             tuples = tuples.filter(pa.array(np.logical_not(missing)))
     return tuples, rejected
+
+
+def screen_keys(
+    tuples: pa.Table, keys: Sequence[KeyColumns], plans: Sequence[LookupPlan], event_time: str
+) -> tuple[Bools, list[Held]]:
+    """Tell the tuples that may find a match in every lookup, or get its defaults, from those that never can.
+
+    Args:
+        tuples: sound stream tuples, shape (n,).
+        keys: their keys, for each lookup.
+        plans: the lookups.
+        event_time: the column with the event's time, by which versions of R are found.
+
+    Returns:
+        bool, shape (n,): the former; and the others as rejected tuples, each once, with column and value. O(1) a tuple
+        where all are former.
+    """
+    possible = np.ones(tuples.num_rows, np.bool_)
+    rejected: list[Held] = []
+    for plan, key in zip(plans, keys, strict=True):
+        for impossible, column, why in _faults(tuples, key, plan, event_time):
+            where = impossible & possible
+            if where.any():
+                faulty = tuples.filter(pa.array(where))
+                rejected.append(Held("rejected", _reasons(faulty[column], column, why), plan.spec.relation, faulty))
+                possible &= ~where
+    return possible, rejected
+
+
+def _faults(tuples: pa.Table, key: KeyColumns, plan: LookupPlan, event_time: str) -> Iterator[tuple[Bools, str, str]]:
+    """Where a lookup can never find anything, bool, shape (n,), because of the value in which column, and why."""
+    if plan.on_unmatched == "default":
+        return
+    if not key.valid.all():
+        suspects = np.flatnonzero(~key.valid)
+        for column in plan.spec.key:
+            where = np.zeros(tuples.num_rows, np.bool_)
+            where[suspects] = ~possible_values(tuples[column.stream].take(pa.array(suspects)), column)
+            equal = f"which equals no value of {plan.spec.relation}.{column.name} ({column.type.postgres})"
+            yield where, column.stream, equal
+    if plan.spec.validity is not None and tuples[event_time].null_count:
+        untimed = tuples[event_time].is_null().to_numpy()
+        yield untimed, event_time, f"so that no version in {plan.spec.relation} can be told"
+
+
+def _reasons(values: pa.ChunkedArray, column: str, why: str) -> pa.StringArray:
+    return pc.binary_join_element_wise(f"{CAN_NOT_MATCH}{column} is ", _shown(values), f", {why}", "")
+
+
+def _shown(values: pa.ChunkedArray) -> pa.StringArray:
+    array = single_array(values)
+    text = array.cast(pa.string())
+    if text.type != array.type and not pa.types.is_large_string(array.type):
+        return text.fill_null("null")
+    distinct = text.view(pa.binary()).dictionary_encode()
+    quoted = pa.array([_quoted(value) for value in distinct.dictionary.to_pylist()], pa.string())
+    return quoted.take(distinct.indices).fill_null("null")
+
+
+def _quoted(value: bytes) -> str:
+    text = value.decode("utf-8", "backslashreplace")
+    return json.dumps(text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "...")

@@ -13,7 +13,7 @@ import psycopg2
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Default, Lookup, PipelineDefinition
-from spark_jobs.definition.validation import Between, Expectation, Matches, References
+from spark_jobs.definition.operation import Between, Expectation, Matches, References
 from spark_jobs.errors import NotValidatedError
 from spark_jobs.relation.catalog.indexes import read_indexes
 from spark_jobs.validation.fact_columns import FactColumns

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.warehouse.event_columns import BATCH_NO
 
 
 @dataclass(frozen=True)

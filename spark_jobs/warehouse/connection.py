@@ -1,4 +1,4 @@
-"""Connections to the warehouse that outlive restarts of its server."""
+"""Connections to the warehouse that outlive restarts of its server, and the versions of PostgreSQL that it may run."""
 
 from __future__ import annotations
 
@@ -13,15 +13,31 @@ from psycopg2 import extensions
 
 from spark_jobs.connection_liveness import LIVENESS
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.warehouse.postgres_versions import check_version
 
+OLDEST, NEWEST = 15, 18
 _log = logging.getLogger(__name__)
-
 PATIENCE = timedelta(seconds=60)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
-
 # Waiting does not help against these.
 _HOPELESS = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) .* does not exist|no password")
+
+
+def check_version(connection: extensions.connection, address: str) -> None:
+    """Refuse a server of another version.
+
+    Args:
+        connection: to the server, which has told its version when we connected.
+        address: of the server, as it may be shown.
+
+    Raises:
+        WarehouseUnavailableError: it is too old, or newer than what we know.
+    """
+    major, minor = divmod(connection.server_version, 10_000)
+    if not OLDEST <= major <= NEWEST:
+        raise WarehouseUnavailableError(
+            f"The warehouse at {address} runs PostgreSQL {major}.{minor}, but Freshet needs version {OLDEST} to "
+            f"{NEWEST}: choose another server by FRESHET_WAREHOUSE_URL, or bring this one to such a version."
+        )
 
 
 def connect(

@@ -18,8 +18,8 @@ import psutil
 from psycopg2 import extensions
 
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.warehouse.fencing import PATIENCE, lock_against_loaders
 from spark_jobs.warehouse.registration import check_registration
-from spark_jobs.warehouse.writer_sessions import PATIENCE, lock_against_loaders
 
 DesiredState = Literal["running", "draining"]
 EndState = Literal["stopped", "failed", "fenced"]

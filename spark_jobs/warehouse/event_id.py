@@ -17,20 +17,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.joins.structures.hashing import combine, hash_bytes, hash_int64
-from spark_jobs.loading.copy_encoding.field import byte_strings, plain_values
-from spark_jobs.loading.copy_encoding.rows import plain_array
-from spark_jobs.loading.copy_encoding.uuids import parse_uuids
-from spark_jobs.loading.json_text import ascii_json_strings, decimal_texts, joined, json_values
+from spark_jobs.relation.arrow_buffers import binary_array, binary_parts, plain_values
+from spark_jobs.relation.keys.uuid_text import UUID_CHARACTERS, parse_uuids, uuid_characters
+from spark_jobs.warehouse.copy_encoding.rows import plain_array
 from spark_jobs.warehouse.fact_table import FactColumn
+from spark_jobs.warehouse.json_text import ascii_json_strings, decimal_texts, joined, json_values
 
 Int64Array = NDArray[np.int64]
 
 # PostgreSQL keeps keys up to about 2,700 bytes in an index.
 MOST_CHARACTERS = 2_000
-_HEXADECIMAL = np.frombuffer(b"0123456789abcdef", np.uint8)
-_UUID_CHARACTERS = 36
-_UUID_DIGITS = np.array([position for position in range(_UUID_CHARACTERS) if position not in (8, 13, 18, 23)])
-
 _ASCII_PER_BYTE = 6  # "\u00ff": the longest that a byte of a string gets in a canonical text
 
 
@@ -69,7 +65,7 @@ def may_be_too_long(tuples: pa.Table, key: Sequence[FactColumn]) -> bool:
     for column in key:
         values = plain_array(tuples[column.source])
         if len(values) and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
-            longest += int(np.diff(byte_strings(values)[0]).max()) * _ASCII_PER_BYTE
+            longest += int(np.diff(binary_parts(values)[0]).max()) * _ASCII_PER_BYTE
         else:
             longest += 64  # no number and no timestamp has a longer text
     return longest > MOST_CHARACTERS
@@ -128,9 +124,9 @@ def _element_texts(values: pa.Array, column: FactColumn) -> pa.Array:
 def _element_hashes(values: pa.Array, column: FactColumn) -> Int64Array:
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return hash_bytes(*byte_strings(_canonical_uuids(values) if column.type.name == "uuid" else values))
+        return hash_bytes(*binary_parts(_canonical_uuids(values) if column.type.name == "uuid" else values))
     if pa.types.is_decimal(kind):
-        return hash_bytes(*byte_strings(_shortest_decimals(values)))
+        return hash_bytes(*binary_parts(_shortest_decimals(values)))
     if pa.types.is_boolean(kind):
         return hash_int64(values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64))
     return hash_int64(plain_values(values, f"i{kind.bit_width // 8}").astype(np.int64))
@@ -139,11 +135,8 @@ def _element_hashes(values: pa.Array, column: FactColumn) -> Int64Array:
 def _canonical_uuids(values: pa.Array) -> pa.Array:
     """Readable uuids in lower case with hyphens; other strings as they are."""
     parsed, readable = parse_uuids(values)
-    texts = np.full((len(parsed), _UUID_CHARACTERS), ord("-"), np.uint8)
-    texts[:, _UUID_DIGITS[0::2]] = _HEXADECIMAL[parsed >> 4]
-    texts[:, _UUID_DIGITS[1::2]] = _HEXADECIMAL[parsed & 15]
-    offsets = np.arange(len(parsed) + 1, dtype=np.int32) * _UUID_CHARACTERS
-    canonical = pa.Array.from_buffers(pa.string(), len(parsed), [None, pa.py_buffer(offsets), pa.py_buffer(texts)])
+    offsets = np.arange(len(parsed) + 1, dtype=np.int32) * UUID_CHARACTERS
+    canonical = binary_array(offsets, uuid_characters(parsed), kind=pa.string())
     return pc.if_else(pa.array(readable), canonical.cast(values.type), values)
 
 

@@ -19,7 +19,7 @@ from psycopg2 import extensions
 
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local.detached_driver import DriverLaunch
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.migration import migrate

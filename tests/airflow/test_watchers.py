@@ -25,9 +25,9 @@ from freshet_airflow.warehouse_watch import WINDOW
 from psycopg2 import extensions
 
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
-from spark_jobs.ledger.status.waiting_work import Sight, WaitingWorkReader
 from spark_jobs.settings import Home
 from spark_jobs.validation.records import begin, one_at_a_time
+from spark_jobs.waiting_work import Sight, WaitingWorkReader
 from spark_jobs.warehouse import drivers, freshness_episodes
 from spark_jobs.warehouse.migration import migrate
 from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, drive, execute, hold, register

@@ -16,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 from spark_jobs.local.airflow_process import EmbeddedAirflow, password_file
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.private_files import write_private
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse.migration import migrate

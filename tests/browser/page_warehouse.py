@@ -9,7 +9,8 @@ from datetime import timedelta
 import psycopg2
 from psycopg2 import extensions, sql
 
-from spark_jobs.loading.outcome import Held, Outcome, Place
+from spark_jobs.definition.stream_tuple import Place
+from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
 from spark_jobs.warehouse import drivers

@@ -24,7 +24,7 @@ from psycopg2 import errors
 from sqlalchemy import make_url
 
 from spark_jobs.driver.java import java_environment
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import Home
 from tests.waiting import wait_for
 

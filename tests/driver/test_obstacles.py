@@ -5,8 +5,8 @@ import pytest
 from psycopg2 import errors
 
 from spark_jobs.errors import FreshetError, LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
-from spark_jobs.stages.errors import told_by
 from spark_jobs.stages.obstacles import Obstacle, obstacle
+from spark_jobs.task_errors import told_by
 
 BLOCKING = [
     LoadBlockedError("warehouse.fact refuses 4,000 of 4,000 tuples"),

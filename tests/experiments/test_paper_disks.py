@@ -10,8 +10,7 @@ import pytest
 from spark_jobs.errors import WorkloadError
 from spark_jobs.experiments.papers.disks import DISKS, disk_of
 from spark_jobs.experiments.semi_stream.workloads import zipf
-from spark_jobs.local.warehouse_server import WAREHOUSE_URL_VARIABLE
-from spark_jobs.settings import Home
+from spark_jobs.settings import WAREHOUSE_URL_VARIABLE, Home
 
 WORKLOAD = zipf(1_050, sorted_by_rank=True)
 

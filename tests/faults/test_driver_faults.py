@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.migration import migrate
 from tests.faults.conftest import FaultyShop

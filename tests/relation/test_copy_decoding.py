@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from psycopg2 import extensions
 
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.relation.copy_decoding.column_types import UUID_KEY, ColumnType, column_type
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 

@@ -24,8 +24,7 @@ from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.stored_relation import RelationPart
-from spark_jobs.stages.back_stage import make_back_stage, run_back_stage
-from spark_jobs.stages.pages_waited_for import PagesWaitedFor
+from spark_jobs.stages.back_stage_join import PagesWaitedFor, make_back_stage, run_back_stage
 from tests.relation.conftest import Describe
 from tests.virtual_time import VirtualTime
 

@@ -21,9 +21,7 @@ from spark_jobs.relation.read_limit import (
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.relation.stored_relation import RelationPart, StoredRelation
-from spark_jobs.stages.back_stage import make_back_stage, run_back_stage
-from spark_jobs.stages.pages_waited_for import PagesWaitedFor
-from spark_jobs.stages.shed_deadline import ShedDeadline
+from spark_jobs.stages.back_stage_join import PagesWaitedFor, ShedDeadline, make_back_stage, run_back_stage
 from tests.virtual_time import VirtualTime
 
 PAGES, PAGE_ROWS = 50, 20

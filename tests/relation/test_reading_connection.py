@@ -11,7 +11,7 @@ import pytest
 from psycopg2 import errors, extensions, sql
 
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.relation.reading_connection import ReadingConnection, reading_connection
 from spark_jobs.warehouse.connection import connect
 from tests.relation.conftest import Open, keys_for

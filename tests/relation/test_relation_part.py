@@ -16,9 +16,8 @@ from spark_jobs.relation.catalog.describe import describe_relation
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.stored_relation import RelationPart
-from spark_jobs.stages.back_stage import make_back_stage, pages_scanned, run_back_stage
+from spark_jobs.stages.back_stage_join import PagesWaitedFor, make_back_stage, pages_scanned, run_back_stage
 from spark_jobs.stages.batch_context import OwnedPages
-from spark_jobs.stages.pages_waited_for import PagesWaitedFor
 
 PARTS = 4
 PAGE_ROWS = 20

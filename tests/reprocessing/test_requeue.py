@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from spark_jobs.ledger.retention.pruning import prune
+from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.reprocessing.requeue import Rejection, Requeued, rejections, requeue

@@ -13,9 +13,9 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.loading.loader import Loader
-from spark_jobs.loading.loading_transaction import LoadCounts
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.source.records import decode_records
-from spark_jobs.source.records.csv_blocks import CsvDecoder
-from spark_jobs.source.records.csv_layout import CsvLayout
+from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
 from spark_jobs.source.records.decoded import merged
 from tests.source.hostile_records import TEXTS, rows, same, spoilt
 from tests.source.landed_records import CSV_LINES

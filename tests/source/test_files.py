@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import SourceAwayError
-from spark_jobs.source import files
-from spark_jobs.source.files import LandedFiles
-from spark_jobs.source.ranges import SourceRange, name_of, unit_of
+from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.source import landed_files
+from spark_jobs.source.file_names import name_of, unit_of
+from spark_jobs.source.landed_files import LandedFiles
 
 ALL = 1 << 40
 NOW = time.time_ns()
@@ -100,13 +101,13 @@ def test_a_batch_is_bounded_in_bytes_and_in_files(tmp_path: Path, monkeypatch: p
     source = looked(tmp_path)
     assert (source.waiting_files, source.waiting_bytes) == (5, 500)
     assert names(source.take(250)) == ["f0", "f1"]
-    monkeypatch.setattr(files, "MOST_RANGES", 1)
+    monkeypatch.setattr(landed_files, "MOST_RANGES", 1)
     assert names(source.take(250)) == ["f2"]
     assert (source.waiting_files, source.waiting_bytes) == (2, 200)
 
 
 def test_a_large_file_is_taken_in_ranges_that_end_with_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_SMALLEST_RANGE", 1)
+    monkeypatch.setattr(landed_files, "_SMALLEST_RANGE", 1)
     content = b"".join(b"%d\n" % number for number in range(1000))
     land(tmp_path, "large", content)
     source = looked(tmp_path)
@@ -128,14 +129,14 @@ def test_a_large_file_is_taken_in_ranges_that_end_with_a_line(tmp_path: Path, mo
 def test_a_file_that_can_not_be_cut_is_taken_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, cuttable: bool
 ) -> None:
-    monkeypatch.setattr(files, "_SMALLEST_RANGE", 1)
+    monkeypatch.setattr(landed_files, "_SMALLEST_RANGE", 1)
     land(tmp_path, name, b"1\n" * 1000)
     [taken] = looked(tmp_path, cuttable).take(10)
     assert (taken.first, taken.last) == (0, 2000)
 
 
 def test_a_batch_s_slices_cover_its_ranges_and_are_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_SMALLEST_SLICE", 1000)
+    monkeypatch.setattr(landed_files, "_SMALLEST_SLICE", 1000)
     land(tmp_path, "large", b"0123456\n" * 1000, age=20)
     for number in range(10):
         land(tmp_path, f"small-{number}", b"1\n" * 100)
@@ -157,7 +158,7 @@ def test_a_batch_s_slices_cover_its_ranges_and_are_shared_out(tmp_path: Path, mo
 def test_a_file_that_was_changed_after_it_was_taken_is_told_once_and_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_LOOK_AGAIN_SECONDS", 0)
+    monkeypatch.setattr(landed_files, "_LOOK_AGAIN_SECONDS", 0)
     land(tmp_path, "a")
     land(tmp_path, "b")
     source = looked(tmp_path)
@@ -174,7 +175,7 @@ def test_a_file_that_was_changed_after_it_was_taken_is_told_once_and_not_read(
 
 
 def test_a_changed_file_is_told_by_the_next_driver_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_LOOK_AGAIN_SECONDS", 0)
+    monkeypatch.setattr(landed_files, "_LOOK_AGAIN_SECONDS", 0)
     land(tmp_path, "a")
     taken = looked(tmp_path).take(ALL)
     land(tmp_path, "a", b"other\n")
@@ -220,7 +221,7 @@ def test_a_folder_that_is_away_is_told_and_comes_back(tmp_path: Path) -> None:
 
 def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     land(tmp_path, "a")
-    monkeypatch.setattr(files, "_CLOCK_TICK_SECONDS", 0)
+    monkeypatch.setattr(landed_files, "_CLOCK_TICK_SECONDS", 0)
     source = looked(tmp_path)
     listed = []
     monkeypatch.setattr(os, "listdir", lambda folder: listed.append(folder) or [])
@@ -258,8 +259,8 @@ def test_an_entry_that_can_not_be_looked_at_holds_nothing_else_up(tmp_path: Path
 def test_a_large_file_that_is_replaced_half_way_is_told_and_not_read_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_SMALLEST_RANGE", 1)
-    monkeypatch.setattr(files, "_LOOK_AGAIN_SECONDS", 0)
+    monkeypatch.setattr(landed_files, "_SMALLEST_RANGE", 1)
+    monkeypatch.setattr(landed_files, "_LOOK_AGAIN_SECONDS", 0)
     land(tmp_path, "large", b"1\n" * 1000)
     source = looked(tmp_path)
     source.take(100)

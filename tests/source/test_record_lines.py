@@ -11,11 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.source.checked_whole import checked_whole
+from spark_jobs.source.damage import checked_whole
 from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.record_lines import line_blocks, line_end_at_or_after
+from spark_jobs.source.record_lines import cut_lines, line_blocks, line_end_at_or_after
 from spark_jobs.source.records import decode_records
-from spark_jobs.source.records.lines import cut_lines
 from tests.source.landed import planned, source
 
 

@@ -13,7 +13,7 @@ from spark_jobs.driver.session import join_context
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.proof import Proof, verify
 from spark_jobs.settings import Home
-from spark_jobs.source import files
+from spark_jobs.source import landed_files
 from tests.spark.shop import TABLES, query, sales_definition, write_definition
 
 
@@ -44,7 +44,7 @@ class Shop:
 
     def one_file_a_batch(self) -> None:
         """Cut what lands into small batches."""
-        self._monkeypatch.setattr(files, "MOST_RANGES", 1)
+        self._monkeypatch.setattr(landed_files, "MOST_RANGES", 1)
 
     def load(self) -> None:
         """Load all that has landed."""

@@ -21,16 +21,15 @@ from spark_jobs.driver.lookups.planning import plan_lookups
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.ledger import batch_ledger
-from spark_jobs.loading.loading_transaction import StreamBatch
-from spark_jobs.loading.rehearsal import Rehearsal
+from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.ranges import RangeEnd, SourceRange
-from spark_jobs.source.slices import FileSlice
+from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.front_task import front_task
-from spark_jobs.stages.rehearsal import rehearse
+from spark_jobs.stages.rehearsal import Rehearsal, rehearse
 from spark_jobs.warehouse import drivers
 from tests.spark.shop import land, sale
 

@@ -13,8 +13,8 @@ import psycopg2
 import pytest
 
 from spark_jobs.driver import loop
-from spark_jobs.ledger import source_ranges
-from spark_jobs.source import files
+from spark_jobs.ledger import files_not_loaded
+from spark_jobs.source import landed_files
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import running
 from tests.spark.shop import land, query, sale, sales_definition
@@ -27,7 +27,7 @@ RANGES = "SELECT unit, state FROM freshet.source_range WHERE state <> 'retried' 
 @pytest.fixture(autouse=True)
 def _tidies_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "_TIDY_SECONDS", 0.1)
-    monkeypatch.setattr(files, "_LOOK_AGAIN_SECONDS", 0.0)
+    monkeypatch.setattr(landed_files, "_LOOK_AGAIN_SECONDS", 0.0)
 
 
 def cut_off(shop: Shop) -> None:
@@ -76,7 +76,7 @@ def test_a_file_that_is_gone_for_good_can_be_given_up(shop: Shop, others: int) -
     with running(shop):
         wait_for(lambda: "gone.json" in (blocked_by(shop) or ""), "the driver to say that it waits for the file")
         with closing(psycopg2.connect(shop.url)) as connection:
-            assert source_ranges.give_up(connection, "sales", "gone.json", "given up by an operator")
+            assert files_not_loaded.give_up(connection, "sales", "gone.json", "given up by an operator")
         closed = "SELECT count(*) FROM freshet.batch WHERE state = 'committed'"
         wait_for(lambda: query(shop.url, closed) == [(1,)], "the rest of the batch to be loaded")
     assert query(shop.url, FACTS) == [(others,)]
@@ -152,7 +152,7 @@ def test_an_unreadable_file_is_set_aside_named_and_can_be_tried_again(shop: Shop
     shop.load()
     assert query(shop.url, FACTS) == [(50,)], "it is not read before somebody says so"
     with closing(psycopg2.connect(shop.url)) as connection:
-        assert source_ranges.ask_to_retry(connection, "sales", "packed.json.gz")
+        assert files_not_loaded.ask_to_retry(connection, "sales", "packed.json.gz")
     shop.load()
     assert query(shop.url, FACTS) == [(4000,)]
     assert query(shop.url, RANGES) == [("good.json", "loaded"), ("packed.json.gz", "loaded")]
@@ -167,7 +167,7 @@ def test_a_file_that_is_changed_after_it_was_loaded_is_told_and_loaded_when_aske
         states = "SELECT state FROM freshet.source_range ORDER BY range_id"
         wait_for(lambda: query(shop.url, states) == [("loaded",), ("set aside",)], "the change to be told")
         with closing(psycopg2.connect(shop.url)) as connection:
-            source_ranges.ask_to_retry(connection, "sales", "part-0.json")
+            files_not_loaded.ask_to_retry(connection, "sales", "part-0.json")
         wait_for(lambda: stream.lives() and query(shop.url, FACTS) == [(4,)], "the file to be read again")
     assert query(shop.url, "SELECT sum(arrived), sum(facts), sum(duplicates) FROM freshet.batch") == [(7, 4, 3)]
     assert shop.verify().holds
@@ -192,7 +192,7 @@ def test_loaded_files_are_removed_as_the_pipeline_says(shop: Shop, policy: str) 
 
 
 def test_a_large_file_is_loaded_in_several_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_SMALLEST_RANGE", 1)
+    monkeypatch.setattr(landed_files, "_SMALLEST_RANGE", 1)
     monkeypatch.setattr("spark_jobs.driver.admission.Admission.SMALLEST", 20_000)
     monkeypatch.setattr("spark_jobs.driver.admission.Admission.LARGEST", 20_000)
     monkeypatch.setattr("spark_jobs.driver.batch_run.BatchRun.most_bytes", 20_000)

@@ -11,9 +11,7 @@ from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.back_stage import Settlement, run_back_stage
-from spark_jobs.stages.pages_waited_for import PagesWaitedFor
-from spark_jobs.stages.shed_deadline import ShedDeadline
+from spark_jobs.stages.back_stage_join import PagesWaitedFor, Settlement, ShedDeadline, run_back_stage
 
 PAGE_ROWS = 10
 

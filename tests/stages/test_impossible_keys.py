@@ -8,13 +8,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.relation.catalog.column_checks import UUID_KEY
-from spark_jobs.relation.copy_decoding.column_types import column_type
+from spark_jobs.relation.copy_decoding.column_types import UUID_KEY, column_type
 from spark_jobs.relation.keys.values import KEY_KINDS
 from spark_jobs.relation.relation_spec import KeyColumn, RelationSpec
 from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.fetching import stream_keys
-from spark_jobs.stages.impossible_keys import screen_keys
+from spark_jobs.stages.screening import screen_keys
 
 TIMES = pa.array([0], pa.timestamp("us", tz="UTC"))
 

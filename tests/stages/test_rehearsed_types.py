@@ -18,11 +18,10 @@ from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.loading.rehearsal import Rehearsal as Destination
-from spark_jobs.loading.rehearsal import RehearsedTransaction
 from spark_jobs.relation.keys.values import KEY_KINDS
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan
-from spark_jobs.stages.rehearsal import rehearse
+from spark_jobs.stages.rehearsal import Rehearsal as Destination
+from spark_jobs.stages.rehearsal import RehearsedTransaction, rehearse
 
 STREAM_TYPES = {
     **{name: name.replace("(n)", "(7)") for name in TYPE_NAMES if name != "decimal(p,s)"},

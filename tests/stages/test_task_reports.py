@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_jobs.driver.batch_run import waited_seconds
-from spark_jobs.source.ranges import SourceRange
+from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.stages.batch_context import TaskReport
 from spark_jobs.stages.reports import BatchReport
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
 from tests.validation.sales import Sales
 

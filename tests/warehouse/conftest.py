@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
 from tests.warehouse.stream import Stream
 

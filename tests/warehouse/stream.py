@@ -12,15 +12,16 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, PLACES, RECORD, EventColumns, LoadCounts, Place
 from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Loader
-from spark_jobs.loading.loading_transaction import LoadCounts, StreamBatch
-from spark_jobs.loading.outcome import PLACES, Held, Outcome, Place
-from spark_jobs.source.ranges import RangeEnd, SourceRange
+from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.event_columns import ARRIVED_AT, RECORD, EventColumns
 from spark_jobs.warehouse.event_id import event_id_texts
-from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
+from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fact_table_check import describe_fact_table
 from tests.waiting import wait_for
 
 TIME = pa.timestamp("us", tz="UTC")

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import psycopg2
 import pytest
 
+from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.warehouse.event_columns import BATCH_NO
-from spark_jobs.warehouse.fact_table import describe_fact_table
+from spark_jobs.warehouse.fact_table_check import describe_fact_table
 from tests.warehouse.stream import ORDER_TYPES, Stream, definition
 
 NUMBERED = (

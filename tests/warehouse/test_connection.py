@@ -11,9 +11,9 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import WAREHOUSE_URL_VARIABLE
-from spark_jobs.warehouse import postgres_versions
+from spark_jobs.warehouse import connection as connecting
 from spark_jobs.warehouse.connection import address, connect
 
 SOON = timedelta(milliseconds=200)
@@ -52,9 +52,9 @@ def test_what_waiting_can_not_mend_is_reported_at_once(postgres: EmbeddedPostgre
 def test_a_server_of_another_version_is_refused_in_one_sentence(
     postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch, bound: str, version: int
 ) -> None:
-    monkeypatch.setattr(postgres_versions, bound, version)
+    monkeypatch.setattr(connecting, bound, version)
     monkeypatch.setenv(WAREHOUSE_URL_VARIABLE, postgres.url())
-    needed = f"version {postgres_versions.OLDEST} to {postgres_versions.NEWEST}"
+    needed = f"version {connecting.OLDEST} to {connecting.NEWEST}"
     refusal = rf"runs PostgreSQL \d+\.\d+, but Freshet needs {needed}: choose another server by FRESHET_WAREHOUSE_URL"
     with pytest.raises(WarehouseUnavailableError, match=refusal):
         connect(postgres.url())

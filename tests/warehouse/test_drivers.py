@@ -14,7 +14,7 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.writer_sessions import loader_session_name
+from spark_jobs.warehouse.fencing import loader_session_name
 from tests.warehouse.stream import wait_for_waiters
 
 LOADER_LOCK = "SELECT epoch FROM freshet.pipeline WHERE name = 'orders' FOR KEY SHARE"

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.event_id import (
     MOST_CHARACTERS,
     event_hashes,
@@ -19,7 +20,6 @@ from spark_jobs.warehouse.event_id import (
     parse_event_ids,
 )
 from spark_jobs.warehouse.fact_table import FactColumn
-from spark_jobs.warehouse.postgres_types import PostgresType
 
 TIME = pa.timestamp("us", tz="UTC")
 QUICK = settings(deadline=None, max_examples=60)

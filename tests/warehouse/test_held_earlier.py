@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.loading import held_earlier
-from spark_jobs.loading.held_earlier import HeldEarlier
-from spark_jobs.loading.held_filter import HeldFilter
+from spark_jobs.loading.held_earlier import HeldEarlier, HeldFilter
 from tests.warehouse.stream import Stream
 
 

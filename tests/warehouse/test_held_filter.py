@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.joins.structures.hashing import hash_int64
-from spark_jobs.loading.held_filter import HeldFilter
+from spark_jobs.loading.held_earlier import HeldFilter
 
 
 @settings(deadline=None)

@@ -7,9 +7,9 @@ from contextlib import closing
 import psycopg2
 import pyarrow as pa
 
+from spark_jobs.definition.stream_tuple import POSITION, RANGE
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held
-from spark_jobs.warehouse.event_columns import POSITION, RANGE
 from tests.proof.landed_sales import digest_id
 from tests.warehouse.stream import Stream
 

@@ -8,10 +8,10 @@ import psycopg2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.ledger import batch_ledger, source_ranges
-from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.definition.stream_tuple import LoadCounts
+from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
+from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.outcome import Held, Outcome
-from spark_jobs.source.ranges import RangeEnd, SourceRange
 from tests.warehouse.stream import Stream, wait_for_waiters
 
 
@@ -89,7 +89,7 @@ def test_files_to_be_retried_are_retried_by_the_batch_that_plans_them(orders: St
     batch_no = orders.open()
     orders.close_batch(batch_no)
     orders.query("UPDATE freshet.source_range SET state = 'to retry'")
-    assert source_ranges.units_to_retry(orders.connection, "orders") == ["file-0"]
+    assert files_not_loaded.units_to_retry(orders.connection, "orders") == ["file-0"]
     assert list(source_ranges.taken_units(orders.connection, "orders")) == []
     again = SourceRange("file-0", 0, 100, 100, 10**18)
     batch_ledger.open_batch(orders.connection, "orders", orders.epoch, [again])
@@ -108,13 +108,13 @@ def large_file(orders: Stream, *parts: tuple[int, int]) -> None:
 
 def test_a_file_that_is_to_be_read_again_is_not_so_before_its_beginning_is_planned(orders: Stream) -> None:
     large_file(orders, (0, 40))
-    assert source_ranges.ask_to_retry(orders.connection, "orders", "large")
+    assert files_not_loaded.ask_to_retry(orders.connection, "orders", "large")
     large_file(orders, (40, 100))
-    assert source_ranges.units_to_retry(orders.connection, "orders") == ["large"]
+    assert files_not_loaded.units_to_retry(orders.connection, "orders") == ["large"]
     assert list(source_ranges.taken_units(orders.connection, "orders")) == [("large", 0, 100, 10**18)]
     assert source_ranges.removable_units(orders.connection, "orders", datetime.now(UTC)) == []
     large_file(orders, (0, 40))
-    assert source_ranges.units_to_retry(orders.connection, "orders") == []
+    assert files_not_loaded.units_to_retry(orders.connection, "orders") == []
     assert list(source_ranges.taken_units(orders.connection, "orders")) == [("large", 100, 100, 10**18)]
     assert source_ranges.removable_units(orders.connection, "orders", datetime.now(UTC)) == [("large", 100, 10**18)]
 

@@ -6,9 +6,9 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import SchemaMismatchError, WriterFencedError
 from spark_jobs.loading import chunk
-from spark_jobs.loading.loading_transaction import LoadCounts
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.warehouse import drivers
 from tests.warehouse.stream import Stream

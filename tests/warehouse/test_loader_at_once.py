@@ -9,8 +9,8 @@ from contextlib import closing
 import psycopg2
 import pytest
 
+from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import WriterFencedError
-from spark_jobs.loading.loading_transaction import LoadCounts
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.warehouse import drivers
 from tests.warehouse.stream import Stream, wait_for_waiters

@@ -9,12 +9,13 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
-from spark_jobs.loading.copy_encoding.rows import CopyStream
 from spark_jobs.loading.loader import Loader
-from spark_jobs.loading.loading_transaction import LoadCounts, StreamBatch
 from spark_jobs.loading.outcome import Held, Outcome
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.loading.stream_batch import StreamBatch
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+from spark_jobs.warehouse.copy_encoding.rows import CopyStream
 from spark_jobs.warehouse.migration import migrate
 from tests.warehouse.cutting_proxy import Cut, CuttingProxy
 from tests.warehouse.stream import Stream

@@ -10,9 +10,9 @@ from typing import Any
 import pyarrow as pa
 
 from spark_jobs.definition.ddl import parse_columns
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.payload import payload_bytes, payloads
 from spark_jobs.source.records import decode_records
-from spark_jobs.warehouse.event_columns import EventColumns
 
 DDL = (
     "i bigint, h smallint, t tinyint, f float, d double, n decimal(38,18), m decimal(15,2), b boolean, s string, "

@@ -12,12 +12,12 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
-from spark_jobs.ledger.retention.walk import prune_held
-from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.definition.stream_tuple import LoadCounts
+from spark_jobs.ledger.retention import prune_held
+from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.postgres_types import PostgresType
 from tests.proof.landed_sales import digest_id
 from tests.warehouse.ledger_rows import execute
 from tests.warehouse.stream import TIME, Stream

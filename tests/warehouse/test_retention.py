@@ -8,10 +8,10 @@ from datetime import timedelta
 
 import pytest
 
+from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import FreshetError
-from spark_jobs.ledger.retention import pruning
-from spark_jobs.ledger.retention.pruning import prune, prune_all
-from spark_jobs.loading.loading_transaction import LoadCounts
+from spark_jobs.ledger import retention as pruning
+from spark_jobs.ledger.retention import prune, prune_all
 from spark_jobs.warehouse.drivers import register_pipeline, take_over
 from tests.warehouse.stream import Stream
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.ledger.retention.walk import prune_changes, prune_held
+from spark_jobs.ledger.retention import prune_changes, prune_held
 from tests.warehouse.ledger_rows import execute
 
 MONTH = timedelta(days=30)

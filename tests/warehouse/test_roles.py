@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.definition import PipelineDefinition, load_definition
-from spark_jobs.ledger.retention.pruning import prune_all
+from spark_jobs.ledger.retention import prune_all
 from spark_jobs.relation.changes.watched_tables import NOTER
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.migration import migrate

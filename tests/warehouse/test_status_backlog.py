@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.ledger.retention.pruning import prune
+from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status
 from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, execute, hold, only, register
 

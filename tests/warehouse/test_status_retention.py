@@ -9,7 +9,7 @@ import psycopg2
 import pytest
 from psycopg2 import errors, extensions
 
-from spark_jobs.ledger.retention.pruning import prune
+from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader, read_status
 from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, execute, latencies, only, register
 

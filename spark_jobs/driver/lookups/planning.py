@@ -17,7 +17,7 @@ from spark_jobs.relation.access_costs import measure_access
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.relation.stored_relation import RelationPart, StoredRelation
-from spark_jobs.stages.back_stage import back_stages, make_back_stage
+from spark_jobs.stages.back_stage_join import back_stages, make_back_stage
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
 
 _log = logging.getLogger(__name__)

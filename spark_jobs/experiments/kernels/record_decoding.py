@@ -18,7 +18,7 @@ from spark_jobs.definition import Source, load_definition
 from spark_jobs.experiments.kernels.measured_figure import Figure, interleaved, seconds
 from spark_jobs.settings import pipelines_folder
 from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.slices import FileSlice
+from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.workload.bad_input import DEFECT, DUPLICATE, choose_defects
 from spark_jobs.workload.order_events import EVENT_TIME, OrderFiles
 

@@ -15,8 +15,9 @@ import pyarrow as pa
 from spark_jobs.experiments.load.data import EVENTS_PER_FILE, LoadCase, event_table, joined_with_relation
 from spark_jobs.experiments.load.freshet_join import bench_definition
 from spark_jobs.experiments.load.run_result import ResourceMeter, Run
-from spark_jobs.loading.copy_encoding.rows import encode
-from spark_jobs.warehouse.fact_table import FactTable, describe_fact_table
+from spark_jobs.warehouse.copy_encoding.rows import encode
+from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fact_table_check import describe_fact_table
 
 
 def load_by_copy(case: LoadCase, warehouse_url: str) -> Run:
@@ -41,7 +42,7 @@ def load_by_copy(case: LoadCase, warehouse_url: str) -> Run:
 
 
 def _encoded(facts: pa.Table, table: FactTable) -> bytes:
-    stream = encode(facts, [column.target for column in table.columns]).rows.stream()
+    stream = encode(facts, table.targets).rows.stream()
     return b"".join(iter(lambda: stream.read(1 << 20), b""))
 
 

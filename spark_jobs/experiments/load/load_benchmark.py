@@ -23,7 +23,7 @@ from rich.table import Table
 from spark_jobs.errors import PlatformError
 from spark_jobs.experiments.load.contender_run import CONTENDERS, JDBC_URL_VARIABLE
 from spark_jobs.experiments.load.data import LoadCase, make_relation, write_events
-from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.migration import migrate
 

@@ -1,10 +1,11 @@
 """How fresh the warehouse is, from the warehouse alone.
 
-pipeline_status.py         read_status: everything about every pipeline; the parts below
-driver_states.py  ledger_reading.py  reprocessed.py  minutes.py  stages.py  backlog.py  operations.py
-overload.py                whether a stream keeps up
-table.py                   for the terminal
-history.py                 for charts
-waiting_work.py            for whoever does what waits to be done
-operations_since.py        what was done since a moment
+pipeline_status.py   read_status: everything about every pipeline, put together of
+  driver_states.py     the newest driver, and the state that follows
+  ledger_reading.py    its batches: sums, and the window that ends now
+  overload.py          whether the stream keeps up
+  history.py           the last hour and day; steps for charts
+  backlog.py           tuples that are no facts
+  operations.py        reprocessing, caches, validation, alerts
+table.py             for the terminal
 """

@@ -1,29 +1,30 @@
-"""How a pipeline did over time: rates, freshness and hit ratio in steps of equal length, for charts."""
+"""How a pipeline did over time: freshness over an hour and a day; rates and ratios in steps, for charts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from datetime import datetime, timedelta
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.latency import BUCKETS, from_text, percentile
+from spark_jobs.ledger.sums import HITS, PROBES
+from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, percentile
 
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 Span = Literal["15m", "1h", "1d"]
 Numbers = list[float | None]
-
 # Span -> its length and its steps', in seconds.
 _LENGTHS: dict[Span, tuple[int, int]] = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 300)}
 _COUNTS = ("facts", "shed", "unmatched", "rejected", "probes", "hits")
 # The newest step is still filling. A rate over less than this share of it would say more about when batches end.
 _LEAST_SHARE = 0.2
-
-_BATCHES = """
-    SELECT closed_at, facts, shed, unmatched, rejected, coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
-        coalesce((statistics ->> 'front_stage_hits')::bigint, 0), array_to_string(event_latency, ' ')
+_BATCHES = f"""
+    SELECT closed_at, facts, shed, unmatched, rejected, {PROBES},
+        {HITS}, array_to_string(event_latency, ' ')
     FROM freshet.batch
     WHERE pipeline = %(pipeline)s AND state <> 'started' AND closed_at >= %(since)s AND batch_no > coalesce((
         SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND closed_at < %(since)s
@@ -33,6 +34,90 @@ _MINUTES = """
     SELECT minute, facts, shed, unmatched, rejected, probes, hits, array_to_string(event_latency, ' ')
     FROM freshet.ledger_minute WHERE pipeline = %(pipeline)s AND minute >= %(since)s
 """
+
+
+class HourAndDay(NamedTuple):
+    """Histograms of event time to commit, int64, shape (BUCKETS,)."""
+
+    hour: Int64Array
+    day: Int64Array
+
+
+class SlidingHistogram:
+    """Sum of the histograms of the last while; what is too old leaves it a step at a time.
+
+    Args:
+        span: how long that is.
+        step: histograms of one step are kept as one.
+    """
+
+    def __init__(self, span: timedelta, step: timedelta) -> None:
+        self.sum: Int64Array = np.zeros(BUCKETS, np.int64)
+        self._span, self._step = span, step
+        self._steps: deque[tuple[datetime, Int64Array]] = deque()
+
+    def add(self, at: datetime, histogram: Int64Array) -> None:
+        """Add one that belongs to this time, which is no earlier than that of the one before."""
+        if not self._steps or at >= self._steps[-1][0] + self._step:
+            self._steps.append((at, histogram.copy()))
+        else:
+            self._steps[-1][1].__iadd__(histogram)
+        self.sum += histogram
+
+    def advance(self, now: datetime) -> None:
+        """Let go of the steps that began before the span that ends now."""
+        while self._steps and self._steps[0][0] < now - self._span:
+            self.sum -= self._steps.popleft()[1]
+
+
+class _Minutes:
+    """The minutes of one pipeline that are over, and the last one, which may still grow."""
+
+    def __init__(self) -> None:
+        self.hour = SlidingHistogram(HOUR, timedelta(minutes=1))
+        self.day = SlidingHistogram(DAY, timedelta(minutes=10))
+        self.last: datetime | None = None
+        self.growing: Int64Array = np.zeros(BUCKETS, np.int64)
+
+    def take(self, minute: datetime, histogram: Int64Array) -> None:
+        """Take a minute's sums, those of a later one or the grown ones of the last one."""
+        if self.last is not None and minute > self.last:
+            self.hour.add(self.last, self.growing)
+            self.day.add(self.last, self.growing)
+        self.last, self.growing = minute, histogram
+
+    def at(self, now: datetime) -> HourAndDay:
+        """The sums of the hour and the day that end now."""
+        self.hour.advance(now)
+        self.day.advance(now)
+        sums = []
+        for sliding, span in ((self.hour, HOUR), (self.day, DAY)):
+            grows = self.last is not None and self.last >= now - span
+            sums.append(sliding.sum + self.growing if grows else sliding.sum.copy())
+        return HourAndDay(*sums)
+
+
+class MinutesReader:
+    """Reads the last day of each pipeline once, and then the last minute only."""
+
+    def __init__(self) -> None:
+        self._minutes: dict[str, _Minutes] = {}
+
+    def read(self, cursor: extensions.cursor, pipelines: Sequence[str], now: datetime) -> dict[str, HourAndDay]:
+        """Freshness over the hour and the day that end now, of each of these pipelines."""
+        known = [self._minutes.setdefault(pipeline, _Minutes()) for pipeline in pipelines]
+        cursor.execute(
+            """
+            SELECT minutes.* FROM unnest(%s::text[], %s::timestamptz[]) AS known (pipeline, since)
+            CROSS JOIN LATERAL (
+                SELECT pipeline, minute, array_to_string(event_latency, ' ') FROM freshet.ledger_minute
+                WHERE pipeline = known.pipeline AND minute >= known.since ORDER BY minute) AS minutes
+            """,
+            [list(pipelines), [minutes.last or now - DAY for minutes in known]],
+        )
+        for pipeline, minute, counts in cursor:
+            self._minutes[pipeline].take(minute, from_text(counts))
+        return {pipeline: self._minutes[pipeline].at(now) for pipeline in pipelines}
 
 
 @dataclass(frozen=True)

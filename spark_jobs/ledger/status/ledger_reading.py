@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -11,10 +11,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from psycopg2 import extensions
 
-from spark_jobs.ledger.status.reprocessed import ReprocessedReader
-from spark_jobs.ledger.summed_before import SumsBefore, sums_before
-from spark_jobs.ledger.sums import LedgerSums
-from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, total
+from spark_jobs.ledger.sums import (
+    HITS,
+    PROBES,
+    RECORDS,
+    LedgerSums,
+    ReprocessedReader,
+    SumsBefore,
+    sums_before,
+)
+from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, mean, total
 
 # No retention is that short: what it deletes was closed, and seen, by who has looked within this time.
 _SEEN_WITHIN = timedelta(hours=1)
@@ -238,10 +244,10 @@ def _batches(which: str) -> str:
     return f"""
         SELECT batch.* {_AFTER} (
             SELECT pipeline, batch_no, state, started_at, closed_at,
-                coalesce(arrived, facts + shed + unmatched + rejected + duplicates),
+                {RECORDS},
                 facts, shed, unmatched, rejected, duplicates,
-                coalesce((statistics ->> 'front_stage_probes')::bigint, 0),
-                coalesce((statistics ->> 'front_stage_hits')::bigint, 0),
+                {PROBES},
+                {HITS},
                 statistics -> 'stage_seconds', statistics -> 'lookups', array_to_string(event_latency, ' '),
                 array_to_string(arrival_latency, ' ')
             FROM freshet.batch WHERE pipeline = known.pipeline AND {which}"""
@@ -270,3 +276,38 @@ def _sums_of(batch: ClosedBatch) -> LedgerSums:
     counts = (batch.records, batch.facts, batch.shed, batch.unmatched, batch.rejected, batch.duplicates)
     last_commit = batch.closed_at if batch.state == "committed" else None
     return LedgerSums(1, *counts, last_commit=last_commit, freshness=batch.event_latency)
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Mean milliseconds of each stage; None where nothing was measured.
+
+    Attributes:
+        arrival: from the event until it has landed.
+        waiting: from then until its batch begins.
+        front_stage: reading, screening and joining with hot tuples; the slowest task's.
+        back_stage: joining with R, all lookups together; the slowest task's of each.
+        commit: storing facts and held tuples; the slowest tasks'.
+    """
+
+    arrival: float | None = None
+    waiting: float | None = None
+    front_stage: float | None = None
+    back_stage: float | None = None
+    commit: float | None = None
+
+
+def mean_stages(ledger: Ledger) -> Stages:
+    """Means over the window's batches, each with the weight of the events that it stored; arrival within 10 %."""
+    seconds: Counter[str] = Counter()
+    weights: Counter[str] = Counter()
+    for batch in ledger.recent:
+        arrived = batch.arrived
+        for stage, spent in (batch.stage_seconds or {}).items():
+            seconds[stage] += arrived * spent  # type: ignore[assignment]
+            weights[stage] += arrived
+    means = {stage: round(1000 * seconds[stage] / weight, 1) for stage, weight in weights.items() if weight}
+    from_event, from_landing = mean(ledger.event_latency), mean(ledger.arrival_latency)
+    if from_event is not None and from_landing is not None:
+        means["arrival"] = round(1000 * max(from_event - from_landing, 0.0), 1)
+    return Stages(**{stage: means.get(stage) for stage in Stages.__dataclass_fields__})

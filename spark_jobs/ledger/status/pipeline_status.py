@@ -10,11 +10,12 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.ledger.files_not_loaded import FilesNotLoaded, read_files_not_loaded
 from spark_jobs.ledger.status.backlog import Backlog, BacklogReader
-from spark_jobs.ledger.status.catching_up import CatchingUpReader
 from spark_jobs.ledger.status.driver_states import DrivenPipeline, State, read_pipelines
-from spark_jobs.ledger.status.ledger_reading import ClosedBatch, Ledger, LedgerReader
-from spark_jobs.ledger.status.minutes import HourAndDay, MinutesReader
+from spark_jobs.ledger.status.history import HourAndDay, MinutesReader
+from spark_jobs.ledger.status.ledger_reading import ClosedBatch, Ledger, LedgerReader, Stages, mean_stages
 from spark_jobs.ledger.status.operations import (
     CacheStatus,
     EpisodeStatus,
@@ -23,11 +24,8 @@ from spark_jobs.ledger.status.operations import (
     ValidationStatus,
     read_operations,
 )
-from spark_jobs.ledger.status.overload import LOOKED_BACK, LoadedBatch, StreamLoad, judge
-from spark_jobs.ledger.status.source_files import FilesNotLoaded, read_files_not_loaded
-from spark_jobs.ledger.status.stages import Stages, mean_stages
+from spark_jobs.ledger.status.overload import LOOKED_BACK, CatchingUpReader, LoadedBatch, StreamLoad, judge
 from spark_jobs.ledger.sums import LedgerSums
-from spark_jobs.loading.outcome import PLACES
 from spark_jobs.warehouse.drivers import Restart
 from spark_jobs.warehouse.latency import Int64Array, percentile
 

@@ -25,7 +25,7 @@ def parse_uuids(text: pa.Array) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
     """Read UUIDs as PostgreSQL does: any case, braces around, a hyphen after any group of four digits.
 
     Args:
-        text: string array, shape (n,), without nulls.
+        text: string array, shape (n,); null is no UUID.
 
     Returns:
         Their bytes, uint8 (n, 16), and where the text is a UUID, bool (n,).

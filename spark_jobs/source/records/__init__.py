@@ -14,11 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.source.records.csv_blocks import CsvDecoder
-from spark_jobs.source.records.csv_layout import CsvLayout
-from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, arrow_schema, merged
+from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
+from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, arrow_schema, as_text, merged
 from spark_jobs.source.records.json_blocks import decode_json
-from spark_jobs.source.records.utf8 import as_text
 
 __all__ = ["Decoded", "decode_records"]
 

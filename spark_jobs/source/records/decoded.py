@@ -1,4 +1,4 @@
-"""What decoding gives: a tuple for each record, or the reason why it has none."""
+"""What decoding gives: a tuple for each record, or the reason why it has none. All records are UTF-8."""
 
 from __future__ import annotations
 
@@ -10,8 +10,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.warehouse.copy_encoding.characters import text_faults
 
 _LONGEST_SHOWN = 60
+_EXAMPLES = {
+    "bigint": " (a whole number of 64 bits)",
+    "int": " (a whole number of 32 bits)",
+    "smallint": " (a whole number, -32768 to 32767)",
+    "tinyint": " (a whole number, -128 to 127)",
+    "boolean": " (true or false)",
+    "date": " (as 2024-12-31)",
+    "timestamp": " (as 2024-12-31T23:59:59.123456Z)",
+    "binary": " (base64)",
+}
+# Ends what is kept of a record that is too long. It can't be UTF-8: what was cut off is never taken for a record.
+_CUT = b"\xff[cut: "
 
 
 class Decoded(NamedTuple):
@@ -72,13 +85,46 @@ def shown(value: object) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
 
 
-_EXAMPLES = {
-    "bigint": " (a whole number of 64 bits)",
-    "int": " (a whole number of 32 bits)",
-    "smallint": " (a whole number, -32768 to 32767)",
-    "tinyint": " (a whole number, -128 to 127)",
-    "boolean": " (true or false)",
-    "date": " (as 2024-12-31)",
-    "timestamp": " (as 2024-12-31T23:59:59.123456Z)",
-    "binary": " (base64)",
-}
+def not_utf8(records: pa.Array) -> NDArray[np.bool_] | None:
+    """Which records are not valid UTF-8; bool, shape (n,), None if all are. O(bytes), fast where all are.
+
+    Args:
+        records: binary array without nulls, shape (n,).
+    """
+    texts = records.view(pa.large_string() if pa.types.is_large_binary(records.type) else pa.string())
+    try:
+        texts.validate(full=True)
+    except pa.ArrowInvalid:
+        faults = text_faults(texts) != 0  # or a NUL, which may hide a later fault
+        faults[faults] = [not _is_utf8(record) for record in records.filter(pa.array(faults)).to_pylist()]
+        return faults
+    return None
+
+
+def cut_record(beginning: bytes, length: int, digest: str) -> bytes:
+    """What stands for a record that is too long: its beginning, how many bytes it has, and their digest."""
+    return beginning + _CUT + f"{length} bytes, SHA-256 {digest}]".encode()
+
+
+def as_text(record: bytes) -> str:
+    """The record as text.
+
+    Raises:
+        MalformedRecordError: it is not UTF-8, or too long.
+    """
+    try:
+        return record.decode()
+    except UnicodeDecodeError as error:
+        _, cut, length = record.rpartition(_CUT)
+        if cut:
+            raise MalformedRecordError(f"malformed: too long: {length.decode('ascii', 'replace')[:-1]}") from None
+        text = f"malformed: not UTF-8: {shown(record[error.start : error.start + 16])} at byte {error.start}"
+        raise MalformedRecordError(text) from None
+
+
+def _is_utf8(record: bytes) -> bool:
+    try:
+        record.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -18,11 +18,10 @@ import pyarrow.json as pj
 from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.loading.copy_encoding.field import byte_strings
-from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, merged
+from spark_jobs.relation.arrow_buffers import binary_parts
+from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, merged, not_utf8
 from spark_jobs.source.records.json_members import MOST_LEVELS, decode_each
 from spark_jobs.source.records.texts import from_texts
-from spark_jobs.source.records.utf8 import not_utf8
 
 Bools = NDArray[np.bool_]
 Columns = Mapping[str, StreamType]
@@ -150,7 +149,7 @@ def _joined(records: pa.Array) -> pa.Buffer:
 
 def _odd(records: pa.Array) -> Bools:
     """Records that may not be one object on a line of UTF-8, though arrow would take them for such."""
-    offsets, data = byte_strings(records)
+    offsets, data = binary_parts(records)
     odd = offsets[:-1] == offsets[1:]
     if odd.all():
         return odd
@@ -166,7 +165,7 @@ def _odd(records: pa.Array) -> Bools:
 
 def _leniently_passed_over(records: pa.Array) -> Bools:
     """Records in which arrow may pass over what is no JSON, or is nested too deeply, in fields that are no columns."""
-    offsets, data = byte_strings(records)
+    offsets, data = binary_parts(records)
     text = data[offsets[0] : offsets[-1]]
     odd = np.zeros(len(records), np.bool_)
     for word in _NO_NUMBERS:

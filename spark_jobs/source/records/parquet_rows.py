@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.errors import UnreadableFileError
-from spark_jobs.loading.json_text import ascii_json_strings, joined, json_values
-from spark_jobs.source.records.damage import damage_told
+from spark_jobs.source.damage import damage_told
 from spark_jobs.source.records.decoded import Decoded, arrow_schema, complaint, shown
 from spark_jobs.source.records.texts import Converted, convert_or_fault, within
+from spark_jobs.warehouse.json_text import ascii_json_strings, joined, json_values
 
 BATCH_ROWS = 16_384
 _READ_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from great_expectations.expectations.expectation import BatchExpectation
 from great_expectations.expectations.expectation import Expectation as GreatExpectation
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.validation import FACTS, Expectation
+from spark_jobs.definition.operation import FACTS, Expectation
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.validation.window import FRESH_SHARE, Window, late_facts
 

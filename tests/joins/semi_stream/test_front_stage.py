@@ -10,7 +10,8 @@ import pytest
 
 from spark_jobs.errors import JoinStateError, MemoryBudgetError
 from spark_jobs.joins.semi_stream.admission_threshold import AdmissionThreshold
-from spark_jobs.joins.semi_stream.front_stage import FrontStage, HotSet
+from spark_jobs.joins.semi_stream.front_stage import FrontStage
+from spark_jobs.joins.semi_stream.hot_set import HotSet
 
 TUPLE_BYTES = 100
 

@@ -1,0 +1,253 @@
+"""Checks that the parts of a pipeline's definition fit together: columns, lookups, fact, expectations."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.operation import Between, Expectation
+from spark_jobs.definition.problems import Problem, path_of, suggestion
+from spark_jobs.definition.stream_tuple import BATCH_NO
+
+if TYPE_CHECKING:
+    from spark_jobs.definition import Fact, Lookup, Source
+
+# Columns that source and plan add to a stream tuple.
+_RESERVED_COLUMNS = re.compile(
+    r"_arrived_at|_record|_range|_position|_held_id|_held_version|_missing|_page_\d+|_batch_no|_attempts|_place",
+    re.IGNORECASE,
+)
+_RESERVED = (
+    "has a name that the plan needs itself "
+    "(_arrived_at, _record, _range, _position, _held_id, _held_version, _missing, _page_<n>, _batch_no, _attempts, "
+    "_place)"
+)
+
+# Where Freshet keeps its ledger; a table of facts there would be in its way.
+CONTROL_SCHEMA = "freshet"
+
+EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
+JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
+
+# What spark_jobs.source.records knows. The names are those of Spark's readers.
+READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": ()}
+# Options that are one character, and what they must differ from, with what that is by default.
+_CHARACTERS = {"sep": {"quote": '"'}, "quote": {"sep": ","}, "escape": {"sep": ","}}
+_TIMES = {"date", "timestamp"}
+_NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"}
+
+
+def inconsistencies(
+    source: Source | None,
+    lookups: Sequence[Lookup | None],
+    fact: Fact | None,
+    expectations: Sequence[Expectation | None] = (),
+) -> Iterator[Problem]:
+    """Problems between the parts of a definition; None stands for a part that is wrong in itself."""
+    if source is not None:
+        yield from _event_id_problems(source)
+        yield from _event_time_problems(source)
+        yield from _format_problems(source)
+        for name in source.columns:
+            if _RESERVED_COLUMNS.fullmatch(name):
+                yield Problem("source.schema", f"column {name!r} {_RESERVED}; choose another.")
+    for position, lookup in enumerate(lookups):
+        if lookup is not None:
+            fetched = _outputs_of(lookups[:position])
+            if source is not None:
+                yield from _join_key_problems(position, lookup, source, fetched)
+            yield from _output_problems(position, lookup, source, fetched)
+            yield from _default_problems(position, lookup)
+            yield from _validity_problems(position, lookup)
+    if fact is not None and source is not None and None not in lookups:
+        yield from _fact_problems(fact, source, _outputs_of(lookups))
+    if fact is not None:
+        yield from _table_problems(fact)
+        yield from expectation_problems(expectations, fact, source)
+
+
+def _outputs_of(lookups: Sequence[Lookup | None]) -> dict[str, str]:
+    """Output name -> path of the lookup that fetches it."""
+    return {
+        output: path_of("lookups", position)
+        for position, lookup in enumerate(lookups)
+        if lookup is not None
+        for output in lookup.fetch
+    }
+
+
+def _not_a_column(name: str, columns: Collection[str]) -> str:
+    return f"{name!r} is not a column of source.schema.{suggestion(name, columns)} Columns: {', '.join(columns)}."
+
+
+def _event_id_problems(source: Source) -> Iterator[Problem]:
+    allowed = ", ".join(EVENT_ID_TYPES)
+    for position, name in enumerate(source.event_id):
+        key, kind = path_of("source", "event_id", position), source.columns.get(name)
+        if kind is None:
+            yield Problem(key, _not_a_column(name, source.columns))
+        elif kind.name not in EVENT_ID_TYPES:
+            yield Problem(
+                key, f"column {name!r} is of type {kind}, which is not safe to tell events apart. Allowed: {allowed}."
+            )
+        if name in source.event_id[:position]:
+            yield Problem(key, f"{name!r} is there twice; remove one.")
+
+
+def _event_time_problems(source: Source) -> Iterator[Problem]:
+    name, kind = source.event_time, source.columns.get(source.event_time)
+    if kind is None:
+        yield Problem("source.event_time", _not_a_column(name, source.columns))
+    elif kind.name != "timestamp":
+        why = "freshness is measured from it"
+        yield Problem("source.event_time", f"column {name!r} is of type {kind}. Allowed: timestamp; {why}.")
+
+
+def _format_problems(source: Source) -> Iterator[Problem]:
+    allowed = READER_OPTIONS[source.format]
+    choice = f"Allowed for {source.format}: {', '.join(allowed)}." if allowed else f"{source.format} takes none."
+    if source.format == "csv":
+        for name, kind in source.columns.items():
+            if kind.name == "binary":
+                yield Problem("source.schema", f"column {name!r} is of type binary, which csv has not; use string.")
+    for option, value in source.options.items():
+        key = path_of("source", "options", option)
+        if option not in allowed:
+            yield Problem(key, f"is not an option of this format.{suggestion(option, allowed)} {choice}")
+        elif option == "header" and value not in {"true", "false"}:
+            yield Problem(key, f"{value!r} is not allowed. Allowed: true, false.")
+        elif option in _CHARACTERS and not (len(value) == 1 and value.isascii() and value not in "\r\n\0"):
+            yield Problem(
+                key, f"{value!r} is not one ASCII character. Allowed: one, which is no line break and no NUL."
+            )
+        elif option in _CHARACTERS and any(
+            source.options.get(other, default) == value for other, default in _CHARACTERS[option].items()
+        ):
+            others = " and ".join(_CHARACTERS[option])
+            yield Problem(key, f"{value!r} has another meaning already; choose a character that {others} is not.")
+        elif option == "nullValue" and any(mark in value for mark in "\r\n"):
+            yield Problem(key, f"{value!r} is no text of a single line.")
+
+
+def _join_key_problems(position: int, lookup: Lookup, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:
+    for column in lookup.on:
+        key, kind = path_of("lookups", position, "on", column), source.columns.get(column)
+        if column in fetched:
+            text = f"is fetched by {fetched[column]}, but the key of a lookup must be a column of the source."
+            yield Problem(key, f"{text} Columns: {', '.join(source.columns)}.")
+        elif kind is None:
+            yield Problem(key, _not_a_column(column, source.columns))
+        elif kind.name not in JOIN_KEY_TYPES:
+            allowed = f"Allowed: {', '.join(JOIN_KEY_TYPES)} (string for a uuid, too)."
+            yield Problem(key, f"column {column!r} is of type {kind}, which can't be a join key. {allowed}")
+
+
+def _output_problems(
+    position: int, lookup: Lookup, source: Source | None, fetched: dict[str, str]
+) -> Iterator[Problem]:
+    taken = {name.lower(): f"is fetched by {path} already" for name, path in fetched.items()}
+    for output in lookup.fetch:
+        key = path_of("lookups", position, "fetch", output)
+        if source is not None and output.lower() in {column.lower() for column in source.columns}:
+            yield Problem(key, "is the name of a source column already; choose another output name.")
+        elif output.lower() in taken:
+            yield Problem(key, f"{taken[output.lower()]} (Spark ignores case); choose another output name.")
+        elif _RESERVED_COLUMNS.fullmatch(output):
+            yield Problem(key, f"{_RESERVED}; choose another.")
+        taken.setdefault(output.lower(), f"is the output {output!r} once more")
+
+
+def _default_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
+    if isinstance(lookup.on_unmatched, str):
+        return
+    default, key = lookup.on_unmatched.default, path_of("lookups", position, "on_unmatched", "default")
+    outputs = f"Outputs: {', '.join(lookup.fetch)}."
+    for name, value in default.items():
+        if name not in lookup.fetch:
+            yield Problem(path_of(key, name), f"is not fetched here.{suggestion(name, lookup.fetch)} {outputs}")
+        elif isinstance(value, dict | list) or (isinstance(value, float) and not math.isfinite(value)):
+            yield Problem(path_of(key, name), f"{value!r} is not one value. Write a finite number, a text or null.")
+    missing = [output for output in lookup.fetch if output not in default]
+    if missing:
+        yield Problem(key, f"gives no value for {', '.join(missing)}; give one for each output (null is allowed).")
+
+
+def _validity_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
+    if lookup.validity is None:
+        if lookup.as_of is not None:
+            text = f"says at which time, but not by which columns of {lookup.relation} a version is valid then."
+            key = path_of("lookups", position, "as_of")
+            yield Problem(key, f"{text} Add for example validity: [valid_from, valid_to].")
+        return
+    key = path_of("lookups", position, "validity")
+    if lookup.as_of is None:
+        yield Problem(key, "means nothing without as_of. Add as_of: event_time, or remove it.")
+    begin, end = lookup.validity
+    if begin == end:
+        text = f"{begin!r} is there twice; name the column from when, then the one until when a version is valid."
+        yield Problem(key, text)
+    for column in dict.fromkeys(lookup.validity):
+        if column in lookup.on.values():
+            text = f"{column!r} is a column of the key in `on`. Versions of a tuple have one key: remove it there."
+            yield Problem(key, text)
+
+
+def _table_problems(fact: Fact) -> Iterator[Problem]:
+    schema, table = fact.table.split(".", 1)
+    if schema == CONTROL_SCHEMA:
+        text = f"{fact.table!r} is in the schema {schema}, which holds Freshet's own tables."
+        yield Problem("fact.table", f"{text} Allowed: any other schema. Write for example warehouse.{table}.")
+
+
+def _fact_problems(fact: Fact, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:
+    known = [*source.columns, *fetched, BATCH_NO]
+    for column, origin in fact.columns.items():
+        if origin not in known:
+            text = f"{origin!r} is neither a source column nor an output of a lookup.{suggestion(origin, known)}"
+            yield Problem(path_of("fact", "columns", column), f"{text} Known: {', '.join(known)}.")
+    missing = [name for name in source.event_id if name not in fact.columns.values()]
+    if missing:
+        text = f"leaves out {', '.join(missing)}, but the event id is the fact's primary key: all of it must be there."
+        yield Problem("fact.columns", f"{text} Add for example {missing[0]}: {missing[0]}.")
+
+
+def expectation_problems(
+    expectations: Sequence[Expectation | None], fact: Fact, source: Source | None
+) -> Iterator[Problem]:
+    """Problems between the expectations and the fact; None stands for one that is wrong in itself."""
+    for position, expectation in enumerate(expectations):
+        if expectation is None:
+            continue
+        key = path_of("validation", "expectations", position, expectation.kind)
+        for name in expectation.columns:
+            if name not in fact.columns:
+                columns = f"Columns: {', '.join(fact.columns)}."
+                text = f"{name!r} is not a column of fact.columns.{suggestion(name, fact.columns)} {columns}"
+                yield Problem(key, text)
+        kind = None if source is None else _kind_of(expectation, fact, source)
+        if kind is None:
+            continue
+        if expectation.between is not None:
+            yield from _between_problems(key, expectation.between, kind)
+        elif expectation.matches is not None and kind.name != "string":
+            column = expectation.matches.column
+            yield Problem(key, f"column {column!r} is of type {kind}. Allowed: string; a pattern is matched with text.")
+
+
+def _kind_of(expectation: Expectation, fact: Fact, source: Source) -> StreamType | None:
+    """Type of the column that it is about; None if there is not one, or the warehouse alone knows its type."""
+    if len(expectation.columns) != 1:
+        return None
+    origin = fact.columns.get(expectation.columns[0], "")
+    return StreamType("bigint") if origin == BATCH_NO else source.columns.get(origin)
+
+
+def _between_problems(key: str, between: Between, kind: StreamType) -> Iterator[Problem]:
+    if kind.name not in _TIMES | _NUMBERS:
+        yield Problem(key, f"column {between.column!r} is of type {kind}. Allowed: numbers, dates and timestamps.")
+    elif between.of_times != (kind.name in _TIMES):
+        wanted = "a date or time" if kind.name in _TIMES else "a number"
+        yield Problem(key, f"column {between.column!r} is of type {kind}; write {wanted} as min and max.")

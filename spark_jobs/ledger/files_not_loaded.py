@@ -1,0 +1,96 @@
+"""Files of the sources that were not loaded: set aside, lost, or to be read again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from psycopg2 import extensions
+
+
+class TroubledRange(NamedTuple):
+    """A file that was not loaded.
+
+    Attributes:
+        unit: its name.
+        state: set aside, lost, to retry, or planned.
+        landed_at: when it landed; None where that is not known.
+        reason: why; None where it is only being read.
+    """
+
+    unit: str
+    state: str
+    landed_at: datetime | None
+    reason: str | None
+
+
+def units_to_retry(connection: extensions.connection, pipeline: str) -> list[str]:
+    """Names of the files that somebody wants to be read again."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT DISTINCT unit FROM freshet.source_range WHERE pipeline = %s AND state = 'to retry'", [pipeline]
+        )
+        return [unit for (unit,) in cursor.fetchall()]
+
+
+def troubled_ranges(connection: extensions.connection, pipeline: str) -> list[TroubledRange]:
+    """Files that were not loaded: set aside, lost, to be retried, or being read by the open batch; oldest first."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT unit, state, landed_at, reason FROM freshet.source_range "
+            "WHERE pipeline = %s AND state IN ('planned', 'set aside', 'lost', 'to retry') ORDER BY range_id",
+            [pipeline],
+        )
+        return [TroubledRange(*row) for row in cursor.fetchall()]
+
+
+def ask_to_retry(connection: extensions.connection, pipeline: str, unit: str) -> bool:
+    """Have a file read again, whole, as it is then; whether the ledger knows it as one that is not being read."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET state = 'to retry' "
+            "WHERE pipeline = %s AND unit = %s AND state IN ('loaded', 'set aside', 'lost')",
+            [pipeline, unit],
+        )
+        return cursor.rowcount > 0
+
+
+def give_up(connection: extensions.connection, pipeline: str, unit: str, reason: str) -> bool:
+    """Give up what the open batch is to read of a file that is gone for good; whether there is such a range."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET state = 'lost', reason = %s "
+            "WHERE pipeline = %s AND unit = %s AND state = 'planned'",
+            [reason, pipeline, unit],
+        )
+        return cursor.rowcount > 0
+
+
+@dataclass(frozen=True)
+class FilesNotLoaded:
+    """The files of a pipeline's source that were not loaded.
+
+    Attributes:
+        set_aside: those that can't be read, or were changed after they had been read.
+        lost: those that were gone before they were read, and were given up.
+        newest: the newest of them, with the reason; None where there is none.
+    """
+
+    set_aside: int = 0
+    lost: int = 0
+    newest: str | None = None
+
+
+def read_files_not_loaded(cursor: extensions.cursor) -> dict[str, FilesNotLoaded]:
+    """By pipeline; those without are left out. One query, by an index over such files alone."""
+    cursor.execute(
+        """
+        SELECT pipeline, count(DISTINCT unit) FILTER (WHERE state = 'set aside'),
+            count(DISTINCT unit) FILTER (WHERE state = 'lost'),
+            (array_agg(concat_ws(': ', unit, reason) ORDER BY range_id DESC))[1]
+        FROM freshet.source_range WHERE state IN ('set aside', 'lost')
+        GROUP BY pipeline
+        """
+    )
+    return {pipeline: FilesNotLoaded(*counts) for pipeline, *counts in cursor.fetchall()}

@@ -1,0 +1,289 @@
+"""Retention: deletes what a pipeline keeps no longer, and keeps the sums of it, so that the balance still holds.
+
+The ledger's sums go to freshet.ledger_pruned. Of a held tuple stays, in freshet.pruned_tuple, that it arrived.
+Facts are never deleted here, nor are landed files. Large tables are gone through one stretch of their key after the
+other: no row is looked at twice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from psycopg2 import extensions
+
+from spark_jobs.definition.operation import Retention
+from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.durations import parse_duration
+from spark_jobs.errors import FreshetError
+from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
+
+_log = logging.getLogger(__name__)
+
+# A transaction deletes so many rows at most: loaders and the page never wait long for it.
+ROWS_AT_ONCE = 5_000
+# Of pipelines that were registered before there was retention.
+_DEFAULT: dict[str, str | None] = Retention().model_dump(mode="json")
+_TOLD = {"*": "noted changes"}
+
+_FOLD = f"""
+    INSERT INTO freshet.ledger_pruned AS kept
+        (pipeline, batches, arrived, facts, shed, unmatched, rejected, duplicates, probes, hits, event_latency)
+    SELECT %(pipeline)s, count(*), sum(arrived), sum(facts), sum(shed), sum(unmatched), sum(rejected), sum(duplicates),
+        sum(probes), sum(hits), (SELECT array_agg(count ORDER BY bucket) FROM (
+            SELECT bucket, sum(latency) AS count
+            FROM deleted, unnest(event_latency) WITH ORDINALITY AS histogram (latency, bucket)
+            GROUP BY bucket) AS summed)
+    FROM deleted HAVING count(*) > 0
+    ON CONFLICT (pipeline) DO UPDATE SET
+        batches = kept.batches + excluded.batches, arrived = kept.arrived + excluded.arrived,
+        facts = kept.facts + excluded.facts,
+        shed = kept.shed + excluded.shed, unmatched = kept.unmatched + excluded.unmatched,
+        rejected = kept.rejected + excluded.rejected, duplicates = kept.duplicates + excluded.duplicates,
+        probes = kept.probes + excluded.probes, hits = kept.hits + excluded.hits,
+        event_latency = {added_histogram("kept", "event_latency")}
+"""
+# The newest batch stays, whatever its age: the next driver tells by it whether its first batch is a replay.
+_PRUNE_BATCHES = f"""
+    WITH old AS (
+        SELECT batch_no FROM freshet.batch
+        WHERE pipeline = %(pipeline)s AND state <> 'started' AND closed_at < clock_timestamp() - %(age)s
+            AND batch_no < (SELECT max(batch_no) FROM freshet.batch WHERE pipeline = %(pipeline)s)
+        ORDER BY batch_no LIMIT %(most)s
+    ), deleted AS (
+        DELETE FROM freshet.batch USING old WHERE batch.batch_no = old.batch_no
+        RETURNING {RECORDS} AS arrived,
+            facts, shed, unmatched, rejected, duplicates, event_latency,
+            {PROBES} AS probes,
+            {HITS} AS hits
+    ), folded AS ({_FOLD})
+    SELECT count(*) FROM deleted
+"""
+_PRUNE_RUNS = f"""
+    WITH old AS (
+        SELECT batch_no FROM freshet.reprocessing_run
+        WHERE pipeline = %(pipeline)s AND state <> 'running' AND closed_at < clock_timestamp() - %(age)s
+        ORDER BY batch_no LIMIT %(most)s
+    ), deleted AS (
+        DELETE FROM freshet.reprocessing_run AS run USING old WHERE run.batch_no = old.batch_no
+        RETURNING 0 AS arrived, facts, shed, unmatched, rejected, 0 AS duplicates, NULL::bigint[] AS event_latency,
+            0 AS probes, 0 AS hits
+    ), folded AS ({_FOLD.replace("count(*), sum(arrived)", "0, sum(arrived)")})
+    SELECT count(*) FROM deleted
+"""
+# What is kept as long as the ledger and adds up to nothing: table -> which of its rows are old.
+_BY_AGE = {
+    "ledger_minute": "minute < clock_timestamp() - %(age)s",
+    "validation": "coalesce(closed_at, started_at) < clock_timestamp() - %(age)s",
+    "freshness_episode": "recovered_at < clock_timestamp() - %(age)s",
+    "driver": "stopped_at < clock_timestamp() - %(age)s AND epoch < (SELECT max(epoch) FROM freshet.driver AS newest "
+    "WHERE newest.pipeline = %(pipeline)s)",
+}
+# Where the stretch behind a key ends; no row: it is the last one.
+_HELD_STRETCH = """
+    SELECT event_id FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id > %(behind)s
+    ORDER BY event_id OFFSET %(most)s - 1 LIMIT 1
+"""
+# Loaders let no event in again that was pruned. Should one be held a second time nevertheless, it has arrived once, and
+# must not keep all others from being pruned.
+_PRUNE_HELD = """
+    WITH deleted AS (
+        DELETE FROM freshet.held_tuple AS held USING (
+            SELECT event_id FROM freshet.held_tuple
+            WHERE pipeline = %(pipeline)s AND event_id > %(behind)s AND {until} AND place = '{place}'
+                AND held_at < clock_timestamp() - %(age)s AND NOT EXISTS (
+                    SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no AND state = 'started')
+            FOR UPDATE SKIP LOCKED) AS old
+        WHERE held.pipeline = %(pipeline)s AND held.event_id = old.event_id
+        RETURNING held.event_id, held.event_hash, held.batch_no
+    ), remembered AS (
+        INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
+        SELECT %(pipeline)s, event_id, event_hash, batch_no, '{place}' FROM deleted
+        ON CONFLICT (pipeline, event_id) DO NOTHING RETURNING 1
+    ), pruned_before AS (
+        SELECT (SELECT count(*) FROM deleted) - (SELECT count(*) FROM remembered) AS count
+    ), booked AS (
+        INSERT INTO freshet.ledger_pruned AS kept (pipeline, {place}, duplicates)
+        SELECT %(pipeline)s, -count, count FROM pruned_before WHERE count > 0
+        ON CONFLICT (pipeline) DO UPDATE SET
+            {place} = kept.{place} + excluded.{place}, duplicates = kept.duplicates + excluded.duplicates
+    )
+    SELECT count(*) FROM deleted
+"""
+_CHANGES_STRETCH = """
+    SELECT change_no FROM freshet.relation_change WHERE change_no > %(behind)s
+    ORDER BY change_no OFFSET %(most)s - 1 LIMIT 1
+"""
+_PRUNE_CHANGES = """
+    DELETE FROM freshet.relation_change
+    WHERE change_no > %(behind)s AND {until} AND changed_at < clock_timestamp() - %(age)s
+"""
+
+
+def prune(connection: extensions.connection, pipeline: str, retention: Mapping[str, str | None]) -> Counter[str]:
+    """Delete what one pipeline keeps no longer, in many short transactions; safe beside the stream and beside itself.
+
+    Args:
+        connection: in autocommit mode, of a role that may delete from the control schema.
+        pipeline: its name.
+        retention: the definition's `retention`, durations as text; None: kept for ever.
+
+    Returns:
+        rows deleted, by table; held tuples by place.
+    """
+    pruned: Counter[str] = Counter()
+    if age := retention.get("ledger"):
+        pruned["batch"] = _repeat(connection, _PRUNE_BATCHES, pipeline, age)
+        pruned["reprocessing_run"] = _repeat(connection, _PRUNE_RUNS, pipeline, age)
+        for table, old in _BY_AGE.items():
+            statement = f"""
+                WITH deleted AS (
+                    DELETE FROM freshet.{table} WHERE ctid = ANY (ARRAY (
+                        SELECT ctid FROM freshet.{table} WHERE pipeline = %(pipeline)s AND {old} LIMIT %(most)s))
+                    RETURNING 1
+                )
+                SELECT count(*) FROM deleted
+            """
+            pruned[table] = _repeat(connection, statement, pipeline, age)
+    for place in PLACES:
+        if age := retention.get(place):
+            pruned[place] = prune_held(connection, pipeline, place, parse_duration(age), ROWS_AT_ONCE)
+    return +pruned
+
+
+def _repeat(connection: extensions.connection, statement: str, pipeline: str, age: str) -> int:
+    """Run a statement that counts what it deletes until it finds no more."""
+    arguments = {"pipeline": pipeline, "age": parse_duration(age), "most": ROWS_AT_ONCE}
+    deleted = 0
+    while True:
+        with connection.cursor() as cursor:
+            cursor.execute(statement, arguments)
+            row = cursor.fetchone()
+        assert row is not None
+        deleted += row[0]
+        if row[0] < ROWS_AT_ONCE:
+            return deleted
+
+
+def prune_all(connection: extensions.connection) -> dict[str, Counter[str]]:
+    """Prune every registered pipeline by the `retention` of its definition, as it was registered last.
+
+    A pipeline that fails, such as one that was registered with an age that is no time, keeps no other from being
+    pruned.
+
+    Args:
+        connection: as for `prune`.
+
+    Returns:
+        what was deleted, by pipeline. Noted changes of master data, which pipelines share, are kept as long as the
+        ledger that is kept longest; they stand under the name `*`.
+
+    Raises:
+        FreshetError: some pipelines could not be pruned, when all others are; the message names each with its error.
+        psycopg2.Error: the warehouse is away.
+    """
+    retentions = _registered(connection)
+    steps = {name: partial(prune, connection, name, retention) for name, retention in retentions.items()}
+    ages = [age for retention in retentions.values() if (age := retention.get("ledger"))]
+    if ages and len(ages) == len(retentions):
+        steps["*"] = partial(_prune_shared, connection, ages)
+    pruned, failures = {}, {}
+    for name, step in steps.items():
+        try:
+            pruned[name] = step()
+        except Exception as error:
+            if connection.closed:
+                raise
+            failures[name] = error
+            _log.exception("retention of %s failed; the others are pruned all the same", _TOLD.get(name, name))
+    if failures:
+        raise FreshetError(_complaint(failures, pruned)) from next(iter(failures.values()))
+    return pruned
+
+
+def _registered(connection: extensions.connection) -> dict[str, Mapping[str, str | None]]:
+    """The `retention` of every registered pipeline, by name."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name, definition -> 'retention' FROM freshet.pipeline ORDER BY name")
+        return {name: retention or _DEFAULT for name, retention in cursor.fetchall()}
+
+
+def _prune_shared(connection: extensions.connection, ages: Sequence[str]) -> Counter[str]:
+    """Delete the noted changes that are older than all of these ages."""
+    longest = max(map(parse_duration, ages))
+    return +Counter(relation_change=prune_changes(connection, longest, ROWS_AT_ONCE))
+
+
+def _complaint(failures: Mapping[str, Exception], pruned: Mapping[str, Counter[str]]) -> str:
+    """What could not be pruned and why, and what could."""
+    lines = [
+        f"  {_TOLD.get(name, name)}: {type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
+        for name, error in failures.items()
+    ]
+    done = ", ".join(_TOLD.get(name, name) for name in pruned) or "nothing"
+    advice = (
+        "Mend the cause, and prune again. What a pipeline's file says of `retention` counts from its next start on."
+    )
+    return "\n".join(["Not all was pruned. Failed:", *lines, f"Pruned all the same: {done}.", advice])
+
+
+def prune_held(connection: extensions.connection, pipeline: str, place: str, age: timedelta, most: int) -> int:
+    """Delete the tuples of a place that have been held for longer; that they arrived is remembered.
+
+    Loaders know them by that: sent again, they are duplicates as they were while they were held. One that was pruned
+    before is booked as a duplicate, so that the ledger's sums stay those of different tuples.
+
+    Args:
+        connection: in autocommit mode; each stretch is a transaction.
+        pipeline: its name.
+        place: one of `outcome.PLACES`.
+        age: how long they are kept.
+        most: rows of a stretch.
+
+    Returns:
+        how many were deleted. All tuples that the pipeline holds are looked at, once.
+    """
+    behind: str | None = ""
+    deleted = 0
+    with connection.cursor() as cursor:
+        while behind is not None:
+            arguments = {"pipeline": pipeline, "behind": behind, "age": age, "most": most}
+            behind = _only(cursor, _HELD_STRETCH, arguments)
+            until = "true" if behind is None else "event_id <= %(until)s"
+            deleted += _only(cursor, _PRUNE_HELD.format(place=place, until=until), {**arguments, "until": behind})
+    return deleted
+
+
+def prune_changes(connection: extensions.connection, age: timedelta, most: int) -> int:
+    """Delete noted changes of master data that are older; how many there were.
+
+    They are numbered as time goes by: the first stretch without an old one is the last that is looked at.
+
+    Args:
+        connection: as for `prune_held`.
+        age: how long they are kept.
+        most: rows of a stretch.
+    """
+    behind: int | None = 0
+    total = 0
+    with connection.cursor() as cursor:
+        while behind is not None:
+            arguments = {"behind": behind, "age": age, "most": most}
+            behind = _only(cursor, _CHANGES_STRETCH, arguments)
+            until = "true" if behind is None else "change_no <= %(until)s"
+            cursor.execute(_PRUNE_CHANGES.format(until=until), {**arguments, "until": behind})
+            if not cursor.rowcount:
+                break
+            total += cursor.rowcount
+    return total
+
+
+def _only(cursor: extensions.cursor, statement: str, arguments: dict[str, Any]) -> Any:
+    """The only value of a query's result; None if that is empty."""
+    cursor.execute(statement, arguments)
+    row = cursor.fetchone()
+    return None if row is None else row[0]

@@ -1,1 +1,0 @@
-"""Retention: what is pruned (pruning.py), and how that walks through large tables (walk.py)."""

@@ -1,0 +1,185 @@
+"""Loading into the open batch of a stream: one transaction a chunk, with the part of the batch that counts it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from psycopg2 import extensions
+
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
+from spark_jobs.errors import WriterFencedError
+from spark_jobs.loading.chunk import Chunk, prepare
+from spark_jobs.loading.fact_storage import Way, store
+from spark_jobs.loading.held_rows import HeldRows
+from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.refusals import Refusal
+from spark_jobs.loading.worker_session import WorkerSession, session_of
+from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
+from spark_jobs.warehouse.copy_encoding.rows import plain_array
+from spark_jobs.warehouse.fact_staging import stored_event_ids
+from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fencing import check_epoch, loader_session_name, read_locked
+from spark_jobs.warehouse.latency import histogram
+
+
+@dataclass(frozen=True)
+class StreamBatch:
+    """The open batch of a stream, as the destination of its tasks' loads.
+
+    Attributes:
+        event: the pipeline's event columns.
+        fact: its fact table.
+        epoch: the epoch of the driver that the load belongs to.
+        batch_no: the open batch.
+        careful: whether some of the tuples may be stored already: a replayed batch.
+        units: what its ranges lie in, by their numbers (`_range`): the files.
+    """
+
+    event: EventColumns
+    fact: FactTable
+    epoch: int
+    batch_no: int
+    careful: bool = False
+    units: tuple[str, ...] = ()
+
+    def session(self, url: str, patience: timedelta) -> WorkerSession:
+        """This thread's session for the pipeline and epoch."""
+        return session_of(url, self.event.pipeline, self.epoch, loader_session_name(self.event.pipeline), patience)
+
+    def transaction(self, part: Outcome) -> BatchTransaction:
+        """What stores a part of an outcome."""
+        return BatchTransaction(self, prepare(part, self.event, self.fact, self.batch_no, self.units))
+
+    def __str__(self) -> str:
+        return f"batch {self.batch_no} of pipeline {self.event.pipeline}"
+
+
+class BatchTransaction:
+    """Stores a chunk as a part of a batch.
+
+    Args:
+        batch: where to.
+        chunk: what.
+    """
+
+    def __init__(self, batch: StreamBatch, chunk: Chunk) -> None:
+        self._batch = batch
+        self._chunk = chunk
+        self._part_id = str(uuid4())
+
+    def store(self, session: WorkerSession, way: Way) -> LoadCounts:
+        """Store the chunk, all or nothing.
+
+        Raises:
+            WriterFencedError: a newer driver has taken over, or the batch is closed. Nothing was stored.
+            psycopg2.Error: PostgreSQL raised an error; nothing was stored, unless the connection was lost.
+        """
+        batch, chunk = self._batch, self._chunk
+        connection = session.connection()
+        with connection, connection.cursor() as cursor:
+            _check_open(cursor, batch)
+            if way is Way.TUPLE_BY_TUPLE:
+                cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
+            if chunk.facts is not None:
+                held_before = session.held_earlier.among(cursor, chunk.facts.tuples, batch.fact, batch.batch_no)
+                chunk = chunk.where(~held_before, batch.fact)
+            facts, held = _store_facts(cursor, batch, chunk, way)
+            if len(held):
+                held = held.without(session.held_earlier.among_rows(cursor, held, batch.batch_no))
+            if way is not Way.OPTIMISTIC and len(held):
+                # The ledger does this again when it closes the batch, which is enough where duplicates are rare.
+                held = held.without(stored_event_ids(cursor, batch.fact, held.event_ids))
+            placed = held.store(cursor)
+            stored = facts.num_rows + placed.total()
+            counts = LoadCounts(
+                facts.num_rows, placed["shed"], placed["unmatched"], placed["rejected"], chunk.tuples - stored
+            )
+            _record(cursor, batch, self._part_id, counts, facts, session.commit_seconds)
+            committing = time.perf_counter()
+        session.commit_seconds = time.perf_counter() - committing
+        return counts
+
+    def recorded(self, session: WorkerSession) -> LoadCounts | None:
+        """The counts of a transaction whose end we did not hear of; None if it was not committed."""
+        connection = session.connection()
+        with connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT facts, shed, unmatched, rejected, duplicates FROM freshet.batch_part WHERE part_id = %s",
+                [self._part_id],
+            )
+            row = cursor.fetchone()
+        return None if row is None else LoadCounts(*row)
+
+
+def _check_open(cursor: extensions.cursor, batch: StreamBatch) -> None:
+    """Keep newer drivers, and whoever would close the batch, waiting until the end of the transaction."""
+    pipeline = batch.event.pipeline
+    query = (
+        "SELECT p.epoch, b.state FROM freshet.pipeline p JOIN freshet.batch b ON b.pipeline = p.name "
+        "WHERE p.name = %(pipeline)s AND b.batch_no = %(batch_no)s"
+    )
+    cursor.execute(read_locked(query), {"pipeline": pipeline, "batch_no": batch.batch_no})
+    row = cursor.fetchone()
+    if row is None:
+        raise WriterFencedError(f"Pipeline {pipeline} has no batch {batch.batch_no} in this warehouse.")
+    epoch, state = row
+    check_epoch(epoch, pipeline, batch.epoch)
+    if state != "started":
+        raise WriterFencedError(f"Batch {batch.batch_no} of pipeline {pipeline} is {state}; it takes no more.")
+
+
+def _store_facts(cursor: extensions.cursor, batch: StreamBatch, chunk: Chunk, way: Way) -> tuple[pa.Table, HeldRows]:
+    """The facts that are stored now, by their times, and all tuples to hold."""
+    if chunk.facts is None:
+        return pa.table({}), chunk.held
+    tuples = chunk.facts.tuples
+    new, refused = store(cursor, batch.fact, tuples, chunk.facts.rows, way)
+    held = chunk.held
+    if refused:
+        rejected = refused_tuples(tuples, refused)
+        held = held.joined(HeldRows.build([rejected], batch.event, batch.fact.key, batch.batch_no, batch.units))
+    times = tuples.select([batch.event.event_time, ARRIVED_AT])
+    return times if new.all() else times.filter(pa.array(new)), held
+
+
+def refused_tuples(tuples: pa.Table, refused: Mapping[int, Refusal]) -> Held:
+    """Facts that PostgreSQL refused, by their numbers, as rejected tuples with its words."""
+    reasons = pa.array([refusal.reason for refusal in refused.values()], pa.string())
+    return Held("rejected", reasons, None, tuples.take(pa.array(list(refused), pa.int64())))
+
+
+def _record(
+    cursor: extensions.cursor,
+    batch: StreamBatch,
+    part_id: str,
+    counts: LoadCounts,
+    facts: pa.Table,
+    commit_seconds: float,
+) -> None:
+    """Write the batch's part. The commit, which is still to come, is taken to last as long as the last one."""
+    histograms = [latencies(facts, column, commit_seconds) for column in (batch.event.event_time, ARRIVED_AT)]
+    cursor.execute(
+        "INSERT INTO freshet.batch_part (part_id, batch_no, facts, shed, unmatched, rejected, duplicates, "
+        "event_latency, arrival_latency) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        [part_id, batch.batch_no, *counts, *histograms],
+    )
+
+
+def latencies(facts: pa.Table, column: str, commit_seconds: float) -> list[int]:
+    """Histogram of the times from a column's until now and the end of a commit that takes so long."""
+    if not facts.num_rows:
+        return histogram(np.empty(0, np.int64)).tolist()
+    now = int((time.time() + commit_seconds) * 1e6)
+    return histogram(now - _microseconds(facts[column])).tolist()
+
+
+def _microseconds(column: pa.ChunkedArray) -> NDArray[np.int64]:
+    """Known times since 1970."""
+    return utc_times(plain_array(column)).drop_null().cast(pa.int64()).to_numpy()

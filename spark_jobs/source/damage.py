@@ -1,0 +1,67 @@
+"""Damaged files: told from machines that can't read, and found before the first part is handed on."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import pyarrow as pa
+
+from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
+
+Part = TypeVar("Part")
+KEPT_BYTES = 64 << 20
+
+
+@contextmanager
+def damage_told(file: str) -> Iterator[None]:
+    """Tell errors that are the file's from those that are the machine's, which pass.
+
+    Args:
+        file: its name, for the message.
+
+    Raises:
+        UnreadableFileError: the file is damaged, or no such file.
+    """
+    try:
+        yield
+    except (EOFError, zlib.error, pa.ArrowException, OSError, ValueError) as error:
+        machine = isinstance(error, MemoryError | pa.ArrowCancelled) or getattr(error, "errno", None) is not None
+        if machine:
+            raise
+        raise UnreadableFileError(f"{file} is damaged, or not what its name says: {error}") from error
+
+
+def checked_whole(
+    read: Callable[[], Iterator[Part]], size_of: Callable[[Part], int], kept: int = KEPT_BYTES
+) -> Iterator[Part]:
+    """The parts that `read` gives, once it has given all of them without an error.
+
+    What takes more memory than `kept` is read twice.
+
+    Args:
+        read: reads from the beginning.
+        size_of: bytes of a part.
+        kept: bytes that may be held in memory.
+
+    Raises:
+        UnreadableFileError: what `read` raises, before the first part.
+        SourceRangeGoneError: `read` raises it the second time only.
+    """
+    parts: list[Part] = []
+    size = 0
+    for part in read():
+        size += size_of(part)
+        if size <= kept:
+            parts.append(part)
+        else:
+            parts.clear()
+    if size <= kept:
+        yield from parts
+        return
+    try:
+        yield from read()
+    except UnreadableFileError as error:
+        raise SourceRangeGoneError(f"It was changed while it was read. {error}") from error

@@ -1,0 +1,224 @@
+"""What every column encoder has in common: which values its column takes, and how they are laid out for COPY.
+
+A field of PostgreSQL's binary COPY format is its length as a big-endian int32, then that many bytes; a null is the
+length -1 alone.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.joins.structures.jit import kernel
+
+_HEADER = 4  # PostgreSQL adds this to the modifiers of varchar, char and numeric
+_LONGEST_SHOWN = 60
+Bytes = NDArray[np.uint8]
+Bools = NDArray[np.bool_]
+Positions = NDArray[np.int64]
+Offsets = NDArray[np.int32] | NDArray[np.int64]
+Integer = int | np.int64
+LENGTH_BYTES = 4
+NO_NULLS = np.empty(0, np.bool_)  # stands for "all valid" in the kernels
+
+
+@dataclass(frozen=True)
+class PostgresType:
+    """The type of a column.
+
+    Attributes:
+        name: PostgreSQL's internal name of the base type: int8, bpchar, timestamptz, ...
+        sql: as SQL writes it, with modifiers: bigint, char(3), numeric(15,2), ...
+        length: most characters of varchar(n) and char(n); None without limit.
+        precision: digits of numeric(p,s); None without limit.
+        scale: digits of numeric(p,s) after the point; None without limit.
+        fraction: digits of a second that timestamp(p) keeps; None for all other types.
+    """
+
+    name: str
+    sql: str
+    length: int | None = None
+    precision: int | None = None
+    scale: int | None = None
+    fraction: int | None = None
+
+    @classmethod
+    def from_catalog(cls, name: str, sql: str, modifier: int) -> PostgresType:
+        """Read pg_type.typname, format_type() and pg_attribute.atttypmod (-1: no modifier)."""
+        limited = modifier >= 0
+        match name:
+            case "varchar" | "bpchar":
+                return cls(name, sql, length=modifier - _HEADER if limited else None)
+            case "numeric" if limited:
+                digits = modifier - _HEADER
+                # The scale is a signed number of eleven bits.
+                return cls(name, sql, precision=digits >> 16, scale=((digits & 0x7FF) ^ 0x400) - 0x400)
+            case "timestamp" | "timestamptz":
+                return cls(name, sql, fraction=modifier if limited else 6)
+            case _:
+                return cls(name, sql)
+
+
+class ColumnEncoder(ABC):
+    """Encodes arrow values for one column. A column takes a value only if it keeps it exactly.
+
+    Args:
+        type: the column's type.
+        source: arrow type of the values, one for which `accepts` is true.
+    """
+
+    def __init__(self, type: PostgresType, source: pa.DataType) -> None:
+        self.type = type
+        self.source = source
+
+    @classmethod
+    @abstractmethod
+    def accepts(cls, source: pa.DataType) -> bool:
+        """Whether values of this arrow type can be loaded at all; single values may still not fit."""
+
+    @abstractmethod
+    def unfit(self, values: pa.Array) -> Bools | None:
+        """True for values, not nulls, that the column can't take, shape (n,); None if it takes all."""
+
+    def complaint(self, value: pa.Scalar) -> str:
+        """Why an unfit value does not fit: the value, shortened, and what is allowed."""
+        return f"{shown(value.as_py())} does not fit {self.type.sql}, which takes {self.allowed()}"
+
+    @abstractmethod
+    def allowed(self) -> str:
+        """What the column takes, to follow `which takes`."""
+
+    @abstractmethod
+    def field(self, values: pa.Array) -> Field:
+        """The values, none of them unfit, ready to be sent."""
+
+
+def shown(value: object) -> str:
+    """A value as an error message shows it: printable ASCII and short."""
+    text = ascii(value) if isinstance(value, str | bytes) else str(value)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
+
+
+class Field(ABC):
+    """The values of one column for n tuples."""
+
+    @abstractmethod
+    def widths(self) -> int | Positions:
+        """Bytes of each value without its length word: one number if all are equal, else int64, shape (n,)."""
+
+    @abstractmethod
+    def write(self, out: Bytes, positions: Positions, start: int, stop: int) -> None:
+        """Write the fields of tuples start to stop.
+
+        Args:
+            out: uint8, where to.
+            positions: int64, shape (stop - start,): where in `out` each tuple's field begins. They are moved
+                behind the fields.
+            start: first tuple.
+            stop: the tuple after the last one.
+        """
+
+
+class FixedWidthField(Field):
+    """Values that all take the same number of bytes.
+
+    Args:
+        width: bytes of a value.
+        valid: bool, shape (n,), False for nulls; `NO_NULLS` if there are none.
+        render: gives the values start to stop as they are sent: uint8, shape (stop - start, width).
+    """
+
+    def __init__(self, width: int, valid: Bools, render: Callable[[int, int], Bytes]) -> None:
+        self._width = width
+        self._valid = valid
+        self._render = render
+
+    def widths(self) -> int | Positions:
+        """See Field."""
+        return self._valid * np.int64(self._width) if self._valid.size else self._width
+
+    def write(self, out: Bytes, positions: Positions, start: int, stop: int) -> None:
+        """See Field."""
+        _write_fixed(out, positions, self._render(start, stop), self._valid[start:stop])
+
+
+class VariableWidthField(Field):
+    """Byte strings in Arrow's layout.
+
+    Args:
+        offsets: int32 or int64, shape (n + 1,): string i is data[offsets[i]:offsets[i + 1]].
+        data: uint8.
+        valid: bool, shape (n,), False for nulls; `NO_NULLS` if there are none.
+        prefix: bytes sent before each value.
+    """
+
+    def __init__(self, offsets: Offsets, data: Bytes, valid: Bools, prefix: bytes = b"") -> None:
+        self._offsets = offsets
+        self._data = data
+        self._valid = valid
+        self._prefix = np.frombuffer(prefix, np.uint8)
+
+    def widths(self) -> int | Positions:
+        """See Field."""
+        widths = np.diff(self._offsets).astype(np.int64) + self._prefix.size
+        return widths * self._valid if self._valid.size else widths
+
+    def write(self, out: Bytes, positions: Positions, start: int, stop: int) -> None:
+        """See Field."""
+        offsets, valid = self._offsets[start : stop + 1], self._valid[start:stop]
+        _write_variable(out, positions, offsets, self._data, valid, self._prefix)
+
+
+def validity(values: pa.Array) -> Bools:
+    """False for nulls, shape (n,); `NO_NULLS` if there are none."""
+    return values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else NO_NULLS
+
+
+@kernel
+def _put_length(out: Bytes, position: Integer, length: Integer) -> None:
+    out[position] = np.uint8((length >> 24) & 0xFF)
+    out[position + 1] = np.uint8((length >> 16) & 0xFF)
+    out[position + 2] = np.uint8((length >> 8) & 0xFF)
+    out[position + 3] = np.uint8(length & 0xFF)
+
+
+@kernel
+def _write_fixed(out: Bytes, positions: Positions, values: Bytes, valid: Bools) -> None:
+    width = values.shape[1]
+    for i in range(len(positions)):
+        position = positions[i]
+        if valid.size and not valid[i]:
+            _put_length(out, position, -1)
+            positions[i] = position + 4
+            continue
+        _put_length(out, position, width)
+        position += 4
+        for k in range(width):
+            out[position + k] = values[i, k]
+        positions[i] = position + width
+
+
+@kernel
+def _write_variable(
+    out: Bytes, positions: Positions, offsets: Offsets, data: Bytes, valid: Bools, prefix: Bytes
+) -> None:
+    for i in range(len(positions)):
+        position = positions[i]
+        if valid.size and not valid[i]:
+            _put_length(out, position, -1)
+            positions[i] = position + 4
+            continue
+        start, stop = np.int64(offsets[i]), np.int64(offsets[i + 1])
+        _put_length(out, position, stop - start + prefix.size)
+        position += 4
+        for k in range(prefix.size):
+            out[position + k] = prefix[k]
+        position += prefix.size
+        for k in range(stop - start):
+            out[position + k] = data[start + k]
+        positions[i] = position + stop - start
