@@ -39,10 +39,10 @@ COMMON = {
     "settings",
     "byte_sizes",
     "durations",
-    "moments",
+    "timestamps",
     "connection_liveness",
     "job_main",
-    "files",
+    "durable_files",
 }
 
 
