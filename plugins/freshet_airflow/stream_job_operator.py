@@ -13,8 +13,7 @@ from psycopg2 import extensions
 
 from freshet_airflow import driver_command, warehouse_connection
 from freshet_airflow.driver_states import desired_state
-from freshet_airflow.driver_watch import Ending
-from freshet_airflow.restart_policy import RestartPolicy
+from freshet_airflow.driver_watch import Ending, RestartPolicy
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import PipelineDefinitionError, PlatformError

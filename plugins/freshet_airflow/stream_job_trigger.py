@@ -13,8 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from psycopg2 import extensions
 
 from freshet_airflow.driver_states import state_of_epoch
-from freshet_airflow.driver_watch import DriverWatch, Ending, Sighting
-from freshet_airflow.restart_policy import RestartPolicy
+from freshet_airflow.driver_watch import DriverWatch, Ending, RestartPolicy, Sighting
 from freshet_airflow.warehouse_connection import session, warehouse_url_in_trigger
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.local.detached_driver import DriverLaunch
