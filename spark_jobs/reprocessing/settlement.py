@@ -22,7 +22,7 @@ from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import latencies, refused_tuples
 from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
-from spark_jobs.reprocessing.run_ledger import Changes, advance
+from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.warehouse.fact_table import FactTable
 
 # The pause doubles so often at most: after a dozen tries it is thousands of times the first.
@@ -179,7 +179,7 @@ class SettlingTransaction:
             placed = self._note_tries(cursor, waiting, refused)
             latency = latencies(facts, self._run.event.event_time, session.commit_seconds)
             left = waiting.places
-            changes = Changes(
+            changes = BalanceChange(
                 taken=left.total(),
                 facts=facts.num_rows,
                 shed=placed["shed"] - left["shed"],

@@ -15,9 +15,9 @@ from spark_jobs.experiments.kernels import (
     queue_lengths,
     record_decoding,
 )
-from spark_jobs.experiments.kernels.measured_figure import Figure
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure
 
-EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
+EXPERIMENTS: dict[str, Callable[[int], list[MeasuredFigure]]] = {
     "decoding": record_decoding.measure,
     "front stage": front_stage_probes.measure,
     "own work": own_work.measure,
@@ -29,7 +29,7 @@ EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
 }
 
 
-def run_kernel_benchmark(repeats: int, say: Callable[[str], None]) -> list[Figure]:
+def run_kernel_benchmark(repeats: int, say: Callable[[str], None]) -> list[MeasuredFigure]:
     """All figures.
 
     Args:
@@ -43,7 +43,7 @@ def run_kernel_benchmark(repeats: int, say: Callable[[str], None]) -> list[Figur
     return figures
 
 
-def render(figures: list[Figure], repeats: int) -> Table:
+def render(figures: list[MeasuredFigure], repeats: int) -> Table:
     """The figures as a table to read."""
     table = Table(title=f"Decoding and the joins' own code on one core, medians of {repeats} rounds")
     for heading in ("figure", "reached", "range", "unit", "target", ""):

@@ -13,7 +13,7 @@ Observed = TypeVar("Observed")
 
 
 @dataclass(frozen=True)
-class Figure:
+class MeasuredFigure:
     """A measured figure.
 
     Attributes:
@@ -42,7 +42,7 @@ class Figure:
         unit: str,
         target: float | None = None,
         target_is: Literal["most", "least"] = "most",
-    ) -> Figure:
+    ) -> MeasuredFigure:
         """The figure of at least one repetition."""
         return cls(name, median(values), min(values), max(values), unit, target, target_is)
 

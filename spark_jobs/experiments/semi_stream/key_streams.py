@@ -53,7 +53,7 @@ class StreamBlocks:
         return keys, pages
 
 
-class ZipfStream:
+class ZipfKeyStream:
     """Keys with Zipf popularity: key = rank - 1, or a permutation of that.
 
     Args:
