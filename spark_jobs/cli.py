@@ -114,8 +114,8 @@ def up(
         typer.Option(
             parser=_multiple,
             metavar="FACTOR",
-            help="A bad day of --for (300s if left out): a burst of so many times what the streams can carry, such as "
-            "3x, a dimension that changes meanwhile, and what was shed loaded afterwards. Exit status 1 if the "
+            help="A bad day of --for (300s if left out): a burst of this many times what the streams can carry, such "
+            "as 3x, a dimension that changes meanwhile, and what was shed loaded afterwards. Exit status 1 if the "
             "platform does not stand it.",
             show_default=False,
         ),

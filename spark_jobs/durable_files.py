@@ -182,7 +182,7 @@ def exclusive_lock(file: Path, *, wait: bool) -> Iterator[None]:
     """Hold the lock for the time of the block; the file is made where it does not exist.
 
     Raises:
-        BlockingIOError: somebody else holds the lock, and `wait` is false.
+        BlockingIOError: another holder has the lock, and `wait` is false.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     with file.open("a") as lock:

@@ -75,7 +75,7 @@ class DriverWatch:
             return Ending.FAILED  # the table was emptied by hand
         if newest.epoch > self.epoch:
             if sighting.watched_state == "stopped":
-                return Ending.STOPPED  # drained, and started again by somebody else, who watches the new one
+                return Ending.STOPPED  # drained, and started again by another run, which watches the new one
             self.epoch = newest.epoch
             self._heartbeat = None
         return self._look_at_driver(newest, at)
@@ -107,7 +107,7 @@ class DriverWatch:
 
 @dataclass(frozen=True)
 class RestartPolicy:
-    """At most so many restarts within a window of time; the first at once, each later one after twice the pause.
+    """A number of restarts within a window of time; the first at once, each later one after twice the pause.
 
     Attributes:
         most: restarts allowed within the window.

@@ -13,7 +13,7 @@ from freshet_airflow.form_refusal import form_refusal
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES
 from spark_jobs.timestamps import check_window, parse_timestamp
 
-# What a run can't do in days, a later one may: whoever asks for more has mistyped.
+# What a run can't do in days, a later one may: more than this is a typing error.
 MOST_TUPLES = 1_000_000_000
 
 FORM = {
@@ -73,7 +73,7 @@ FORM = {
         minLength=1,
         title="Give rejected tuples a new try",
         description="Text that their reason contains, such as: no partition. Tuples rejected for it, of those that the "
-        "times above allow, are taken as if they had been shed. Mend what refused them first. Empty: none.",
+        "times above allow, are taken as if they had been shed. Fix what refused them first. Empty: none.",
     ),
     "yields": Param(
         True,

@@ -195,5 +195,5 @@ class StreamJobOperator(BaseOperator):
         last = f" Its last error: {error}." if error else ""
         raise AirflowFailException(
             f"The driver of {self.pipeline} {what}.{last} "
-            f"When the cause is mended, clear this task. The end of its log {log_file}:\n{log_tail(log_file)}"
+            f"Once the cause is fixed, clear this task. The end of its log {log_file}:\n{log_tail(log_file)}"
         )

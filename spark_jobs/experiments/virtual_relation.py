@@ -18,7 +18,7 @@ Int64Array = NDArray[np.int64]
 
 @dataclass
 class VirtualClock:
-    """Time that passes when somebody says so.
+    """Time that passes when it is told to.
 
     Attributes:
         seconds: since the clock was made.
@@ -31,7 +31,7 @@ class VirtualClock:
         self.seconds += seconds
 
     def __call__(self) -> float:
-        """The time, in seconds: for whoever takes a clock to ask."""
+        """The time, in seconds, for code that takes a clock."""
         return self.seconds
 
 
@@ -83,7 +83,7 @@ class VirtualDisk:
         self.bytes_read = 0
 
     def read(self, size: int, times: int = 1) -> None:
-        """Charge reads of so many bytes at places of their own."""
+        """Charge reads of this size, each at a place of its own."""
         self.seeks += times
         self.bytes_read += times * -(-size // self.profile.block_bytes) * self.profile.block_bytes
         self.clock.advance(times * self.profile.seconds(size))
@@ -143,7 +143,7 @@ class VirtualRelation:
         return np.clip(keys // self.page_rows, 0, self.page_count - 1)
 
     def grow(self, row_count: int) -> None:
-        """Append tuples until R has so many."""
+        """Append tuples until R has this many."""
         self._row_count = max(self._row_count, row_count)
 
     def read_page(self, number: int) -> Page:

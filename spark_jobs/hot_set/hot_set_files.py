@@ -38,7 +38,7 @@ from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
 from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 
-# So many of each origin: what a driver learns every half minute must not push out a rebuilt version that it is
+# Versions of each origin: what a driver learns every half minute must not push out a rebuilt version that it is
 # about to take over.
 KEPT_VERSIONS = 3
 

@@ -23,7 +23,7 @@ from spark_jobs.relation.relation_spec import RelationSpec
 
 _log = logging.getLogger(__name__)
 
-# Hits of every hot tuple are counted in one batch of so many: frequencies change slowly, and the counts of a
+# Hits of every hot tuple are counted in one of this many batches: frequencies change slowly, and the counts of a
 # large hot set are megabytes that each task would have to send.
 _COUNTED_BATCHES = 8
 

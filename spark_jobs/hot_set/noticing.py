@@ -137,7 +137,7 @@ class Noticing:
         return RelationRows.concatenate(parts)
 
     def _change_over(self, connection: extensions.connection, mode: Watched) -> None:
-        """Read all hot tuples again, and take none that the running batch found: nobody would read it once more."""
+        """Read all hot tuples again, and take none that the running batch found: it would not be read once more."""
         at = self._clock()
         changes = self._anything(connection)
         connection.commit()

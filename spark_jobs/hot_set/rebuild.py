@@ -113,7 +113,7 @@ class Rebuild:
             lookups = self._lookups(connection)
             remove_unused(self._home, self._definition.name, [each.folder for each in lookups])
             chosen = [each for each in lookups if each.lookup.relation in (request.relations or [each.lookup.relation])]
-            # What changes from now on is noted, so that whoever takes a version over knows what it lacks.
+            # What changes from now on is noted, so that a driver that takes a version over knows what it lacks.
             watch_relations(connection, [each.lookup for each in chosen])
             for each in chosen:
                 yield from self._rebuild(connection, each, request)

@@ -33,7 +33,7 @@ ADMINISTRATOR = "admin"
 METADATA_DATABASE = "airflow"
 
 # What `airflow standalone` starts as well. Each as a process of its own has a log of its own, can be watched and
-# ended by itself, and needs no fifth process above it. Nobody asks for logs over the network here.
+# ended by itself, and needs no fifth process above it. No logs are asked for over the network here.
 _COMMANDS = {
     "api_server": ("api-server",),
     "scheduler": ("scheduler", "--skip-serve-logs"),
@@ -253,7 +253,7 @@ class EmbeddedAirflow:
 
 
 def stop_leftover_airflow(home: Home) -> None:
-    """End the components that a former start recorded and nobody has ended."""
+    """End the components that a former start recorded and that still run."""
     names = map(_process_name, _COMMANDS)
     recorded = [SessionProcess.recorded(name, _record(home, name)) for name in names]
     stop_sessions(filter(None, recorded), STOP_GRACE_SECONDS)

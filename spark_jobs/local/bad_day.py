@@ -30,7 +30,7 @@ from spark_jobs.workload.rates import steer
 BACKLOG_BOUND = timedelta(seconds=300)
 
 
-class _CutShort(Exception):  # noqa: N818 - no error: somebody wants the day to end
+class _CutShort(Exception):  # noqa: N818 - no error: the user wants the day to end
     """A tick has told that the streams are to end."""
 
 

@@ -14,7 +14,7 @@ def write_private(path: Path, text: str, *, owner: int | None = None) -> None:
     Args:
         path: the file; its folder is made where it does not exist.
         text: what it is to hold.
-        owner: id of the user whom it shall belong to; only root can give it to another.
+        owner: id of the user who is to own it; only root can give it to another.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     written = path.with_name(f".{path.name}.{os.getpid()}")

@@ -35,7 +35,7 @@ WATCHER_TIMEOUT_SECONDS = 15.0
 
 
 class Watched(Protocol):
-    """Somebody who lets time go by while streams load into a warehouse."""
+    """Time that goes by, tick by tick, while streams load into a warehouse."""
 
     @property
     def warehouse_url(self) -> str:
@@ -92,7 +92,7 @@ class WatchedTime:
         if self._stop.wait(seconds):
             return False
         if time.monotonic() - self._asked_at > ASK_AIRFLOW_SECONDS:
-            # No reason to end: whoever operates the platform may mend the cause, and clear the run in the UI.
+            # No reason to end: an operator may fix the cause, and clear the run in the UI.
             self._failures = " ".join(map(failed_run, self._runs.failed()))
             self._asked_at = time.monotonic()
         self._live.update(" ".join(filter(None, [doing, self._failures])))

@@ -73,7 +73,7 @@ def run_up(
         port: loopback port of Airflow's UI.
         console: where progress, the live table and the proofs are shown.
         rate: mean number of orders per second.
-        overload: make it a bad day, with a burst of so many times what the streams can carry, see `bad_day`.
+        overload: make it a bad day, with a burst of this many times what the streams can carry, see `bad_day`.
         figures_file: where a bad day's figures are written as JSON; None: they are only shown.
 
     Returns:

@@ -35,14 +35,14 @@ class AbsentRecords:
 
     Attributes:
         units: the files that they were in.
-        count: how many they were; None where nobody has counted all of them.
+        count: how many they were; None where not all were counted.
     """
 
     units: list[str] = field(default_factory=list)
     count: int | None = 0
 
     def add(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
-        """Add those of a file's ranges; of a range that was given up nobody knows how many were stored."""
+        """Add those of a file's ranges; of a range that was given up it is not known how many were stored."""
         if not ranges:
             return
         counts = [None if each.was_given_up else each.records for each in ranges]

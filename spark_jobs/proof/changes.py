@@ -48,7 +48,7 @@ _UNTIL = sql.Identifier("freshet: until")
 _COMMA = sql.SQL(", ")
 _NOTHING = sql.SQL("NULL")
 
-# A batch in flight has read R before a change reached it, and is stored after: so many freshness targets at most.
+# A batch in flight has read R before a change reached it, and is stored at most this many freshness targets later.
 _TARGETS_IN_FLIGHT = 2
 
 

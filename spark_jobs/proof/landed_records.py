@@ -148,7 +148,7 @@ class EventIds:
 
 
 def _spread(records: pa.Array, rows: Int64Array, count: int) -> pa.Array:
-    """The codes of records at their rows of so many, int64, shape (count,); null elsewhere."""
+    """The codes of records at their rows, int64, shape (count,); null in all others."""
     codes, known = np.zeros(count, np.int64), np.zeros(count, bool)
     if len(records):
         codes[rows], known[rows] = codes_of(records), True

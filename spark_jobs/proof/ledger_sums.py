@@ -41,8 +41,8 @@ def wrong_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, in
             yield f"{name}: the ledger says {int(booked):,}, stored are {count:,}"
 
 
-# A batch that is older than the counts of records has none. Of a range that was given up nobody has counted the records
-# that were stored before; when it was read again later, its missing count tells.
+# A batch that is older than the counts of records has none. Of a range that was given up, the records that were stored
+# before were not counted; when it was read again later, its missing count tells.
 _UNBALANCED = """
     SELECT batch_no, arrived, facts + shed + unmatched + rejected + duplicates FROM freshet.batch
     WHERE pipeline = %s AND state = 'committed' AND arrived <> facts + shed + unmatched + rejected + duplicates

@@ -44,7 +44,7 @@ class Findings:
             self._examples[kind].append(example)
 
     def put(self, kind: str, count: int, examples: Iterable[str]) -> None:
-        """Add so many at once, if there are any; the examples are looked at only then."""
+        """Add several at once, if there are any; the examples are looked at only then."""
         if count:
             self._counts[kind] += count
             self._examples[kind] += examples

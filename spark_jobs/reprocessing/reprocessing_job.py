@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# So many tuples share the pages of R that they need. More would share more, but a run yields between chunks only.
+# Tuples of a chunk share the pages of R that they need. More would share more, but a run yields between chunks only.
 CHUNK_TUPLES = 250_000
 
 # The tuples of a chunk that failed are taken in smaller chunks, again and again, until one is small enough to be given
-# up: the others shall not suffer with it.
+# up, so that the others do not suffer with it.
 _CUT = 8
 _GIVEN_UP_TUPLES = 64
 _MOST_GIVEN_UP = 5

@@ -80,7 +80,7 @@ def open_run(connection: extensions.connection, pipeline: str, request: Reproces
         PipelineDefinitionError: the pipeline was retired.
     """
     with connection, connection.cursor() as cursor:
-        lock_in_use(cursor, pipeline)  # first, as whoever retires it does
+        lock_in_use(cursor, pipeline)  # first, as retiring it does
         abandon_dead(cursor, pipeline)
         cursor.execute(
             "INSERT INTO freshet.reprocessing_run "

@@ -28,8 +28,8 @@ from spark_jobs.warehouse.fact_table import FactTable
 # The pause doubles so often at most: after a dozen tries it is thousands of times the first.
 _MOST_DOUBLINGS = 12
 
-# A try counts if it was due. One that was made earlier, because R had changed or somebody asked for it, changes nothing
-# of when the next one is due.
+# A try counts if it was due. One that was made earlier, because R had changed or on request, changes nothing of
+# when the next one is due.
 _COUNTS = "(h.retry_at IS NULL OR h.retry_at <= now())"
 _ATTEMPTS = f"(h.attempts + {_COUNTS}::int)"
 _EXHAUSTED = f"(t.place <> 'rejected' AND {_ATTEMPTS} >= %(most_attempts)s)"
@@ -68,7 +68,7 @@ class RetryPolicy:
     """When a tuple is tried again, and when that is given up.
 
     Attributes:
-        most_attempts: tries that count; after so many a tuple is rejected.
+        most_attempts: tries that count, after which a tuple is rejected.
         first_pause: time from the first try to the second; each further pause is twice the one before.
     """
 
@@ -128,7 +128,7 @@ class ReprocessingRun:
 
     @property
     def careful(self) -> bool:
-        """Held tuples are no facts, and as long as their rows are locked nobody else makes facts of them."""
+        """Held tuples are no facts, and as long as their rows are locked no other transaction makes facts of them."""
         return False
 
     def session(self, url: str, patience: timedelta) -> WorkerSession:
@@ -243,7 +243,7 @@ class SettlingTransaction:
 
 
 class _Waiting(NamedTuple):
-    """Locked tuples that nobody else has settled: event id -> place."""
+    """Locked tuples that are not settled yet: event id -> place."""
 
     place_of: dict[str, Place]
 

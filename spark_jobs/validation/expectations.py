@@ -19,7 +19,7 @@ from spark_jobs.relation.catalog.indexes import read_indexes
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.validation.window import Window
 
-# Clocks of those who send events may be ahead a little.
+# Clocks of event senders may be slightly ahead.
 CLOCK_SLACK = timedelta(minutes=1)
 _INSTANTS = {"timestamptz", "timestamp"}
 
@@ -108,7 +108,7 @@ def check_patterns(
         and (refusal := _refusal(connection, columns, matches)) is not None
     ]
     if refusals:
-        advice = "Mend it in validation.expectations: allowed are PostgreSQL's regular expressions, on columns of text."
+        advice = "Fix it in validation.expectations: PostgreSQL's regular expressions are allowed, on columns of text."
         raise PatternRefusedError("; ".join(refusals) + f". {advice}")
 
 

@@ -136,8 +136,8 @@ def _check(
 def snapshot(url: str, application_name: str) -> Iterator[extensions.connection]:
     """A session inside one transaction, which can't write and sees none of what is committed meanwhile.
 
-    The session is in autocommit mode, so that commits and rollbacks by those who use it do nothing: the
-    transaction is begun and ended here. Loading goes on beside it; plain reads block nobody.
+    The session is in autocommit mode, so that commits and rollbacks by its users do nothing: the
+    transaction is begun and ended here. Loading goes on beside it; plain reads block nothing.
 
     Args:
         url: libpq URL of the warehouse.

@@ -52,7 +52,7 @@ async def data_docs_file(pipeline: str, path: str, request: Request, user: BaseU
     return await file_below(home().data_docs(pipeline), path, request)
 
 
-# The page's own scripts and styles, and nothing else; shown by Airflow's own pages, and by nobody else's.
+# The page's own scripts and styles, and nothing else; framed by Airflow's own pages, and by no others.
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"

@@ -18,7 +18,7 @@ from spark_jobs.warehouse.connection import connect
 
 Value = TypeVar("Value")
 
-_NO_PATIENCE = timedelta(0)  # somebody looks at the page and asks again in two seconds
+_NO_PATIENCE = timedelta(0)  # the page asks again in two seconds
 _STATEMENT_TIMEOUT = "10s"
 _LOST = (psycopg2.OperationalError, psycopg2.InterfaceError)
 
@@ -31,7 +31,7 @@ class SharedRead(Generic[Value]):
     Args:
         read: the blocking read; it may raise a WarehouseUnavailableError.
         max_age_seconds: how long a result counts as young.
-        patience_seconds: how long somebody who asks is kept waiting.
+        patience_seconds: how long a caller is kept waiting.
     """
 
     def __init__(self, read: Callable[[], Value], max_age_seconds: float, patience_seconds: float) -> None:
@@ -66,7 +66,7 @@ class SharedRead(Generic[Value]):
     def _note_end(self, reading: asyncio.Task[Value]) -> None:
         self._done_at = time.monotonic()
         if not reading.cancelled():
-            reading.exception()  # looked at: nobody may be left to await it
+            reading.exception()  # looked at: no caller may be left to await it
 
 
 class WarehouseReader:
@@ -88,7 +88,7 @@ class WarehouseReader:
             read: reads in a transaction of its own; it is called a second time if the connection turns out lost.
 
         Raises:
-            WarehouseUnavailableError: nobody answers, the tables are not there, or reading them is refused.
+            WarehouseUnavailableError: there is no answer, the tables are missing, or reading them is refused.
         """
         with self._turn:
             if self._connection is not None:
@@ -114,7 +114,7 @@ class WarehouseReader:
             return self._read_or_disconnect(read, self._connection)
         except errors.QueryCanceled as error:
             raise WarehouseUnavailableError(
-                f"The warehouse took longer than {_STATEMENT_TIMEOUT} to answer: it is overloaded, or somebody has "
+                f"The warehouse took longer than {_STATEMENT_TIMEOUT} to answer: it is overloaded, or a session has "
                 "locked its control tables."
             ) from error
         except (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName) as error:
@@ -131,7 +131,7 @@ class WarehouseReader:
     def _read_or_disconnect(
         self, read: Callable[[extensions.connection], Value], connection: extensions.connection
     ) -> Value:
-        """What `read` returns. Whatever it raises, nobody shall go on in the middle: the next one begins anew."""
+        """What `read` returns. Whatever it raises, the next read begins anew, not in the middle."""
         try:
             return read(connection)
         except BaseException:

@@ -55,7 +55,7 @@ class FrontStageAtWork:
 
     Args:
         relation: R.
-        cached_tuples: about so many are in the front stage.
+        cached_tuples: about how many are in the front stage.
         waiting_tuples: in HYBRIDJOIN.
         exponent: skew of the stream by Zipf's law; popular tuples lie anywhere in R.
         clock: tells seconds.
@@ -75,7 +75,7 @@ class FrontStageAtWork:
         self._fill_back_stage()
 
     def work(self, tuples: int) -> FrontStageWork:
-        """Go on until so many more stream tuples have come."""
+        """Go on until this many more stream tuples have come."""
         join, back_stage = self._join, self._timed
         before, working, back_stage.seconds = self._counts(), 0.0, 0.0
         until = join.statistics.pushed + tuples

@@ -66,7 +66,7 @@ class Disk(ABC):
 
     @abstractmethod
     def open(self, workload: Workload, page_rows: int) -> AbstractContextManager[OpenRelation]:
-        """The workload's R in pages of so many keys, until the block ends."""
+        """The workload's R in pages of this many keys, until the block ends."""
 
     @abstractmethod
     def costs(self, workload: Workload) -> Costs:

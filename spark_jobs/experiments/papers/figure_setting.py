@@ -73,7 +73,7 @@ class FigureSetting:
     watch: Callable[[str, float], None] = lambda what, share: None
 
     def each(self, items: Sequence[Item], name: Callable[[Item], str] = str) -> Iterator[Item]:
-        """The items in turn, while whoever watches is told how far the figure is."""
+        """The items in turn, while `watch` is told how far the figure is."""
         for number, item in enumerate(items):
             self.watch(name(item), number / len(items))
             yield item

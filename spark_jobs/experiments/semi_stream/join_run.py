@@ -24,7 +24,7 @@ _SHORTEST_WAIT = 1e-9
 
 
 class JoinRun:
-    """A join, its stream and the clock of its work; those who inherit say when the stream's tuples come."""
+    """A join, its stream and the clock of its work; its subclasses say when the stream's tuples come."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class JoinRun:
         return [self.settled, *reads, hits, counts.shed]
 
     def measurement(self, seconds: float) -> Measurement:
-        """What has been measured since it began, in so many seconds."""
+        """What has been measured in the seconds since it began."""
         deltas = [now - before for now, before in zip(self._counts(), self._counts_before, strict=True)]
         settled, pages_read, lookups, bytes_read, probes, hits, shed = deltas
         return Measurement(
@@ -127,7 +127,7 @@ class SaturatedRun(JoinRun):
     """
 
     def measure(self, tuples: int) -> Measurement:
-        """Go on until at least so many more stream tuples are settled."""
+        """Go on until at least this many more stream tuples are settled."""
         self.begin()
         until, started = self.settled + tuples, self.worked
         join = self.join
@@ -161,7 +161,7 @@ class ArrivalsRun(JoinRun):
         self._started = clock()
 
     def measure(self, tuples: int) -> Measurement:
-        """Go on until at least so many more stream tuples are settled."""
+        """Go on until at least this many more stream tuples are settled."""
         self.begin()
         until, started = self.settled + tuples, self._elapsed
         while self.settled < until:
@@ -232,7 +232,7 @@ def measure_saturated(
         relation: its R, which charges `clock` if that is virtual.
         stream: draws n keys.
         clock: a VirtualClock, or `time.perf_counter`.
-        processor: charged on a virtual clock; None where time passes by itself, or where it shall cost nothing.
+        processor: charged on a virtual clock; None where time passes by itself, or where it costs nothing.
         warm_up: stream tuples settled before measuring begins.
         measured: stream tuples to be settled after that, at least.
     """

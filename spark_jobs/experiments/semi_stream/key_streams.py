@@ -138,7 +138,7 @@ class LocalPopularity:
     part: StreamPopularity
 
     def share_of_hottest(self, keys: float) -> float:
-        """Part of the stream that asks for the most frequent so many keys."""
+        """Part of the stream that asks for this many of the most frequent keys."""
         return self.part.share_of_hottest(keys / self.parts)
 
     def keys(self) -> PagePopularity:

@@ -132,7 +132,7 @@ class OverloadedRun:
         self._due = 0.0
 
     def measure(self, rate: float, settle: int) -> SheddingMeasurement:
-        """Let `rate` stream tuples a second come until at least so many more are settled."""
+        """Let `rate` stream tuples a second come until at least `settle` more are settled."""
         before = self._counts()
         seconds = self._clock()
         until = before[1] + settle

@@ -15,17 +15,17 @@ from spark_jobs.local.private_files import write_private
 _HEAD = "# Written anew by Freshet whenever it starts this server.\n"
 
 _SHORT = Path("/tmp")
-_LONGEST = 103  # bytes of a socket's path: macOS takes so many, Linux four more
+_LONGEST = 103  # bytes of a socket's path on macOS; Linux takes four more
 
 
 def write_access(data: Path, starting: pwd.struct_passwd, server: pwd.struct_passwd, *, by_tcp: bool) -> None:
-    """Let whoever starts the server be any user of it, and nobody else in; what was allowed before no longer counts.
+    """Let the user who starts the server in, as any user of it, and no other; what was allowed before no longer counts.
 
     The kernel tells who is at the other end of the Unix socket: no password is needed, and none can be lost.
 
     Args:
         data: data directory.
-        starting: whoever starts the server.
+        starting: the user who starts the server.
         server: who it runs as, and reads these files.
         by_tcp: users of the server that have a password may come over TCP.
     """
@@ -46,7 +46,7 @@ def socket_folder(data: Path, user: pwd.struct_passwd) -> Path:
         user: who the server runs as, and who the folder belongs to.
 
     Raises:
-        PlatformError: somebody else has a folder of that name in /tmp.
+        PlatformError: another user has a folder of that name in /tmp.
     """
     folder = _name(data, user)
     if folder == data:
@@ -58,7 +58,7 @@ def socket_folder(data: Path, user: pwd.struct_passwd) -> Path:
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != user.pw_uid or stat.S_IMODE(found.st_mode) != 0o700:
         raise PlatformError(
-            f"{folder} is no folder of mode 0700 that belongs to {user.pw_name}: somebody else could get at the "
+            f"{folder} is no folder of mode 0700 that belongs to {user.pw_name}: another user could get at the "
             f"socket of the PostgreSQL server on {data}. Remove it, or choose a FRESHET_HOME with a shorter path."
         )
     return folder

@@ -97,5 +97,5 @@ def _copy_for_all(copy: Path) -> None:
         try:
             whole.rename(copy)
         except OSError:
-            if not copy.exists():  # somebody else was quicker
+            if not copy.exists():  # another process was quicker
                 raise

@@ -75,7 +75,7 @@ class ExpectFewUnexpectedRows(BatchExpectation):
 
 def _rows_of(engine: SqlAlchemyExecutionEngine, query: str) -> list[dict[str, Any]]:
     with engine.get_connection() as connection:
-        # Straight to PostgreSQL: a colon or a percent sign in somebody's query means nothing to us.
+        # Straight to PostgreSQL: a colon or a percent sign in a user's query means nothing to us.
         cursor = connection.exec_driver_sql(query, execution_options={"no_parameters": True})
         return [dict(row._mapping) for row in cursor]
 

@@ -22,7 +22,7 @@ from spark_jobs.validation.gx.suite import MOST_EXAMPLES, Stated
 
 _log = logging.getLogger(__name__)
 
-# The server itself is named by nobody: the session is handed over as it is.
+# The server itself is not named: the session is handed over as it is.
 _ADDRESS = "postgresql+psycopg2://freshet@warehouse/facts"
 
 SITE = "facts"

@@ -40,15 +40,15 @@ HYBRID_BOUND = Cause(
 
 
 def relation_tuples(setting: FigureSetting, tuples: float = RELATION_TUPLES) -> int:
-    """Tuples of R that stand for so many at paper scale."""
+    """Tuples of R that stand for this many at paper scale."""
     return int(tuples * setting.scale.caching_part)
 
 
 def skewed(setting: FigureSetting, tuples: float = RELATION_TUPLES, exponent: float = 1.0) -> Workload:
-    """The stream with an unsorted R of so many tuples at paper scale."""
+    """The stream, with an unsorted R of this many tuples at paper scale."""
     return zipf(relation_tuples(setting, tuples), exponent, sorted_by_rank=False)
 
 
 def memory(setting: FigureSetting, percent: float = MOST_PERCENT) -> int:
-    """A budget of so many percent of 100 million tuples at paper scale."""
+    """A budget of this percentage of 100 million tuples at paper scale."""
     return int(relation_tuples(setting) * TUPLE_BYTES * percent / 100)

@@ -12,10 +12,10 @@ MEMORIES = (10_000_000, 25_000_000, 50_000_000, 75_000_000, 100_000_000)
 
 
 def workload(setting: FigureSetting, tuples: float) -> Workload:
-    """The stream with R of so many tuples at paper scale."""
+    """The stream, with R of this many tuples at paper scale."""
     return zipf(int(tuples * setting.scale.hybrid_join_part), sorted_by_rank=True)
 
 
 def memory(setting: FigureSetting, size: float = MEMORY_BYTES) -> int:
-    """A budget of so many bytes at paper scale."""
+    """A budget of this size at paper scale."""
     return int(size * setting.scale.hybrid_join_part)

@@ -31,7 +31,7 @@ def settling_seconds(prediction: Prediction, setting: Setting, stream: StreamPop
     Hits of a front stage are settled at once. Of the rest: INLJ settles one after the other, and those that find it at
     work queue up (M/D/1). MESHJOIN as the catalogue makes it goes on with the tuples that are there, and finds the
     match after half a cycle; as published it waits for chunks, see `mesh_join_waiting_seconds`. With HYBRIDJOIN, and
-    whatever reads pages that are waited for, fewer tuples wait than memory holds: just so many that a load settles what
+    whatever reads pages that are waited for, fewer tuples wait than memory holds: just enough for a load to settle what
     comes meanwhile.
 
     Args:
@@ -58,7 +58,7 @@ def settling_seconds(prediction: Prediction, setting: Setting, stream: StreamPop
 def _queue_that_gives(
     matches_per_load: float, prediction: Prediction, setting: Setting, stream: StreamPopularity
 ) -> float:
-    """The tuples that wait while HYBRIDJOIN settles so many a load; it takes the whole memory at its service rate."""
+    """The tuples that wait while HYBRIDJOIN settles this many a load; it takes the whole memory at its service rate."""
     popularity = stream.pages(setting.page_rows, 0 if not prediction.hit_ratio else _cached_keys(prediction, stream))
     return increasing_root(
         lambda waiting: stays_in_queue(popularity, waiting).matches_per_load - matches_per_load,

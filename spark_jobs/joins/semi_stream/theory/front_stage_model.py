@@ -41,12 +41,12 @@ def front_stage_slots(memory_bytes: float, tuple_bytes: int) -> float:
 
 
 def front_stage_bytes(slots: float, tuple_bytes: int) -> float:
-    """Memory of a front stage that holds so many tuples of R."""
+    """Memory of a front stage that holds this many tuples of R."""
     return slots * (_SLOT_BYTES + _SLOT_TUPLES * tuple_bytes)
 
 
 def learned_hits(stream: StreamPopularity, slots: float) -> FrontStageHits:
-    """What a cache finds that knows the frequencies of tuples from a sample: the last so many of the stream.
+    """What a cache finds that knows the frequencies of tuples from a sample, the last tuples of the stream.
 
     The number of occurrences of a key in the sample is Poisson distributed; those with the highest counts are in
     the cache. So if t is the count that fills it, a key of mean count m is in it with probability P(Poisson(m) > t).

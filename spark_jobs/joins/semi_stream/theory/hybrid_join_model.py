@@ -28,13 +28,7 @@ def hybrid_join(setting: Setting, stream: StreamPopularity, cached_keys: float =
     Equation (1) gives the tuples that memory holds, `stays_in_queue` stands for equation (2), and equation (3) is
     the seconds of an access.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: before any front stage.
-        cached_keys: so many most frequent keys are settled by a front stage.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     waiting_tuples = hybrid_join_tuples(setting, "hybrid_join")
     matches = stays_in_queue(stream.pages(setting.page_rows, cached_keys), waiting_tuples).matches_per_load
@@ -91,8 +85,8 @@ def stays_in_queue(popularity: PagePopularity, waiting_tuples: float) -> Stays:
     where n, with mean 1 + p S_p, is what a load settles. The subtrahend is there because stream tuples come in steps
     of n: the queue is full, h, only after the last of them.
 
-    S_p is the same for all pages as long as none takes much of the stream. A heavy page, though, settles so many at
-    once that whoever comes next stays longer by as much, until the others have made up for it: stays are a sawtooth
+    S_p is the same for all pages as long as none takes much of the stream. A heavy page, though, settles many at
+    once, and the next tuples stay longer by as much, until the others have made up for it: stays are a sawtooth
     with a tooth at each load of a heavy page. Pages asked for again at once fall into step with it, so that all of them
     meet the lowest stay, C; rare ones meet a random point of the sawtooth, E above it on average. In between a page
     drifts by its gap 1/p per cycle through the part of the cycle that the heavy pages leave free:
@@ -129,7 +123,7 @@ def stays_in_queue(popularity: PagePopularity, waiting_tuples: float) -> Stays:
         squared = popularity.sum(loads * (settled * settled + p * at_load * (1 - p)))
         return time_in_queue(lowest) + (squared - 1) / 2 - waiting_tuples
 
-    # Whoever has stayed S leaves behind all S that came later and are not settled yet, at least half of those of
+    # A tuple that has stayed S leaves behind all S that came later and are not settled yet, at least half of those of
     # other pages: the lowest stay is below twice the queue's length, unless most of the stream has left early.
     high = 2.0 * waiting_tuples + 1
     while surplus(high) < 0:
@@ -160,13 +154,7 @@ def paper_matches_per_load(
 def longest_wait_join(setting: Setting, stream: StreamPopularity, cached_keys: float = 0) -> BackStage:
     """HYBRIDJOIN that reads the page with the longest wait; memory also holds 12 bytes for each page of R.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: before any front stage.
-        cached_keys: so many most frequent keys are settled by a front stage.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     waiting_tuples = hybrid_join_tuples(setting, "longest_wait_join", _WAIT_BYTES * setting.page_count)
     matches = matches_per_load(stream.pages(setting.page_rows, cached_keys), waiting_tuples)

@@ -19,13 +19,7 @@ _TUPLES_PER_KEY = 4
 def index_nested_loop(setting: Setting, stream: StreamPopularity, cached_keys: float = 0) -> BackStage:
     """INLJ (000 §3): an access for every stream tuple, whatever the popularity; w is 1.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: makes no difference.
-        cached_keys: makes no difference.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     waiting_tuples = _waiting_tuples(setting, setting.page_bytes)
     processor = setting.processor
@@ -41,13 +35,7 @@ def batched_index_nested_loop(setting: Setting, stream: StreamPopularity, cached
     where popular keys lie side by side, as in an R sorted by popularity, and a read brings several tuples: then p is
     the popularity of what one read brings.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: before any front stage.
-        cached_keys: so many most frequent keys are settled by a front stage.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     lookup_bytes = max(setting.page_bytes, setting.memory_bytes / 2)
     left = setting.memory_bytes - lookup_bytes
@@ -66,7 +54,7 @@ def batched_index_nested_loop(setting: Setting, stream: StreamPopularity, cached
 
 
 def _distinct(popularity: PagePopularity, tuples: float) -> float:
-    """How many keys, or pages, so many stream tuples ask for on average."""
+    """How many keys, or pages, this many stream tuples ask for on average."""
     log_absent = np.log1p(-np.minimum(popularity.probabilities, 1 - 1e-12))
     return popularity.sum(-np.expm1(tuples * log_absent))
 

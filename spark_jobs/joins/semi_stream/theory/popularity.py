@@ -14,7 +14,7 @@ FloatArray = NDArray[np.float64]
 _CLASS_WIDTH = 0.002
 # Pages of a sorted R that are told apart one by one; after them classes of neighbours widen with the rank.
 _PAGES_APART = 4096
-# Keys of a shuffled R that are placed one by one; the others are so many and so rare that each page gets its share.
+# Keys of a shuffled R that are placed one by one; the others are so rare that each page gets its share of them.
 _KEYS_PLACED = 1 << 18
 _PLACES_SEED = 5
 
@@ -72,7 +72,7 @@ class PagePopularity:
         return float(of_pages @ (self.page_counts * self.probabilities))
 
     def without_hottest(self, pages: float) -> tuple[float, PagePopularity]:
-        """Take out the most popular so many pages.
+        """Take out this many of the most popular pages.
 
         Returns:
             Their part of the stream, below 1, and the popularity of the other pages among the rest of it.
@@ -98,7 +98,7 @@ def zipf_page_popularity(
         exponent: Zipf's; 0 is uniform.
         page_rows: tuples of a page, D_t; whole or not, so that its best size can be found by calculus.
         shuffled: whether the tuples lie in random order of popularity; otherwise rank 1 lies first, as in 000 §5.
-        cached_slots: the most frequent so many tuples are in the front stage, and the rest makes the popularity.
+        cached_slots: how many of the most frequent tuples are in the front stage; the rest makes the popularity.
     """
     if shuffled:
         return PagePopularity.of(_shuffled(row_count, exponent, page_rows, cached_slots))
@@ -135,13 +135,13 @@ class StreamPopularity(Protocol):
     """What the models need to know of a stream."""
 
     def share_of_hottest(self, keys: float) -> float:
-        """Part of the stream that asks for the most frequent so many keys; whole or not."""
+        """Part of the stream that asks for this many of the most frequent keys, a whole number or not."""
 
     def keys(self) -> PagePopularity:
         """The popularity of single keys."""
 
     def pages(self, page_rows: float, without_hottest: float) -> PagePopularity:
-        """The popularity of pages of so many tuples, where the most frequent so many keys are not asked for."""
+        """The popularity of pages of `page_rows` tuples, where the hottest keys are not asked for."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ class ZipfStream:
     shuffled: bool
 
     def share_of_hottest(self, keys: float) -> float:
-        """Part of the stream that asks for the most frequent so many keys. O(1)."""
+        """Part of the stream that asks for this many of the most frequent keys. O(1)."""
         return float(share_of_first(min(keys, self.row_count), self.row_count, self.exponent))
 
     def keys(self) -> PagePopularity:
@@ -186,7 +186,7 @@ class CountedStream:
         self._shares = np.concatenate([[0.0], np.cumsum(self._weights[self._hottest_first])])
 
     def share_of_hottest(self, keys: float) -> float:
-        """Part of the stream that asks for the most frequent so many keys. O(log n)."""
+        """Part of the stream that asks for this many of the most frequent keys. O(log n)."""
         return float(np.interp(keys, np.arange(len(self._shares)), self._shares))
 
     def keys(self) -> PagePopularity:

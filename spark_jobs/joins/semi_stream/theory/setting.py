@@ -43,7 +43,7 @@ class DiskCosts:
     lookup_rows: int = 1
 
     def page_read_seconds(self, size: float) -> float:
-        """One page of so many bytes: c_I/O(v_P).
+        """One page of this size in bytes: c_I/O(v_P).
 
         Where pages were measured, the line through their costs counts, because a disk that reads the parts of a large
         page at the same time makes no straight line; beyond them and elsewhere, seek and transfer. It never falls
@@ -198,3 +198,6 @@ class BackStage:
 
 
 BackStageModel = Callable[[Setting, StreamPopularity, float], BackStage]
+"""A cost model of a setting with the memory of this stage, of the stream before any front stage, and of how many of its
+hottest keys a front stage settles. Raises a MemoryBudgetError where memory does not hold a page and one stream tuple.
+"""
