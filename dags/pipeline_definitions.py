@@ -1,6 +1,6 @@
 """Shows the errors of all faulty pipeline definitions as one import error of Airflow.
 
-A file of its own: an import error takes away every DAG of its file, and the DAGs of the sound pipelines shall stay.
+A file of its own: an import error takes away every DAG of its file, and the DAGs of the sound pipelines have to stay.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ none runs. A version is written whole or not at all; a damaged one is refused, a
 | to | do |
 |---|---|
 | bring cache staleness to zero | trigger this DAG as it is |
-| mend a cache that was refused | the same; the page *Warehouse freshness* says what was refused, and why |
+| repair a cache that was refused | the same; the page *Warehouse freshness* says what was refused, and why |
 | give a lookup with `read: snapshot` its first snapshot | the same |
 | rebuild one relation only | name it under *Relations* |
 | see what was rebuilt | the task's log has a line for each cache: version, tuples, bytes, seconds |
-| go on after a failure | mend the cause, then clear the task; until then the former versions are used |
+| go on after a failure | fix the cause, then clear the task; until then the former versions are used |
 
 Running it twice does no harm. It gives way to the stream where both want the processor.
 """

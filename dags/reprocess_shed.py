@@ -30,7 +30,7 @@ After `reprocessing.most_attempts` tries a tuple is *rejected*, with the reason.
 | load one bad hour only | trigger it with *Arrived from* and *Arrived until* |
 | finish although the stream is busy | trigger it without *Yield to the stream* |
 | see how far it is | the task's log, or the page *Warehouse freshness* |
-| go on after a failure | mend the cause, then clear the task, or wait for the next run |
+| go on after a failure | fix the cause, then clear the task, or wait for the next run |
 
 Ending, clearing or failing a run loses nothing: what it has settled is committed, the rest waits for the next run.
 """

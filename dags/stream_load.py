@@ -26,7 +26,7 @@ One such run is enough: while it waits, another *start* is skipped at once, and 
 | load what has landed, and stop | trigger it again, action *drain*. Both runs succeed when the driver has stopped |
 | take over a changed definition | action *restart*: drain, then start |
 | see why a run failed | the task's log ends with the driver's error and the end of its log file |
-| go on after a failure | mend the cause, then clear the task *run* |
+| go on after a failure | fix the cause, then clear the task *run* |
 
 Clearing, failing or deleting a run does not touch the driver; only *drain* and *restart* stop it.
 A driver that dies is restarted by the run that watches it.

@@ -16,7 +16,7 @@ DOCUMENTATION = """
 Checks whether the facts of **{pipeline}** are what they must be: the expectations in the pipeline's file, and those
 that follow from the pipeline itself (event id, lookups, ledger, freshness).
 
-A run begins by itself when facts were loaded that nobody has looked at. It never holds up the stream.
+A run begins by itself when facts were loaded that have not been validated. It never holds up the stream.
 
 | the task | means |
 |---|---|
@@ -28,7 +28,7 @@ A run begins by itself when facts were loaded that nobody has looked at. It neve
 |---|---|
 | look at certain facts again | trigger this DAG, and choose batches, a time or everything |
 | see details | follow the link on the page Warehouse freshness, or read `freshet.validation_result` |
-| go on after a failure | mend the facts or the expectation, then trigger this DAG for the same batches |
+| go on after a failure | fix the facts or the expectation, then trigger this DAG for the same batches |
 """
 
 LARGEST_BATCH = 2**63 - 1  # of PostgreSQL's bigint

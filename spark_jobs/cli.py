@@ -114,8 +114,8 @@ def up(
         typer.Option(
             parser=_multiple,
             metavar="FACTOR",
-            help="A bad day of --for (300s if left out): a burst of so many times what the streams can carry, such as "
-            "3x, a dimension that changes meanwhile, and what was shed loaded afterwards. Exit status 1 if the "
+            help="A bad day of --for (300s if left out): a burst of this many times what the streams can carry, such "
+            "as 3x, a dimension that changes meanwhile, and what was shed loaded afterwards. Exit status 1 if the "
             "platform does not stand it.",
             show_default=False,
         ),
@@ -470,7 +470,7 @@ def migrate() -> None:
 @app.command()
 def seed(*, scale: Scale = DEFAULT_SCALE) -> None:
     """Generate TPC-H data and load its master data: customers, parts, suppliers."""
-    from spark_jobs.local.progress_bars import progress_bars
+    from spark_jobs.local.terminal_progress import progress_bars
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.warehouse.migration import migrate as run_migrations
     from spark_jobs.workload.tpch import seed as run_seed
@@ -511,7 +511,7 @@ def calibrate(
 
         # A wrong name is told before the heavy imports.
         definitions = [load_definition(pipeline)] if pipeline else list(load_definitions().values())
-        from spark_jobs.experiments.calibration.lookups import calibrate_lookups
+        from spark_jobs.experiments.calibration.relation_costs import calibrate_lookups
         from spark_jobs.local.warehouse_server import warehouse
 
         with warehouse(home(), create=False) as url:
@@ -520,7 +520,7 @@ def calibrate(
         from spark_jobs.experiments.calibration.relation_costs import calibrate_local_disk
 
         measured = [calibrate_local_disk(home().root)]
-    from spark_jobs.experiments.calibration.report import render, to_json
+    from spark_jobs.experiments.calibration.calibration_report import render, to_json
 
     if as_json:
         typer.echo(to_json(measured))
@@ -607,7 +607,7 @@ def bench_load(
 
     Takes about two hours and 10 GiB at full size. Run nothing else beside it.
     """
-    from spark_jobs.experiments.load.benchmark import SIZES, render, run_load_benchmark
+    from spark_jobs.experiments.load.load_benchmark import SIZES, render, run_load_benchmark
 
     result = run_load_benchmark(home(), rows or list(SIZES), events, repetitions, error_console.print)
     if as_json:
@@ -626,7 +626,7 @@ def bench_kernels(
 
     Takes some minutes on one core. Run nothing else beside it.
     """
-    from spark_jobs.experiments.kernels.benchmark import render, run_kernel_benchmark
+    from spark_jobs.experiments.kernels.kernel_benchmark import render, run_kernel_benchmark
 
     figures = run_kernel_benchmark(repetitions, error_console.print)
     if as_json:
@@ -655,8 +655,8 @@ def bench_papers(
     """
     from functools import partial
 
-    from spark_jobs.experiments.papers.run import run_papers
-    from spark_jobs.local.progress_bars import progress_bars
+    from spark_jobs.experiments.papers.reproduce import run_papers
+    from spark_jobs.local.terminal_progress import progress_bars
 
     run_papers(figure or [], disk, scale, out, home(), partial(progress_bars, error_console), typer.echo)
 

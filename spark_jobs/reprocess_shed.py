@@ -15,11 +15,11 @@ from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.driver.session import join_context
 from spark_jobs.job_main import run_main
 from spark_jobs.local.low_priority import yield_processor
-from spark_jobs.moments import parse_moment
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob, RunEnd
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
 from spark_jobs.reprocessing.requeue import requeue
 from spark_jobs.settings import home
+from spark_jobs.timestamps import parse_timestamp
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
@@ -103,8 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pipeline", help="name of a pipeline, or path of its YAML file")
     parser.add_argument("--place", action="append", choices=WAITING_PLACES, help="from where; may be given twice")
-    parser.add_argument("--arrived-from", type=parse_moment, help="only tuples that arrived then or later, ISO 8601")
-    parser.add_argument("--arrived-until", type=parse_moment, help="only tuples that arrived before, ISO 8601")
+    parser.add_argument("--arrived-from", type=parse_timestamp, help="only tuples that arrived then or later, ISO 8601")
+    parser.add_argument("--arrived-until", type=parse_timestamp, help="only tuples that arrived before, ISO 8601")
     parser.add_argument("--requeue", metavar="REASON", help="first give tuples rejected for this reason a new try")
     parser.add_argument("--limit", type=_count, help="tuples to take at most; default: the pipeline's")
     parser.add_argument("--algorithm", choices=BATCH_ALGORITHMS, default="auto", help="for every lookup that can")

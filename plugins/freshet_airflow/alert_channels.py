@@ -90,9 +90,7 @@ def _connection(connection_id: str) -> Connection:
     try:
         return BaseHook.get_connection(connection_id)
     except AirflowNotFoundException:
-        raise AirflowSkipException(
-            f"There is no connection {connection_id}: nobody wants to be told this way."
-        ) from None
+        raise AirflowSkipException(f"There is no connection {connection_id}: no alerts are sent this way.") from None
 
 
 def _url(connection: Connection) -> str:

@@ -19,7 +19,7 @@ _MANUAL = "manual"
 class BacklogCheckOperator(BaseOperator):
     """Skips the run, and says why, where no held tuple is due or the stream needs the machine for itself.
 
-    A run that somebody has triggered is never skipped: it does what it was asked. Before it decides, runs of the job
+    A run that was triggered by hand is never skipped: it does what it was asked. Before it decides, runs of the job
     that have died are marked as abandoned, so that none seems to go on for ever where nothing more becomes due.
 
     Args:

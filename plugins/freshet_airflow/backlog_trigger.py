@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from freshet_airflow.firing import TROUBLE, Firing
-from freshet_airflow.warehouse_trigger import WarehouseTrigger
+from freshet_airflow.warehouse_trigger import TROUBLE, Firing, WarehouseTrigger
 from freshet_airflow.warehouse_watch import POLL_SECONDS
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ class DrainStreamOperator(StreamJobOperator):
     """Asks the driver of a pipeline to drain, and succeeds when it has stopped.
 
     A driver that dies while it drains is restarted like any other, and drains on. Where none lives there is nothing
-    to wait for. Whoever watches the driver ends with success as well.
+    to wait for. The run that watches the driver ends with success as well.
     """
 
     def execute(self, context: Context) -> None:

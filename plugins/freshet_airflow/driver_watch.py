@@ -1,13 +1,16 @@
-"""Decides from one look at a driver after another whether it still drives its pipeline. No I/O, no clock."""
+"""Decides whether a driver still drives its pipeline, and how often a dead one is started again. No I/O, no clock."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
 from spark_jobs.local.detached_driver import DriverLaunch
-from spark_jobs.warehouse.drivers import DriverRecord
+from spark_jobs.warehouse.drivers import DriverRecord, Restart
+
+LONGEST_PAUSE_SECONDS = 60.0
 
 
 class Ending(StrEnum):
@@ -72,7 +75,7 @@ class DriverWatch:
             return Ending.FAILED  # the table was emptied by hand
         if newest.epoch > self.epoch:
             if sighting.watched_state == "stopped":
-                return Ending.STOPPED  # drained, and started again by somebody else, who watches the new one
+                return Ending.STOPPED  # drained, and started again by another run, which watches the new one
             self.epoch = newest.epoch
             self._heartbeat = None
         return self._look_at_driver(newest, at)
@@ -100,3 +103,33 @@ class DriverWatch:
         if driver.heartbeat_at != self._heartbeat:
             self._heartbeat, self._heard_at = driver.heartbeat_at, at
         return Ending.SILENT if at - self._heard_at > self._max_silence else None
+
+
+@dataclass(frozen=True)
+class RestartPolicy:
+    """A number of restarts within a window of time; the first at once, each later one after twice the pause.
+
+    Attributes:
+        most: restarts allowed within the window.
+        window_seconds: length of the window.
+    """
+
+    most: int = 5
+    window_seconds: float = 600.0
+
+    def recent(self, restarts: Sequence[float], now: float) -> list[float]:
+        """Those of the restarts (in seconds, on the clock of `now`) that lie within the window."""
+        return [restart for restart in restarts if restart > now - self.window_seconds]
+
+    def allows(self, restarts: Sequence[float], now: float) -> bool:
+        """Whether one more restart is allowed."""
+        return len(self.recent(restarts, now)) < self.most
+
+    def next_try(self, restarts: Sequence[float], now: float) -> Restart | None:
+        """The restart that comes next; None if no more is allowed."""
+        return Restart(len(self.recent(restarts, now)) + 1, self.most) if self.allows(restarts, now) else None
+
+    def pause_seconds(self, restarts: Sequence[float], now: float) -> float:
+        """How long to wait before the next restart: 0, 1, 2, 4, ... seconds."""
+        count = len(self.recent(restarts, now))
+        return min(2.0 ** (count - 1), LONGEST_PAUSE_SECONDS) if count else 0.0

@@ -118,11 +118,11 @@ def _advice_to_load(status: PipelineStatus) -> str:
     dag = f"stream_load__{status.name}"
     if status.state == "down":
         log = f" The end of the driver's log tells why: {status.log_file}." if status.log_file else ""
-        return f"Look at the last run of {dag}; when the cause is mended, clear its task run, or trigger it.{log}"
+        return f"Look at the last run of {dag}; once the cause is fixed, clear its task run, or trigger it.{log}"
     if status.state == "restarting":
         return f"The run of {dag} restarts the driver. Should it end again, its log tells why: {status.log_file}."
     if status.state == "blocked":
-        return f"Mend what blocks it: the driver keeps trying, and goes on by itself. Its log: {status.log_file}."
+        return f"Fix what blocks it: the driver keeps trying, and resumes by itself. Its log: {status.log_file}."
     if status.state == "stopped":
         return f"What arrives waits in the source. When it is to be loaded, trigger {dag} with the action start."
     return f"Its driver gets ready. If it does not come within five minutes, look at the last run of {dag}."

@@ -55,7 +55,7 @@ class FreshnessJudge:
         return None
 
     def is_over(self, waiting: WaitingWork) -> bool:
-        """Whether the target has been kept for a while, or nobody wants it kept; after `begins` has been asked.
+        """Whether the target has been kept for a while, or the stream is stopped; after `begins` has been asked.
 
         A stream that is stopped loads nothing, which is no recovery; what is told of it says so.
         """

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import psycopg2
 from psycopg2 import extensions
 
-from freshet_airflow.firing import Firing
 from freshet_airflow.freshness_judge import FreshnessJudge
 from freshet_airflow.warehouse_connection import DEFAULT_CONNECTION_ID, warehouse_url_in_trigger
-from freshet_airflow.warehouse_trigger import WarehouseTrigger
+from freshet_airflow.warehouse_trigger import Firing, WarehouseTrigger
 from freshet_airflow.warehouse_watch import POLL_SECONDS
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.warehouse import freshness_episodes

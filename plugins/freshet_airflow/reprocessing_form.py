@@ -10,10 +10,10 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from freshet_airflow.form_refusal import form_refusal
-from spark_jobs.moments import check_window, parse_moment
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES
+from spark_jobs.timestamps import check_window, parse_timestamp
 
-# What a run can't do in days, a later one may: whoever asks for more has mistyped.
+# What a run can't do in days, a later one may: more than this is a typing error.
 MOST_TUPLES = 1_000_000_000
 
 FORM = {
@@ -73,7 +73,7 @@ FORM = {
         minLength=1,
         title="Give rejected tuples a new try",
         description="Text that their reason contains, such as: no partition. Tuples rejected for it, of those that the "
-        "times above allow, are taken as if they had been shed. Mend what refused them first. Empty: none.",
+        "times above allow, are taken as if they had been shed. Fix what refused them first. Empty: none.",
     ),
     "yields": Param(
         True,
@@ -112,7 +112,7 @@ def _arrival(form: Mapping[str, Any]) -> dict[str, datetime | None]:
     moments: dict[str, datetime | None] = {}
     for name in ("arrived_from", "arrived_until"):
         try:
-            moments[name] = None if form[name] is None else parse_moment(form[name])
+            moments[name] = None if form[name] is None else parse_timestamp(form[name])
         except ValueError as error:
             raise _refusal(name, error) from error
     try:

@@ -13,8 +13,7 @@ from psycopg2 import extensions
 
 from freshet_airflow import driver_command, warehouse_connection
 from freshet_airflow.driver_states import desired_state
-from freshet_airflow.driver_watch import Ending
-from freshet_airflow.restart_policy import RestartPolicy
+from freshet_airflow.driver_watch import Ending, RestartPolicy
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import PipelineDefinitionError, PlatformError
@@ -24,7 +23,7 @@ from spark_jobs.local.detached_driver import (
     end_driver,
     find_driver,
 )
-from spark_jobs.local.log_tail import log_tail
+from spark_jobs.local.session_process import log_tail
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
@@ -196,5 +195,5 @@ class StreamJobOperator(BaseOperator):
         last = f" Its last error: {error}." if error else ""
         raise AirflowFailException(
             f"The driver of {self.pipeline} {what}.{last} "
-            f"When the cause is mended, clear this task. The end of its log {log_file}:\n{log_tail(log_file)}"
+            f"Once the cause is fixed, clear this task. The end of its log {log_file}:\n{log_tail(log_file)}"
         )

@@ -13,8 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from psycopg2 import extensions
 
 from freshet_airflow.driver_states import state_of_epoch
-from freshet_airflow.driver_watch import DriverWatch, Ending, Sighting
-from freshet_airflow.restart_policy import RestartPolicy
+from freshet_airflow.driver_watch import DriverWatch, Ending, RestartPolicy, Sighting
 from freshet_airflow.warehouse_connection import session, warehouse_url_in_trigger
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.local.detached_driver import DriverLaunch
@@ -38,7 +37,7 @@ class StreamJobTrigger(BaseTrigger):
 
     The look at the table runs in a thread: the triggerer's event loop goes on. A warehouse that is away is waited for.
     That a driver died is noted in the table at once, for the status to show, and with it that it is restarted. It is
-    reported after the pause that the restart policy asks for, if nobody has started one by then.
+    reported after the pause that the restart policy asks for, if none has been started by then.
     The event is a dictionary: `ending` (a value of `Ending`), `epoch` and `error` of the driver, and as they were
     given `launch`, `restarts` and `carried`.
 
@@ -116,7 +115,7 @@ class StreamJobTrigger(BaseTrigger):
             if ending in (Ending.STOPPED, Ending.NOT_STARTED) or paused:
                 yield self._event(ending, watch.epoch, sighting)
                 return
-            # Whoever watches the same pipeline may restart a driver during the pause: then this goes on watching.
+            # Another run may restart the pipeline's driver during the pause: then this goes on watching.
             await asyncio.sleep(policy.pause_seconds(self.restarts, time.time()))
             paused = True
 

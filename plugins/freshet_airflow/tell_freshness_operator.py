@@ -14,7 +14,7 @@ from freshet_airflow.freshness_notifier import FreshnessNotifier
 
 
 class FreshnessNewsOperator(BaseOperator):
-    """Takes on all news of freshness episodes that nobody has told yet; its result is the list of alerts.
+    """Takes on all news of freshness episodes that has not been sent yet; its result is the list of alerts.
 
     What it has taken on is not taken on by another run. Tried again after a crash, or with its
     whole run cleared, it gets the same news, as far as they are still true.

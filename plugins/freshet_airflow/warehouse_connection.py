@@ -17,7 +17,7 @@ from spark_jobs.settings import WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.connection import PATIENCE, connect
 
 DEFAULT_CONNECTION_ID = "freshet_warehouse"
-# For those who need less than the loader may; where they are not defined, the loader's is taken.
+# For sessions that need fewer rights than the loader's; where they are not defined, the loader's is used.
 READER_CONNECTION_ID = "freshet_reader"
 VALIDATOR_CONNECTION_ID = "freshet_validator"
 

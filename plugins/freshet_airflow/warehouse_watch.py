@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 2.0
-# Short: a hiccup shall not look like a missed target for as long as a long window remembers it.
+# Short: otherwise a hiccup would look like a missed target for as long as the window remembers it.
 WINDOW = timedelta(seconds=15)
 _NO_PATIENCE = timedelta(0)
 

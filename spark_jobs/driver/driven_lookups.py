@@ -12,7 +12,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.lookups.copy_reading import CopyReading
 from spark_jobs.driver.lookups.page_renewal import PageRenewal
 from spark_jobs.driver.lookups.planning import plan_lookups
-from spark_jobs.hot_set.files import HotSetFiles
+from spark_jobs.hot_set.hot_set_files import HotSetFiles
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder
 from spark_jobs.hot_set.lookup_memory import front_stage_bytes

@@ -1,8 +1,9 @@
 """What measures, rather than loads: it may import everything, and nothing but `cli` imports it.
 
-kernels/  load/  papers/            what `freshet bench` measures; each says what it compares and how
-semi_stream/                        runs of the joins with R that the figures are made of
-virtual_relation.py  virtual_disk.py    R on a disk that charges a virtual clock: the same figures on every machine
-direct_file/                        R as a local file, read past the operating system's cache
-calibration/                        what reading R and joining with it cost on this machine: `freshet calibrate`
+kernels/  load/  papers/   what `freshet bench` measures; each says what it compares and how
+semi_stream/               runs of the joins with R that the figures are made of
+numbered_relation.py       what the figures need of R, and PostgreSQL's tables as such
+virtual_relation.py        R on a disk that charges a virtual clock: the same figures on every machine
+direct_file/               R as a local file, read past the operating system's cache
+calibration/               what reading R and joining with it cost on this machine: `freshet calibrate`
 """

@@ -24,7 +24,7 @@ class NumberedRelation(Relation, Protocol):
         """Page sizes that cost nothing to cut to are multiples of this many tuples."""
 
     def with_page_rows(self, page_rows: int) -> NumberedRelation:
-        """The same R in pages of so many tuples."""
+        """The same R in pages of this many tuples."""
 
     def pages_of(self, keys: Int64Array) -> Int64Array:
         """The page on which each key is or would be, int64, shape (n,)."""

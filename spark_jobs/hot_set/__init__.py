@@ -5,7 +5,7 @@ Learned from what batches find, published to tasks in versions, as new as R is n
 publishing.py       what the driver publishes to tasks, and until when it stands
 learned.py          the driver's hot set: learns, rereads, publishes
 noticing.py         changes of R, by triggers or by rereading
-files.py            versions on disk; lookup_folder.py: where
+hot_set_files.py    versions on disk; lookup_folder.py: where
 lookup_watch.py     the watch over one lookup: its hot set as new as R, its files as new as its hot set
 relation_watch.py   the thread that does so for all lookups, and tells of it in freshet.cache: cache_table.py
 rebuild.py          the job that rebuilds hot sets, and local copies of R

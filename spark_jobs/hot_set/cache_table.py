@@ -9,7 +9,7 @@ from typing import Literal
 from psycopg2 import extensions
 
 from spark_jobs.definition import Lookup
-from spark_jobs.hot_set.files import HotSetVersion
+from spark_jobs.hot_set.hot_set_files import HotSetVersion
 from spark_jobs.relation.local_copy.copy_files import CopyManifest
 from spark_jobs.warehouse.drivers import newest_driver
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark import SparkContext
 
-from spark_jobs.hot_set.files import HotSetVersion
+from spark_jobs.hot_set.hot_set_files import HotSetVersion
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases, MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.joins.semi_stream.hot_set import HotSet
@@ -23,7 +23,7 @@ from spark_jobs.relation.relation_spec import RelationSpec
 
 _log = logging.getLogger(__name__)
 
-# Hits of every hot tuple are counted in one batch of so many: frequencies change slowly, and the counts of a
+# Hits of every hot tuple are counted in one of this many batches: frequencies change slowly, and the counts of a
 # large hot set are megabytes that each task would have to send.
 _COUNTED_BATCHES = 8
 

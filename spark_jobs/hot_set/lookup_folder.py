@@ -69,7 +69,7 @@ def lookup_folder(
 
 
 def remove_unused(home: Home, pipeline: str, used: Collection[LookupFolder]) -> None:
-    """Remove the folders of lookups that the pipeline no longer has, once nobody has written there for a week."""
+    """Remove the folders of lookups that the pipeline no longer has, once they have been left alone for a week."""
     paths = {folder.path for folder in used}
     oldest = time.time() - _UNUSED_SECONDS
     for path in home.caches(pipeline).glob("*"):

@@ -13,10 +13,10 @@ from psycopg2 import extensions
 from spark_jobs.definition import Lookup
 from spark_jobs.errors import CacheDamagedError, FreshetError
 from spark_jobs.hot_set.cache_table import CacheRow
-from spark_jobs.hot_set.files import HotSetFiles, HotSetVersion
+from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.noticing import Noticing
-from spark_jobs.relation.changes.triggers import Outcome
+from spark_jobs.relation.changes.triggers import WatchOutcome
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.copy_files import CopyInUse
 from spark_jobs.relation.reading_connection import ReadingConnection
@@ -67,7 +67,7 @@ class LookupWatch:
         self._writing: Future[None] | None = None
         self._written_at = time.monotonic()
 
-    def begin(self, connection: extensions.connection, outcome: Outcome) -> None:
+    def begin(self, connection: extensions.connection, outcome: WatchOutcome) -> None:
         """Before the first batch: begin with the newest sound version, if there is one. Its tuples are all read again.
 
         Args:
@@ -81,7 +81,7 @@ class LookupWatch:
         if version is not None:
             self._take_over(replace(version, noticed=None), connection)
 
-    def watch(self, connection: extensions.connection, outcome: Outcome) -> None:
+    def watch(self, connection: extensions.connection, outcome: WatchOutcome) -> None:
         """Triggers, or the tables themselves, may be others than the last time."""
         self._noticing.watch(connection, outcome)
 

@@ -14,7 +14,7 @@ from spark_jobs.definition import Lookup
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.cache_table import Watched
 from spark_jobs.hot_set.learned import LearnedHotSet, Reread
-from spark_jobs.relation.changes.triggers import Outcome
+from spark_jobs.relation.changes.triggers import WatchOutcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
 from spark_jobs.relation.changes.watched_tables import WatchedTable, noted_since
 from spark_jobs.relation.keys.key_columns import KeyColumns
@@ -58,7 +58,7 @@ class Noticing:
         self._clock = clock
         self._rereading = Rereading(lookup, hot_set, self.reread, clock)
 
-    def watch(self, connection: extensions.connection, outcome: Outcome) -> None:
+    def watch(self, connection: extensions.connection, outcome: WatchOutcome) -> None:
         """From now on rely on triggers, or do without them. Tables that are not as they were may hold other rows.
 
         Args:
@@ -137,7 +137,7 @@ class Noticing:
         return RelationRows.concatenate(parts)
 
     def _change_over(self, connection: extensions.connection, mode: Watched) -> None:
-        """Read all hot tuples again, and take none that the running batch found: nobody would read it once more."""
+        """Read all hot tuples again, and take none that the running batch found: it would not be read once more."""
         at = self._clock()
         changes = self._anything(connection)
         connection.commit()

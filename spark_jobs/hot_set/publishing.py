@@ -181,7 +181,7 @@ def _remove_outdated(folder: Path) -> None:
 def _folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"freshet-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
-    # What lies here is unpickled: nobody else may write into it.
+    # What lies here is unpickled: no other user may write into it.
     status = folder.lstat()
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
         raise PlatformError(

@@ -18,7 +18,7 @@ from psycopg2 import extensions
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.errors import FreshetError, SchemaMismatchError
 from spark_jobs.hot_set.cache_table import note_rebuilt
-from spark_jobs.hot_set.files import HotSetFiles, HotSetVersion
+from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
 from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder, remove_unused
 from spark_jobs.hot_set.lookup_memory import back_stage_bytes, front_stage_bytes, page_rows_allowed, page_rows_within
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
@@ -113,7 +113,7 @@ class Rebuild:
             lookups = self._lookups(connection)
             remove_unused(self._home, self._definition.name, [each.folder for each in lookups])
             chosen = [each for each in lookups if each.lookup.relation in (request.relations or [each.lookup.relation])]
-            # What changes from now on is noted, so that whoever takes a version over knows what it lacks.
+            # What changes from now on is noted, so that a driver that takes a version over knows what it lacks.
             watch_relations(connection, [each.lookup for each in chosen])
             for each in chosen:
                 yield from self._rebuild(connection, each, request)

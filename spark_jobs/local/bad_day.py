@@ -13,7 +13,7 @@ from rich.markup import escape
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.period import LedgerPeriod, operations_since, read_period, validated_since, warehouse_time
-from spark_jobs.local.bad_day_figures import BadDayFigures
+from spark_jobs.local.bad_day_figures import BadDayFigures, Capacity, capacity
 from spark_jobs.local.bad_day_plan import BURST_AT, BURST_ENDS_AT, CHANGE_AT, LATE_ORDERS_AT, WARM_AT, Overload
 from spark_jobs.local.changed_dimension import (
     PIPELINE,
@@ -22,8 +22,7 @@ from spark_jobs.local.changed_dimension import (
     land_orders_of_new_customers,
     time_to_reach_facts,
 )
-from spark_jobs.local.overload_capacity import Capacity, capacity
-from spark_jobs.local.watched_time import REFRESH_SECONDS, Watched
+from spark_jobs.local.streaming import REFRESH_SECONDS, Watched
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.workload.rates import steer
@@ -31,7 +30,7 @@ from spark_jobs.workload.rates import steer
 BACKLOG_BOUND = timedelta(seconds=300)
 
 
-class _CutShort(Exception):  # noqa: N818 - no error: somebody wants the day to end
+class _CutShort(Exception):  # noqa: N818 - no error: the user wants the day to end
     """A tick has told that the streams are to end."""
 
 

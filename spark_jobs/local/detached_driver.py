@@ -1,7 +1,7 @@
-"""Spark drivers that outlive whoever launches them, and never two for one pipeline.
+"""Spark drivers that outlive the process that launches them, and never two for one pipeline.
 
 The driver table is the truth about drivers that have taken their pipeline over. A driver needs some seconds to get
-there: until then the launch record in FRESHET_HOME stands for it, so that whoever comes meanwhile waits for it too.
+there: until then the launch record in FRESHET_HOME stands for it, so that a second caller waits for it too.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.driver.java import java_environment
-from spark_jobs.local.private_file import write_private
-from spark_jobs.local.process_identity import ProcessIdentity
-from spark_jobs.local.session_process import SessionProcess, stop_sessions
+from spark_jobs.local.private_files import write_private
+from spark_jobs.local.session_process import ProcessIdentity, SessionProcess, stop_sessions
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
@@ -102,7 +101,7 @@ def find_driver(
     """The pipeline's living driver, or a launch on this host that has not taken the pipeline over yet.
 
     How old a heartbeat is does not count here: after an outage of the warehouse all of them are old. On this host
-    the process tells; a driver on another host lives until somebody has watched its heartbeat stay the same.
+    the process tells; a driver on another host lives until its heartbeat has been watched to stay the same.
 
     Args:
         connection: to the warehouse.

@@ -48,7 +48,7 @@ def _threads(process: int) -> list[int]:
 
 
 def _lower(thread: int, nice: int) -> bool:
-    """Whether the thread's priority is low now. It may have ended meanwhile, or belong to somebody else."""
+    """Whether the thread's priority is low now. It may have ended meanwhile, or belong to another user."""
     with contextlib.suppress(OSError):
         if os.getpriority(os.PRIO_PROCESS, thread) < nice:
             os.setpriority(os.PRIO_PROCESS, thread, nice)

@@ -18,23 +18,26 @@ from sqlalchemy import make_url
 
 from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.driver.session import DEFAULT_MASTER
+from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import PlatformError, SchemaMismatchError
-from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
-from spark_jobs.local.airflow_configuration import ADMINISTRATOR, administrator_password, password_file
-from spark_jobs.local.airflow_process import EmbeddedAirflow, stop_leftover_airflow
+from spark_jobs.local.airflow_process import (
+    ADMINISTRATOR,
+    EmbeddedAirflow,
+    administrator_password,
+    password_file,
+    stop_leftover_airflow,
+)
 from spark_jobs.local.bad_day import BadDay
-from spark_jobs.local.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload
+from spark_jobs.local.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload, write_overload_pipelines
 from spark_jobs.local.detached_driver import end_driver
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.live_status import show_once
-from spark_jobs.local.overload_pipelines import write_overload_pipelines
-from spark_jobs.local.private_home import make_private
-from spark_jobs.local.startup_steps import StartupSteps
-from spark_jobs.local.streaming import Streaming
+from spark_jobs.local.private_files import make_private
+from spark_jobs.local.streaming import Course, Streaming, uneventful
+from spark_jobs.local.terminal_progress import StartupSteps
 from spark_jobs.local.warehouse_server import warehouse
-from spark_jobs.local.watched_time import Course, uneventful
 from spark_jobs.local.workload_process import WorkloadProcess
 from spark_jobs.proof import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
@@ -70,7 +73,7 @@ def run_up(
         port: loopback port of Airflow's UI.
         console: where progress, the live table and the proofs are shown.
         rate: mean number of orders per second.
-        overload: make it a bad day, with a burst of so many times what the streams can carry, see `bad_day`.
+        overload: make it a bad day, with a burst of this many times what the streams can carry, see `bad_day`.
         figures_file: where a bad day's figures are written as JSON; None: they are only shown.
 
     Returns:

@@ -15,7 +15,7 @@ from spark_jobs.settings import WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse.connection import connect
 
 DATABASE = "freshet"
-PATIENCE = timedelta(seconds=5)  # somebody sits at the terminal and waits
+PATIENCE = timedelta(seconds=5)  # a user sits at the terminal and waits
 
 
 @contextlib.contextmanager
@@ -30,7 +30,7 @@ def warehouse(home: Home, *, create: bool = True) -> Iterator[str]:
             migrated into. Otherwise the warehouse must be there, with its schema.
 
     Raises:
-        WarehouseUnavailableError: nobody answers at the URL, or there is no warehouse and none is to be made.
+        WarehouseUnavailableError: there is no answer at the URL, or no warehouse and none is to be made.
         PlatformError: the embedded server does not start.
     """
     configured = os.environ.get(WAREHOUSE_URL_VARIABLE)

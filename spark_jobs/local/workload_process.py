@@ -6,8 +6,7 @@ import os
 import sys
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.log_tail import log_tail
-from spark_jobs.local.session_process import SessionProcess, stop_sessions
+from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.settings import HOME_VARIABLE, Home
 
 # The pipelines that it writes events for.

@@ -1,4 +1,7 @@
-"""Reads all landed files into the temporary table, and compares them, range by range, with the ledger's account."""
+"""Reads all landed files into the temporary table, and compares them, range by range, with the ledger's account.
+
+A file that was read more than once has records that lie in several ranges.
+"""
 
 from __future__ import annotations
 
@@ -8,17 +11,22 @@ from datetime import datetime
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
-from spark_jobs.proof.coverage import LEFT_OUT, PENDING, Coverage, counts_as
-from spark_jobs.proof.ids import EventIds
-from spark_jobs.proof.landing import AbsentFile, LandedFile, LedgerRange
-from spark_jobs.proof.planning import PlannedFiles
-from spark_jobs.proof.records import read_records
-from spark_jobs.proof.report import Findings
-from spark_jobs.proof.staging import Staging
+from spark_jobs.proof.landed_records import EventIds, read_records
+from spark_jobs.proof.landing import AbsentFile, LandedFile, LedgerRange, PlannedFiles
+from spark_jobs.proof.proof import Findings
+from spark_jobs.proof.staged_events import Staging
+
+Int64Array = NDArray[np.int64]
+
+LOADED, PENDING, LEFT_OUT, _IN_NONE = range(4)
+"""What records count as, for their range. Those of several ranges count as the least of what these say."""
+
+_FAR = np.iinfo(np.int64).max
 
 
 @dataclass
@@ -27,14 +35,14 @@ class AbsentRecords:
 
     Attributes:
         units: the files that they were in.
-        count: how many they were; None where nobody has counted all of them.
+        count: how many they were; None where not all were counted.
     """
 
     units: list[str] = field(default_factory=list)
     count: int | None = 0
 
     def add(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
-        """Add those of a file's ranges; of a range that was given up nobody knows how many were stored."""
+        """Add those of a file's ranges; of a range that was given up it is not known how many were stored."""
         if not ranges:
             return
         counts = [None if each.was_given_up else each.records for each in ranges]
@@ -152,3 +160,63 @@ class Account:
 
 def _named(file: LandedFile | AbsentFile, each: LedgerRange) -> str:
     return file.unit if len(file.ranges) == 1 else f"{file.unit}, bytes {each.first:,} to {each.last:,}"
+
+
+def counts_as(planned: LedgerRange) -> int:
+    """What the records of a range count as, for itself."""
+    if planned.state in {"planned", "to retry"}:
+        return PENDING
+    return LOADED if planned.was_loaded else LEFT_OUT
+
+
+class Coverage:
+    """A file, cut where its ranges begin and end: what the records of each part count as, and how many they are.
+
+    O(ranges log ranges), and O(ranges) more for each time that the file was read again.
+
+    Args:
+        file: with its ranges.
+    """
+
+    def __init__(self, file: LandedFile) -> None:
+        self._ranges = file.ranges
+        # Positions in a packed file go beyond its size.
+        spans = [(each.first, _FAR if each.last >= file.size else each.last) for each in file.ranges]
+        ends = np.array(spans, np.int64).reshape(-1, 2)
+        self._edges = np.unique(ends)
+        self._parts = (np.searchsorted(self._edges, ends) + 1).tolist()  # of each range: the first, and that after it
+        self._counts_as = np.full(len(self._edges) + 1, _IN_NONE)
+        self._found = np.zeros(len(self._edges) + 1, np.int64)
+        for each, (first, last) in zip(file.ranges, self._parts, strict=True):
+            parts = self._counts_as[first:last]
+            np.minimum(parts, counts_as(each), out=parts)
+        self._in_none = self._counts_as == _IN_NONE
+        self._counts_as[self._in_none] = PENDING
+
+    def add(self, positions: Int64Array) -> Int64Array:
+        """Count records at these positions, and say what they count as; both int64, shape (n,). O(n log ranges)."""
+        parts = np.searchsorted(self._edges, positions, "right")
+        self._found += np.bincount(parts, minlength=len(self._found))
+        return self._counts_as[parts]
+
+    @property
+    def records(self) -> int:
+        """How many were counted; each once."""
+        return int(self._found.sum())
+
+    @property
+    def in_none(self) -> int:
+        """How many of them lie in no range."""
+        return int(self._found[self._in_none].sum())
+
+    def found(self) -> list[int]:
+        """How many of them lie in each range."""
+        return [int(self._found[first:last].sum()) for first, last in self._parts]
+
+    def left_out(self) -> list[LedgerRange]:
+        """The ranges of which records are left out: no other range has them."""
+        return [
+            each
+            for each, (first, last) in zip(self._ranges, self._parts, strict=True)
+            if (self._counts_as[first:last] == LEFT_OUT).any()
+        ]

@@ -16,9 +16,9 @@ from spark_jobs.proof.account import Account
 from spark_jobs.proof.changes import Explained, explain
 from spark_jobs.proof.held import KEPT
 from spark_jobs.proof.join import JoinedEvents
-from spark_jobs.proof.ledger import unbalanced_batches, wrong_sums
-from spark_jobs.proof.report import EXAMPLES
-from spark_jobs.proof.staging import LANDED, copy_in
+from spark_jobs.proof.ledger_sums import unbalanced_batches, wrong_sums
+from spark_jobs.proof.proof import EXAMPLES
+from spark_jobs.proof.staged_events import LANDED, copy_in
 from spark_jobs.stages.screening import CAN_NOT_MATCH
 
 _LONGEST_VALUE = 80

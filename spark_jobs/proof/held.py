@@ -15,7 +15,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.held_earlier import HeldFilter
 from spark_jobs.loading.payload import payload_bytes, tuple_objects
-from spark_jobs.proof.staging import copy_in
+from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records import decode_records
 

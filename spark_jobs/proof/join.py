@@ -9,9 +9,8 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import BATCH_NO
-from spark_jobs.proof.column_types import CREATE_JSON_READER, column_types, comparable, table_identifier
-from spark_jobs.proof.lookup import JoinedLookup
-from spark_jobs.proof.staging import LANDED, Staging
+from spark_jobs.proof.lookup import CREATE_JSON_READER, JoinedLookup, column_types, comparable, table_identifier
+from spark_jobs.proof.staged_events import LANDED, Staging
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,9 @@
-"""Which files have landed, and what the ledger says of them: what was read of each, and what is still to come."""
+"""Which files have landed, what the ledger says of them, and whether one was passed over."""
 
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,6 +25,17 @@ _RANGES = """
     FROM freshet.source_range LEFT JOIN freshet.batch USING (batch_no)
     WHERE source_range.pipeline = %s
     ORDER BY unit, modified_ns, size, first
+"""
+
+# A batch is opened some time after its source was looked through, by the clock of another machine perhaps.
+_GRACE_NS = 10_000_000_000
+
+# Of each batch the file that the source takes last of those that it begins.
+_BEGUN = """
+    SELECT DISTINCT ON (batch_no) extract(epoch FROM started_at) * 1e9, modified_ns, unit
+    FROM freshet.source_range JOIN freshet.batch USING (batch_no)
+    WHERE source_range.pipeline = %s AND first = 0 AND modified_ns IS NOT NULL
+    ORDER BY batch_no, modified_ns DESC, unit DESC
 """
 
 
@@ -195,3 +207,26 @@ def _archived(unit: str, ranges: Sequence[LedgerRange], archive: Path) -> Iterat
         own = [each for each in ranges if file is not None and file.is_of(each)]
         if file is not None and own:
             yield replace(file, ranges=own)
+
+
+class PlannedFiles:
+    """The files that batches have taken, and when.
+
+    Args:
+        cursor: in the proof's transaction.
+        pipeline: its name.
+    """
+
+    def __init__(self, cursor: extensions.cursor, pipeline: str) -> None:
+        cursor.execute(_BEGUN, [pipeline])
+        batches = sorted(((int(started), (modified_ns, unit)) for started, modified_ns, unit in cursor), reverse=True)
+        self._started: list[int] = []
+        self._last_since: list[tuple[int, str]] = []
+        for started, last in batches:
+            self._started.append(-started)
+            self._last_since.append(max(last, self._last_since[-1]) if self._last_since else last)
+
+    def passed_over(self, file: LandedFile) -> bool:
+        """Whether a batch that was opened after the file had come took one that comes after it instead. O(log n)."""
+        later = bisect_right(self._started, -(file.came_ns + _GRACE_NS))
+        return later > 0 and self._last_since[later - 1] > (file.modified_ns, file.unit)

@@ -1,12 +1,14 @@
-"""One lookup in the plain SQL join of the landed events with R."""
+"""One lookup in the plain SQL join of the landed events with R, and how values of two types are compared in it."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Default, Lookup
-from spark_jobs.proof.column_types import column_types, comparable, literal, table_identifier
-from spark_jobs.proof.staging import Staging
+from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.proof.staged_events import Staging
 
 # SQL of the event's time as a column's type has it. PostgreSQL compares dates of all years, but can't make timestamps
 # of them all: so it is the event's time that is converted, which loses nothing when it is compared with whole days.
@@ -19,6 +21,17 @@ _TIME_AS = {
 
 # Integers of the stream may be larger than those of R.
 _RANGES = {"int2": "{0} BETWEEN -32768 AND 32767", "int4": "{0} BETWEEN -2147483648 AND 2147483647"}
+
+_TEXTS = frozenset({"text", "varchar", "bpchar", "name"})
+_UUID_DIGITS = "([0-9a-f]{4}-?){7}[0-9a-f]{4}"
+_UUID = sql.Literal(rf"^({_UUID_DIGITS}|\{{{_UUID_DIGITS}\}})$")
+
+# Casting a text that is no JSON would end the proof.
+CREATE_JSON_READER = """
+    CREATE FUNCTION pg_temp.jsonb_or_null(value text) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE AS
+    $$ BEGIN RETURN value::jsonb; EXCEPTION WHEN data_exception THEN RETURN NULL; END $$
+"""
+"""Makes the function that `comparable` calls."""
 
 
 class JoinedLookup:
@@ -161,3 +174,59 @@ class JoinedLookup:
         staged = self._staging.column(source)
         value = sql.SQL("landed.{}").format(sql.Identifier(staged.name))
         return comparable(value, staged.type, self._types[name])
+
+
+def table_identifier(table: str) -> sql.Identifier:
+    """`schema.table` for use in SQL."""
+    return sql.Identifier(*table.split(".", 1))
+
+
+def column_types(cursor: extensions.cursor, table: str, columns: list[str]) -> dict[str, str]:
+    """PostgreSQL's internal names of the columns' types: int8, numeric, timestamptz, ...
+
+    Raises:
+        SchemaMismatchError: the table or a column does not exist.
+    """
+    cursor.execute(
+        """
+        SELECT attribute.attname, type.typname
+        FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        JOIN pg_attribute AS attribute ON attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped
+        JOIN pg_type AS type ON type.oid = atttypid
+        WHERE nspname = %s AND relname = %s
+        ORDER BY attnum
+        """,
+        table.split(".", 1),
+    )
+    found = dict(cursor.fetchall())
+    if not found:
+        raise SchemaMismatchError(f"There is no table {table} in the warehouse; create it, or name another.")
+    missing = [column for column in columns if column not in found]
+    if missing:
+        raise SchemaMismatchError(
+            f"{table} has no column {', '.join(missing)}; add it, or name another. Columns: {', '.join(found)}."
+        )
+    return {column: found[column] for column in columns}
+
+
+def literal(value: Any, kind: str) -> sql.Composable:
+    """A value of a definition as SQL of this type."""
+    text = None if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return sql.SQL("{}::{}").format(sql.Literal(text), sql.Identifier(kind))
+
+
+def comparable(value: sql.Composable, given: str, wanted: str) -> sql.Composable:
+    """SQL that turns a value of type `given` into one that equals a value of type `wanted` if it is the same.
+
+    Numbers, dates and times compare as they are, without rounding; so do texts, but for char(n), whose
+    spaces at the end mean nothing. Where a text is no value of the wanted type, null comes out.
+    """
+    if wanted == "uuid" and given in _TEXTS:
+        return sql.SQL("(CASE WHEN {0} ~* {1} THEN {0}::uuid END)").format(value, _UUID)
+    if wanted in {"json", "jsonb"} and given in _TEXTS:
+        return sql.SQL("pg_temp.jsonb_or_null({})").format(value) if wanted == "jsonb" else value
+    if wanted in _TEXTS and given != wanted:
+        return sql.SQL("{}::text::bpchar" if wanted == "bpchar" else "{}::text").format(value)
+    if {given, wanted} == {"timestamp", "timestamptz"}:
+        return sql.SQL("({} AT TIME ZONE 'UTC')").format(value)
+    return value

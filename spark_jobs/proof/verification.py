@@ -16,11 +16,11 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.comparison import Comparison
 from spark_jobs.proof.held import HeldTuples
-from spark_jobs.proof.ids import EventIds
 from spark_jobs.proof.join import JoinedEvents
+from spark_jobs.proof.landed_records import EventIds
 from spark_jobs.proof.landing import accounted_files, landed_files
-from spark_jobs.proof.report import DIFFERENCES, NOTES, Proof
-from spark_jobs.proof.staging import Staging
+from spark_jobs.proof.proof import DIFFERENCES, NOTES, Proof
+from spark_jobs.proof.staged_events import Staging
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import connect
 

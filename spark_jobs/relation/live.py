@@ -25,7 +25,7 @@ class LiveRelation(StoredRelation):
         url: libpq URL of the warehouse.
         spec: the relation, its key and fetched columns.
         pages: cuts R into pages; None for a relation that is only looked up.
-        connection: one of its own, where nobody else shall wait for it; None for the one of the process.
+        connection: one that nothing else has to wait for; None for that of the process.
     """
 
     def __init__(

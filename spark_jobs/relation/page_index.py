@@ -75,7 +75,7 @@ class PageIndex:
         return count_not_above(self.fences.encoded, keys.encoded)
 
     def with_page_rows(self, page_rows: int) -> PageIndex:
-        """An index of larger pages, out of every so-manyth fence of this one. O(pages).
+        """An index of larger pages, made of every n-th fence of this one. O(pages).
 
         Raises:
             ValueError: the size is no multiple of this index's.

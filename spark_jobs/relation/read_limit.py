@@ -1,4 +1,4 @@
-"""`read_limit`: how many tuples of R may be read in a second, because R lives in somebody's operational database."""
+"""`read_limit`: how many tuples of R may be read in a second, because R lives in an operational database."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ READ_SECONDS = 0.25
 
 
 def tuples_at_once(rate: float) -> int:
-    """Tuples that a single read should ask for at most, where so many a second are allowed."""
+    """The most tuples that a single read should ask for at this rate, tuples a second."""
     return max(1, int(rate * READ_SECONDS))
 
 
@@ -66,7 +66,7 @@ class ReadLimit:
         self.seconds_waited += self._clock() - began
 
     def take(self, tuples: int) -> None:
-        """Account for a read of so many tuples."""
+        """Account for a read of this many tuples."""
         self._refill()
         self._tokens -= tuples
 

@@ -80,7 +80,7 @@ class RelationRows:
     def with_unique_codes(self) -> RelationRows:
         """The tuples whose codes differ, as joins want them: of those that share a hash code, the first.
 
-        Whoever confirms matches by the real keys finds that a tuple left out was meant, and looks it up alone.
+        Confirming matches by the real keys shows that a tuple was left out, which is then looked up alone.
         """
         if self.keys.encoded is None:
             return self

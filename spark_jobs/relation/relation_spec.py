@@ -129,5 +129,5 @@ class RelationSpec:
         return (*(column.type for column in self.key), *validity, *(column.type for column in self.fetched))
 
     def table_rows(self, tuples: int) -> int:
-        """Rows of the table that so many tuples of R are made of, on average."""
+        """Rows of the table that make up this many tuples of R, on average."""
         return round(tuples * self.versions_per_key)

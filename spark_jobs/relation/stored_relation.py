@@ -98,8 +98,8 @@ class RelationPart:
     @classmethod
     def whole(cls, stored: StoredRelation, keys: KeyColumns | None = None) -> RelationPart:
         """All of R, for tuples with these keys; for none if left out."""
-        nobody = RelationRows.empty(stored.spec).keys
-        return cls(stored, nobody if keys is None else keys, range(stored.page_count))
+        none = RelationRows.empty(stored.spec).keys
+        return cls(stored, none if keys is None else keys, range(stored.page_count))
 
     def in_runs(self, memory_bytes: int) -> RelationPart:
         """The same part in runs of as many pages as are worthwhile, and take a quarter of a join's memory at most.
@@ -110,7 +110,7 @@ class RelationPart:
         return self.in_runs_of(max(1, min(_MOST_PAGES, fitting, len(self._pages))))
 
     def in_runs_of(self, pages_at_once: int) -> RelationPart:
-        """The same part in runs of so many pages."""
+        """The same part in runs of this many pages."""
         return RelationPart(self._stored, self._keys, self._pages, pages_at_once)
 
     @property

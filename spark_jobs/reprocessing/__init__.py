@@ -7,7 +7,6 @@
     batch_plan.py           Spark's tasks; from the front task on they are the stream's
     held_reading.py         tasks read their tuples straight from PostgreSQL, by the stream's decoder
     settlement.py           the transaction that makes facts, and deletes or changes the held rows
-    tries.py                what a try that made no fact changes in a held row
     chunk_failure.py        chunks that fail for a reason of their own
     requeue.py              rejected tuples become due again
 

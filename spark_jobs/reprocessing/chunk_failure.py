@@ -8,9 +8,8 @@ import psycopg2
 from psycopg2 import extensions
 
 from spark_jobs.errors import FreshetError
-from spark_jobs.reprocessing.run_ledger import Changes, advance
-from spark_jobs.reprocessing.settlement import ReprocessingRun
-from spark_jobs.reprocessing.tries import FailedTries
+from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
+from spark_jobs.reprocessing.settlement import FailedTries, ReprocessingRun
 from spark_jobs.stages.obstacles import obstacle
 from spark_jobs.task_errors import kind_of
 
@@ -59,7 +58,7 @@ def note_failure(cursor: extensions.cursor, run: ReprocessingRun, condition: str
     places = [place for _, place, _ in rows]
     tries = FailedTries([row[0] for row in rows], places, [reason] * len(rows), [row[2] for row in rows])
     placed, left = tries.note(cursor, run.event.pipeline, run.batch_no, run.policy), Counter(places)
-    changes = Changes(
+    changes = BalanceChange(
         taken=len(rows),
         shed=placed["shed"] - left["shed"],
         unmatched=placed["unmatched"] - left["unmatched"],

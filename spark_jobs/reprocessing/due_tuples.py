@@ -39,7 +39,7 @@ class Slice(NamedTuple):
 
     Attributes:
         addresses: of their rows, as the text of a tid[]. A tuple that changes moves, and its row may come to be
-            another's: whoever reads a slice asks again what is due in it.
+            another's: reading a slice asks again what is due in it.
         tuples: how many.
     """
 
@@ -111,7 +111,7 @@ class DueTuples:
         return condition.decode()
 
     def _addresses(self, most: sql.Composable) -> sql.Composable:
-        """Query for the addresses of so many, place by place, each in the order of the index."""
+        """Query for up to `most` addresses, place by place, each in the order of the index."""
         of_place = sql.SQL(
             "(SELECT h.ctid FROM freshet.held_tuple AS h WHERE h.place = {place} AND {due} "
             "ORDER BY h.batch_no LIMIT {most})"

@@ -22,8 +22,7 @@ from spark_jobs.reprocessing.chunk_failure import note_failure, tuples_may_be_to
 from spark_jobs.reprocessing.due_tuples import DueTuples, Slice
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import EndState
-from spark_jobs.reprocessing.settlement import ReprocessingRun
-from spark_jobs.reprocessing.tries import RetryPolicy
+from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
 from spark_jobs.task_errors import cause_of
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registered
@@ -33,11 +32,11 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# So many tuples share the pages of R that they need. More would share more, but a run yields between chunks only.
+# Tuples of a chunk share the pages of R that they need. More would share more, but a run yields between chunks only.
 CHUNK_TUPLES = 250_000
 
 # The tuples of a chunk that failed are taken in smaller chunks, again and again, until one is small enough to be given
-# up: the others shall not suffer with it.
+# up, so that the others do not suffer with it.
 _CUT = 8
 _GIVEN_UP_TUPLES = 64
 _MOST_GIVEN_UP = 5

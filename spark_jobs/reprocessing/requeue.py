@@ -1,4 +1,4 @@
-"""Gives rejected tuples a new try: what refused them, a table that lacked a partition say, has been mended."""
+"""Gives rejected tuples a new try: what refused them, such as a table that lacked a partition, has been fixed."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class OpenedRun(NamedTuple):
     started_at: datetime
 
 
-class Changes(NamedTuple):
+class BalanceChange(NamedTuple):
     """What a settling transaction changes of the balance: facts up and shed down, for example.
 
     Attributes:
@@ -80,7 +80,7 @@ def open_run(connection: extensions.connection, pipeline: str, request: Reproces
         PipelineDefinitionError: the pipeline was retired.
     """
     with connection, connection.cursor() as cursor:
-        lock_in_use(cursor, pipeline)  # first, as whoever retires it does
+        lock_in_use(cursor, pipeline)  # first, as retiring it does
         abandon_dead(cursor, pipeline)
         cursor.execute(
             "INSERT INTO freshet.reprocessing_run "
@@ -121,7 +121,9 @@ def note_due(cursor: extensions.cursor, batch_no: int, due: int) -> None:
     cursor.execute("UPDATE freshet.reprocessing_run SET due = %s WHERE batch_no = %s", [due, batch_no])
 
 
-def advance(cursor: extensions.cursor, batch_no: int, changes: Changes, event_latency: list[int] | None = None) -> None:
+def advance(
+    cursor: extensions.cursor, batch_no: int, changes: BalanceChange, event_latency: list[int] | None = None
+) -> None:
     """Add what a transaction has settled to the run; the last thing that the transaction does.
 
     From here to the commit no other transaction of the run gets further, and none can mark the run as abandoned.

@@ -1,14 +1,12 @@
 """Validation: are the facts that were loaded what they must be?
 
-validate.py      validate_facts: one validation, from the choice of facts to its record
-selection.py     which facts somebody asks for
-window.py        which facts these are: the loads of the ledger, and the condition that finds their facts
+validate.py      validate_facts: one validation, from the choice of facts to its record, in one snapshot
+selection.py     which facts a user asks for
+window.py        which facts these are: loads of the ledger, the condition that finds their facts, which were late
 fact_columns.py  what the catalogue says of the fact table
-defaults.py      expectations that follow from the pipeline itself
-patterns.py      whether PostgreSQL takes the regular expressions of `matches`
-reading.py       one read-only snapshot of the warehouse, in which a whole validation looks
+expectations.py  what is expected of the facts: by the pipeline's definition, or because it follows from it
 records.py       validations in the control schema: begun, closed, cut off
 report.py        what came of it, in words and as JSON
-__main__.py      the same as a process of its own, for Airflow's tasks
+process.py       the same as a process of its own, for Airflow's tasks; __main__.py: that process
 gx/              Great Expectations: imported, for seconds, only when there is something to validate
 """

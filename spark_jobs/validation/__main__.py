@@ -1,7 +1,7 @@
 """One validation in a process of its own: what to do comes as JSON on its input, what came of it goes to its output.
 
-Great Expectations loads a large part of Python's data world and changes how a process logs. A process that is
-somebody else's, such as an Airflow task, lets this one do it. The warehouse's URL comes in the environment.
+Great Expectations loads a large part of Python's data world and changes how a process logs. Another program's
+process, such as an Airflow task, lets this one do it. The warehouse's URL comes in the environment.
 """
 
 from __future__ import annotations

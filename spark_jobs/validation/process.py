@@ -1,4 +1,4 @@
-"""A validation as a process of its own, from the side of those who start it."""
+"""A validation as a process of its own, from the side of the process that starts it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Answer(BaseModel):
     Attributes:
         report: `Report.to_json` of the validation.
         unavailable: why the warehouse could not be reached: worth another try.
-        refused: why there was no validation, nor will be until somebody mends something.
+        refused: why there was no validation, nor will be until that is fixed.
     """
 
     report: dict[str, Any] | None = None

@@ -47,7 +47,7 @@ def end_cut_off(connection: extensions.connection) -> int:
 def one_at_a_time(connection: extensions.connection, pipeline: str) -> Iterator[None]:
     """Wait until no other session validates the pipeline, and keep others waiting for the time of the block.
 
-    The end of the session ends it too, so a process that is killed keeps nobody waiting.
+    The end of the session ends it too, so a process that is killed keeps none waiting.
     """
     with connection, connection.cursor() as cursor:
         if not try_lock(cursor, VALIDATION, pipeline):

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from spark_jobs.errors import FreshetError
-from spark_jobs.moments import check_window, parse_moment
+from spark_jobs.timestamps import check_window, parse_timestamp
 
 
 def _moment(given: Any) -> Any:
-    return parse_moment(given) if isinstance(given, str) else given
+    return parse_timestamp(given) if isinstance(given, str) else given
 
 
 # Strict: of itself pydantic takes a number, even as text, for seconds since 1970.

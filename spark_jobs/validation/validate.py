@@ -1,9 +1,11 @@
-"""One validation, from the choice of facts to its record."""
+"""One validation, from the choice of facts to its record, in one read-only snapshot of the warehouse."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
 
 import psycopg2
 from psycopg2 import extensions
@@ -12,16 +14,16 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import NotValidatedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.settings import Home
 from spark_jobs.validation import records
-from spark_jobs.validation.defaults import expectations_of
+from spark_jobs.validation.expectations import PatternRefusedError, check_patterns, expectations_of
 from spark_jobs.validation.fact_columns import FactColumns, read_fact_columns
-from spark_jobs.validation.patterns import PatternRefusedError, check_patterns
-from spark_jobs.validation.reading import snapshot
 from spark_jobs.validation.report import Report, Result
 from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.window import Window, read_window
 from spark_jobs.warehouse.connection import address, connect
 
 _log = logging.getLogger(__name__)
+
+STATEMENT_TIMEOUT = timedelta(minutes=10)
 
 
 def validate_facts(
@@ -108,8 +110,8 @@ def _check(
 ) -> Report:
     # Great Expectations takes seconds to import: not before there is something to validate.
     from spark_jobs.validation.gx.findings import findings_of
-    from spark_jobs.validation.gx.run import run_suite
     from spark_jobs.validation.gx.suite import Suite
+    from spark_jobs.validation.gx.suite_run import run_suite
 
     suite = Suite(reading, definition.name, columns, window)
     expectations = expectations_of(reading, definition, columns, window)
@@ -128,3 +130,26 @@ def _check(
     error = next((finding.message for finding in findings if finding.error is not None), None)
     outcome: Result = "error" if error else "passed" if all(finding.passed for finding in findings) else "failed"
     return Report(definition.name, validation_id, outcome, window.scope, window.facts, findings, error=error, page=page)
+
+
+@contextmanager
+def snapshot(url: str, application_name: str) -> Iterator[extensions.connection]:
+    """A session inside one transaction, which can't write and sees none of what is committed meanwhile.
+
+    The session is in autocommit mode, so that commits and rollbacks by its users do nothing: the
+    transaction is begun and ended here. Loading goes on beside it; plain reads block nothing.
+
+    Args:
+        url: libpq URL of the warehouse.
+        application_name: how pg_stat_activity shows the session.
+
+    Raises:
+        WarehouseUnavailableError: the warehouse does not answer.
+    """
+    with closing(connect(url, application_name=application_name)) as connection:
+        connection.autocommit = True
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT set_config('statement_timeout', %s, false), set_config('timezone', 'UTC', false)",
+                           [str(int(STATEMENT_TIMEOUT.total_seconds() * 1000))])  # fmt: skip
+            cursor.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+        yield connection

@@ -1,4 +1,4 @@
-"""The facts that a validation looks at: loads of the ledger, and a condition that finds their facts.
+"""The facts that a validation looks at: loads of the ledger, a condition that finds their facts, and which were late.
 
 A load is a batch of the stream or a reprocessing run. What was validated is kept with each load, so nothing is
 left out and nothing depends on when a validation was asked for.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from psycopg2 import extensions, sql
@@ -35,6 +35,8 @@ _CHOSEN = {
     "everything": "true",
 }
 _WITHOUT_NUMBERS = "the fact table has no column that gets _batch_no"
+
+FRESH_SHARE = 0.99
 
 
 @dataclass(frozen=True)
@@ -179,3 +181,34 @@ def _earliest_event(cursor: extensions.cursor, chosen: str, arguments: dict[str,
     )
     ((earliest, told),) = cursor.fetchall()
     return earliest if told else None
+
+
+def late_facts(pipeline: str, window: Window, target: timedelta) -> sql.Composable:
+    """Query for the batches of the window that have late facts, and how many (`late`), the worst first.
+
+    Counts a bucket of latencies that the target cuts in two by parts, as `latency.percentile` does: the 99th
+    percentile is within the target if no more than 1 % of the facts are late.
+
+    Args:
+        pipeline: its name.
+        window: the facts.
+        target: the longest time from the event until its fact can be read.
+    """
+    return sql.SQL(
+        """
+        SELECT batch_no, closed_at, late FROM (
+            SELECT batch_no, closed_at, (
+                SELECT round(sum(count * least(1, greatest(0,
+                    ln({shortest} * power({ratio}, number - 1) / {target}) / ln({ratio})))))::bigint
+                FROM unnest(event_latency) WITH ORDINALITY AS bucket (count, number) WHERE count > 0
+            ) AS late
+            FROM freshet.batch WHERE pipeline = {pipeline} AND state <> 'started' AND {numbers}
+        ) AS batches WHERE late > 0 ORDER BY late DESC
+        """
+    ).format(
+        shortest=sql.Literal(float(UPPER_BOUNDS[0]) / 1e6),
+        ratio=sql.Literal(RATIO),
+        target=sql.Literal(target.total_seconds()),
+        pipeline=sql.Literal(pipeline),
+        numbers=within(sql.Identifier("batch_no"), window.ranges),
+    )

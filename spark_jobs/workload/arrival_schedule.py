@@ -11,7 +11,7 @@ from spark_jobs.workload.bursts import DEFAULT_STEP_SECONDS, Arrivals
 class ArrivalSchedule:
     """Spreads each step's tuples evenly over the step and hands them out as time goes on.
 
-    Whoever asks late gets everything that is due by then, each tuple with the moment it was planned for: a
+    A late call gets everything that is due by then, each tuple with the moment it was planned for: a
     delay of the asker never adds or loses a tuple, and never moves a later one.
 
     Args:
@@ -33,7 +33,7 @@ class ArrivalSchedule:
         return due
 
     def next_due(self, count: int = 1) -> float:
-        """The moment by which so many more, at least 1, will be due than were handed out."""
+        """When `count` more, at least 1, will be due than were handed out."""
         while len(self._planned) < count:
             self._plan_until(self._planned_until + self._step * (count - len(self._planned) - 1))
         return float(self._planned[count - 1])

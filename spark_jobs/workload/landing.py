@@ -17,6 +17,6 @@ def land(folder: Path, name: str, content: bytes) -> None:
 
 
 def remove_unfinished(folder: Path) -> None:
-    """Remove what a killed writer has left; only while nobody writes."""
+    """Remove what a killed writer has left; only while no other writes."""
     for unfinished in folder.glob(".*-*"):
         unfinished.unlink()

@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import WorkloadError
-from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.settings import Home
 from spark_jobs.workload.arrival_schedule import ArrivalSchedule
 from spark_jobs.workload.bursts import bursty_arrivals, steady_arrivals

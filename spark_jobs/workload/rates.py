@@ -1,4 +1,4 @@
-"""How many orders a second: always the same, in phases, or as somebody steers it while the workload runs."""
+"""How many orders a second: always the same, in phases, or steered while the workload runs."""
 
 from __future__ import annotations
 

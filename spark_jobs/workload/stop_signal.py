@@ -9,7 +9,7 @@ from types import FrameType, TracebackType
 
 
 class StopSignal:
-    """For the time of the block, a signal to end is remembered; whoever waits is woken by it.
+    """For the time of the block, a signal to end is remembered, and wakes a wait.
 
     A pipe, not a threading.Event: setting an event in a signal handler can lock up with its own waiter.
     """

@@ -64,7 +64,7 @@ def seed(warehouse_url: str, home: Home, scale: float, progress: Progress) -> No
     """
     check_scale(scale)
     with contextlib.closing(connect(warehouse_url, application_name="freshet seed", patience=_PATIENCE)) as connection:
-        # Found out before the long work of generating, and again where nobody can come in between.
+        # Found out before the long work of generating, and again where no other session can come in between.
         _is_loaded(connection, scale)
         connection.rollback()
         folder = generate_tables(home, scale, progress)

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import WorkloadError
-from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.settings import Home
 
 TABLES = ("customer", "part", "supplier", "orders", "lineitem")

@@ -18,7 +18,7 @@ import pytest
 
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.airflow_api import AirflowApi
-from spark_jobs.local.airflow_configuration import ADMINISTRATOR, administrator_password, api_url, password_file
+from spark_jobs.local.airflow_process import ADMINISTRATOR, administrator_password, api_url, password_file
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.warehouse_server import DATABASE
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home

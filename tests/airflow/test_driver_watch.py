@@ -5,8 +5,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from freshet_airflow.driver_watch import DriverWatch, Ending, Sighting
-from freshet_airflow.restart_policy import RestartPolicy
+from freshet_airflow.driver_watch import DriverWatch, Ending, RestartPolicy, Sighting
 
 from spark_jobs.local.detached_driver import DriverLaunch
 from spark_jobs.warehouse import drivers

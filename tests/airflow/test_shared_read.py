@@ -5,7 +5,7 @@ import threading
 from collections.abc import Callable
 
 import pytest
-from freshet_airflow.freshness_page.shared_read import SharedRead
+from freshet_airflow.freshness_page.warehouse_reader import SharedRead
 
 from spark_jobs.errors import WarehouseUnavailableError
 

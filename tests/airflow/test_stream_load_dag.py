@@ -20,7 +20,7 @@ from airflow.models import TaskInstance
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.utils.session import create_session
-from freshet_airflow.restart_policy import RestartPolicy
+from freshet_airflow.driver_watch import RestartPolicy
 from psycopg2 import extensions
 from sqlalchemy import update
 

@@ -15,10 +15,9 @@ import psycopg2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
-from spark_jobs.local.airflow_configuration import password_file
-from spark_jobs.local.airflow_process import EmbeddedAirflow
+from spark_jobs.local.airflow_process import EmbeddedAirflow, password_file
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.local.private_file import write_private
+from spark_jobs.local.private_files import write_private
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse.migration import migrate
 from tests.browser.dag_rights import DagRightsAuthManager

@@ -85,7 +85,7 @@ def test_a_start_that_no_driver_follows_is_told_and_may_be_repeated(log_in: LogI
     expect(line_of(freshness, "orders")).to_contain_text("starting")
     expect(freshness.get_by_role("button", name="Start", exact=True)).to_be_enabled()
     warehouse.start_in_vain("orders", timedelta(minutes=6))
-    expect(line_of(freshness, "orders")).to_contain_text("it was started, and no driver has come")
+    expect(line_of(freshness, "orders")).to_contain_text("it was started, but no driver has come up")
     expect(freshness.locator("tbody tr").first).to_contain_text("orders")
     expect(freshness.get_by_role("button", name="Drain")).to_be_disabled()
 

@@ -18,8 +18,7 @@ from typer.main import get_command
 
 from spark_jobs.cli import app
 from spark_jobs.definition import load_definitions
-from spark_jobs.local.airflow_configuration import write_configuration
-from spark_jobs.local.airflow_process import _COMMANDS
+from spark_jobs.local.airflow_process import _COMMANDS, write_configuration
 from spark_jobs.settings import HOME_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from tests.compose.conftest import FILE, secret
 

@@ -10,11 +10,17 @@ import pytest
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.experiments.semi_stream import auto_join as auto_join_module
 from spark_jobs.experiments.semi_stream.auto_join import AutoJoin
-from spark_jobs.experiments.virtual_disk import HARD_DISK, SOLID_STATE_DISK, DiskProfile, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import (
+    HARD_DISK,
+    SOLID_STATE_DISK,
+    DiskProfile,
+    VirtualClock,
+    VirtualDisk,
+    VirtualRelation,
+)
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.theory.choice import PREDICTABLE
-from spark_jobs.joins.semi_stream.theory.processor_costs import PAPER_ERA
+from spark_jobs.joins.semi_stream.theory.setting import PAPER_ERA
 from spark_jobs.workload.zipf import ZipfKeys
 from tests.joins.semi_stream.theory.virtual_run import TUPLE_BYTES, Scene, costs_of
 

@@ -6,15 +6,21 @@ import numpy as np
 import pytest
 
 from spark_jobs.errors import WorkloadError
-from spark_jobs.experiments.semi_stream.measured_run import SaturatedRun, measure_saturated, measure_with_arrivals
-from spark_jobs.experiments.semi_stream.waiting_tuples import WaitingTuples
+from spark_jobs.experiments.semi_stream.join_run import SaturatedRun, measure_saturated, measure_with_arrivals
+from spark_jobs.experiments.semi_stream.run_measurement import WaitingTuples
 from spark_jobs.experiments.semi_stream.workloads import Workload, zipf
-from spark_jobs.experiments.virtual_disk import FREE_DISK, HARD_DISK, DiskProfile, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import (
+    FREE_DISK,
+    HARD_DISK,
+    DiskProfile,
+    VirtualClock,
+    VirtualDisk,
+    VirtualRelation,
+)
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
-from spark_jobs.joins.semi_stream.theory.processor_costs import FREE_PROCESSOR, PAPER_ERA
+from spark_jobs.joins.semi_stream.theory.setting import FREE_PROCESSOR, PAPER_ERA
 from spark_jobs.workload.bursts import bursty_arrivals, steady_arrivals
 
 KEYS = 20_000

@@ -7,14 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.experiments.papers.csv_file import write_csv
 from spark_jobs.experiments.papers.disks import disk_of
 from spark_jobs.experiments.papers.figure import Figure
-from spark_jobs.experiments.papers.plot import draw
-from spark_jobs.experiments.papers.registry import FIGURES
-from spark_jobs.experiments.papers.report import lines_of
-from spark_jobs.experiments.papers.run import reproduce
-from spark_jobs.experiments.papers.setting import scale_of
+from spark_jobs.experiments.papers.figure_setting import scale_of
+from spark_jobs.experiments.papers.presentation import draw, lines_of, write_csv
+from spark_jobs.experiments.papers.reproduce import FIGURES, reproduce
 from spark_jobs.settings import Home
 
 # Some claims are about small differences, or about the largest disk buffers: these figures need more room.

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import spark_jobs.joins
-from spark_jobs.experiments.papers.registry import FIGURES
+from spark_jobs.experiments.papers.reproduce import FIGURES
 
 JOINS = Path(spark_jobs.joins.__file__).parent
 RELATIVE_LINK = re.compile(r"\]\((?!https?:)([^)#]+)")

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
-from spark_jobs.experiments.papers.registry import FIGURES
+from spark_jobs.experiments.papers.reproduce import FIGURES
 
 
 def test_it_writes_a_picture_and_a_table_and_says_a_line_for_each_claim(tmp_path: Path) -> None:

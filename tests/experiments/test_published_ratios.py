@@ -8,16 +8,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.experiments.papers.contender import CHYBRIDJOIN, CMESHJOIN, HYBRIDJOIN, MESHJOIN
+from spark_jobs.experiments.papers.contenders import CHYBRIDJOIN, CMESHJOIN, HYBRIDJOIN, MESHJOIN
 from spark_jobs.experiments.papers.disks import VirtualKind, disk_of
-from spark_jobs.experiments.papers.prediction import best_page_rows, predicted
+from spark_jobs.experiments.papers.measured_point import best_page_rows, predicted
 from spark_jobs.experiments.semi_stream.shedding_run import SheddingSetting, arrival_rate_series
 from spark_jobs.experiments.semi_stream.workloads import TUPLE_BYTES, temporal_locality, zipf
-from spark_jobs.experiments.virtual_disk import HARD_DISK
+from spark_jobs.experiments.virtual_relation import HARD_DISK
 from spark_jobs.joins.semi_stream.theory.hybrid_join_model import stays_in_queue
-from spark_jobs.joins.semi_stream.theory.popularity import zipf_page_popularity
-from spark_jobs.joins.semi_stream.theory.processor_costs import FREE_PROCESSOR, PAPER_ERA, ProcessorCosts
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream, zipf_page_popularity
+from spark_jobs.joins.semi_stream.theory.setting import FREE_PROCESSOR, PAPER_ERA, ProcessorCosts
 from spark_jobs.settings import Home
 from spark_jobs.workload.tpch_files import generate_tables
 from spark_jobs.workload.zipf import ZipfDistribution

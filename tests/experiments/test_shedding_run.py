@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from spark_jobs.experiments.semi_stream.charged_destination import SHED_TO_DISK, SHED_TO_NETWORK, ChargedDestination
+from spark_jobs.experiments.semi_stream.overloaded_run import SHED_TO_DISK, SHED_TO_NETWORK, ChargedDestination
 from spark_jobs.experiments.semi_stream.shedding_run import (
     LONGEST_WAIT,
     SheddingSetting,
@@ -15,7 +15,7 @@ from spark_jobs.experiments.semi_stream.shedding_run import (
     lookup_position_series,
 )
 from spark_jobs.experiments.semi_stream.workloads import zipf
-from spark_jobs.experiments.virtual_disk import DiskProfile, VirtualClock
+from spark_jobs.experiments.virtual_relation import DiskProfile, VirtualClock
 from spark_jobs.joins.semi_stream.load_shedding import MemoryDestination
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
 

@@ -13,7 +13,7 @@ import pytest
 import spark_jobs.joins
 
 ROOM = Path(spark_jobs.joins.__file__).parent
-LIBRARIES = {"numpy", "numba", "pyarrow"}
+LIBRARIES = {"numpy", "numba", "pyarrow", "scipy"}
 STANDARD = {"__future__", "abc", "collections", "dataclasses", "functools", "importlib", "math", "typing"}
 
 IMPORT_ALL = """
@@ -74,3 +74,9 @@ def test_only_the_command_line_imports_experiments() -> None:
         if any(name.startswith("spark_jobs.experiments") for name in imported_modules(path))
     ]
     assert set(importing) <= {"cli.py"}
+
+
+def test_the_workers_of_a_stream_load_none_of_the_models_solvers() -> None:
+    script = "import sys, spark_jobs.stages.front_task, spark_jobs.stages.back_task; print(*sys.modules)"
+    output = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert {"scipy.optimize", "scipy.special", "scipy.stats"}.isdisjoint(output.split())

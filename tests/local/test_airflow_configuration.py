@@ -3,7 +3,7 @@
 import configparser
 from pathlib import Path
 
-from spark_jobs.local.airflow_configuration import administrator_password, password_file, write_configuration
+from spark_jobs.local.airflow_process import administrator_password, password_file, write_configuration
 from spark_jobs.settings import Home
 
 URL = "postgresql://postgres@/airflow?host=/tmp/50%/sockets"

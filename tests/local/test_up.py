@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import PipelineDefinitionError, PlatformError, WorkloadError
-from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.local.up import run_up
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.proof import verify
-from spark_jobs.proof.report import DIFFERENCES, EXAMPLES, Proof
+from spark_jobs.proof.proof import DIFFERENCES, EXAMPLES, Proof
 from tests.proof.landed_sales import TABLES, LandedSales, digest_id, ids, sale
 
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from spark_jobs.proof.report import Finding, Proof
+from spark_jobs.proof.proof import Finding, Proof
 from tests.proof.landed_sales import LandedSales, ids, sale, sales_definition
 
 HOUR = 3600.0

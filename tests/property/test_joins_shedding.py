@@ -7,8 +7,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import FREE_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.joins.semi_stream.load_shedding import (
     LoadSheddingJoin,

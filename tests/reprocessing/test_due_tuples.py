@@ -12,7 +12,7 @@ from spark_jobs.definition import Lookup
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.due_tuples import DueTuples, due_now
 from spark_jobs.reprocessing.request import ReprocessingRequest
-from spark_jobs.reprocessing.tries import FailedTries, RetryPolicy
+from spark_jobs.reprocessing.settlement import FailedTries, RetryPolicy
 from tests.loading.stream import Stream
 
 MINUTE = timedelta(minutes=1)

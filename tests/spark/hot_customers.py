@@ -20,7 +20,7 @@ from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.lookup_memory import front_stage_bytes
 from spark_jobs.hot_set.noticing import Noticing
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases
-from spark_jobs.relation.changes.triggers import Outcome, watch_relations
+from spark_jobs.relation.changes.triggers import WatchOutcome, watch_relations
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_rows import RelationRows
@@ -52,7 +52,7 @@ class HotCustomers:
         self.noticing = Noticing(lookup, self.relation, self.hot_set, lambda: time.monotonic() + self.seconds_passed)
         self.noticing.watch(connection, self.outcome(lookup))
 
-    def outcome(self, lookup: Lookup) -> Outcome:
+    def outcome(self, lookup: Lookup) -> WatchOutcome:
         """Whether triggers note the relation's changes now."""
         return watch_relations(self.connection, [lookup])[self.plan.spec.relation]
 

@@ -15,7 +15,7 @@ from spark_jobs.definition import load_definition
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set import lookup_watch
-from spark_jobs.hot_set.files import HotSetFiles
+from spark_jobs.hot_set.hot_set_files import HotSetFiles
 from spark_jobs.hot_set.rebuild import Rebuild, RebuildRequest
 from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.read_limit import tuples_at_once

@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 
 from spark_jobs.definition import load_definition
 from spark_jobs.hot_set import relation_watch
-from spark_jobs.hot_set.files import HotSetFiles
+from spark_jobs.hot_set.hot_set_files import HotSetFiles
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.warehouse.roles import grant_roles

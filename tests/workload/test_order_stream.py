@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
+from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import WorkloadError
-from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.settings import HOME_VARIABLE, Home
 from spark_jobs.workload.landing import land
 from spark_jobs.workload.order_stream import OrderStreamOptions, write_order_stream

@@ -90,9 +90,9 @@ def _hashes(event_ids: Sequence[str], definition: Mapping[str, Any]) -> list[int
     # Only where something was pruned: these take seconds to import.
     from spark_jobs.definition.ddl import parse_ddl
     from spark_jobs.loading.payload import digest_hashes
+    from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
     from spark_jobs.warehouse.event_id import event_hashes, parse_event_ids
     from spark_jobs.warehouse.fact_table import FactColumn
-    from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 
     codes = dict.fromkeys(event_ids, 0)
     digests = [event_id for event_id in event_ids if event_id.startswith("{")]

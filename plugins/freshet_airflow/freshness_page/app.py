@@ -16,12 +16,15 @@ from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from freshet_airflow.freshness_page.dag_rights import may_see_figures, seen_by
-from freshet_airflow.freshness_page.data_docs import data_docs_file
+from freshet_airflow.freshness_page.dag_rights import may_see_figures, pipeline_dags, seen_by
 from freshet_airflow.freshness_page.figures import Figures
-from freshet_airflow.freshness_page.page_files import page_file
-from freshet_airflow.freshness_page.pipeline_dags import pipeline_dags
-from freshet_airflow.freshness_page.security_headers import DATA_DOCS_POLICY, PAGE_POLICY, protected
+from freshet_airflow.freshness_page.page_files import (
+    DATA_DOCS_POLICY,
+    PAGE_POLICY,
+    data_docs_file,
+    page_file,
+    protected,
+)
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.ledger.status.history import HistorySpan
 

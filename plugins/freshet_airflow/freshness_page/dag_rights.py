@@ -1,4 +1,4 @@
-"""What a user may see of the pipelines: what Airflow lets them read of their DAGs."""
+"""What a user may see and run of the pipelines: what Airflow lets them do with their DAGs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ from airflow.api_fastapi.auth.managers.base_auth_manager import ResourceMethod
 from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity, DagDetails
 from airflow.models.dag import DagModel
+from airflow.utils.session import create_session
+from sqlalchemy import select
+
+KINDS = ("stream_load", "reprocess_shed", "rebuild_cache", "validate_facts")
 
 
 def permitted_dags(
@@ -64,3 +68,26 @@ def _stream(pipeline: str) -> str:
 
 def _validation(pipeline: str) -> str:
     return f"validate_facts__{pipeline}"
+
+
+def pipeline_dags(pipeline: str, user: BaseUser) -> dict[str, dict[str, Any]]:
+    """For each kind of DAG its id, whether Airflow has it, whether it is paused, and whether the user may run it.
+
+    The page shows by this which buttons do something. Whether a run is started is decided by Airflow's own API.
+    A DAG that the user may not read is as one that Airflow has not.
+    """
+    ids = {kind: f"{kind}__{pipeline}" for kind in KINDS}
+    readable = permitted_dags(ids.values(), user)
+    with create_session() as session:
+        query = select(DagModel.dag_id, DagModel.is_paused).where(DagModel.dag_id.in_(readable), ~DagModel.is_stale)
+        paused = {row.dag_id: bool(row.is_paused) for row in session.execute(query)}
+    runnable = permitted_dags(paused, user, "POST", DagAccessEntity.RUN)
+    return {
+        kind: {
+            "dag_id": dag_id,
+            "exists": dag_id in paused,
+            "paused": paused.get(dag_id, False),
+            "may_run": dag_id in runnable,
+        }
+        for kind, dag_id in ids.items()
+    }

@@ -9,8 +9,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
-from freshet_airflow.freshness_page.shared_read import SharedRead
-from freshet_airflow.freshness_page.warehouse_reader import WarehouseReader
+from freshet_airflow.freshness_page.warehouse_reader import SharedRead, WarehouseReader
 from spark_jobs.ledger.status.history import HistorySpan, read_history
 from spark_jobs.ledger.status.pipeline_status import StatusReader
 

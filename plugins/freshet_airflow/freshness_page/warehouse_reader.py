@@ -1,11 +1,13 @@
-"""The page's connection to the warehouse: it reads only, and tells quickly when there is nothing to read from."""
+"""The page's connection to the warehouse, which only reads, and reads that are done once for all browsers that ask."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
+import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import psycopg2
 from psycopg2 import errors, extensions
@@ -16,9 +18,55 @@ from spark_jobs.warehouse.connection import connect
 
 Value = TypeVar("Value")
 
-_NO_PATIENCE = timedelta(0)  # somebody looks at the page and asks again in two seconds
+_NO_PATIENCE = timedelta(0)  # the page asks again in two seconds
 _STATEMENT_TIMEOUT = "10s"
 _LOST = (psycopg2.OperationalError, psycopg2.InterfaceError)
+
+
+class SharedRead(Generic[Value]):
+    """Answers from its last result while that is young; else reads again, once, in a thread.
+
+    Failures are results, too: while the warehouse is away, it is asked once in `max_age_seconds`.
+
+    Args:
+        read: the blocking read; it may raise a WarehouseUnavailableError.
+        max_age_seconds: how long a result counts as young.
+        patience_seconds: how long a caller is kept waiting.
+    """
+
+    def __init__(self, read: Callable[[], Value], max_age_seconds: float, patience_seconds: float) -> None:
+        self._read = read
+        self._max_age_seconds = max_age_seconds
+        self._patience_seconds = patience_seconds
+        self._reading: asyncio.Task[Value] | None = None
+        self._done_at: float | None = None
+
+    async def value(self) -> Value:
+        """The result of the last read, or of a new one.
+
+        Raises:
+            WarehouseUnavailableError: the read failed, or takes too long.
+        """
+        if self._reading is None or self._is_old():
+            self._done_at = None
+            self._reading = asyncio.create_task(asyncio.to_thread(self._read))
+            self._reading.add_done_callback(self._note_end)
+        try:
+            # Shielded: who loses patience, or goes away, leaves the read to the others.
+            return await asyncio.wait_for(asyncio.shield(self._reading), self._patience_seconds)
+        except TimeoutError:
+            raise WarehouseUnavailableError(
+                f"The warehouse has not answered for {self._patience_seconds:g} s. Check that its server runs and "
+                "is not overloaded."
+            ) from None
+
+    def _is_old(self) -> bool:
+        return self._done_at is not None and time.monotonic() - self._done_at > self._max_age_seconds
+
+    def _note_end(self, reading: asyncio.Task[Value]) -> None:
+        self._done_at = time.monotonic()
+        if not reading.cancelled():
+            reading.exception()  # looked at: no caller may be left to await it
 
 
 class WarehouseReader:
@@ -40,7 +88,7 @@ class WarehouseReader:
             read: reads in a transaction of its own; it is called a second time if the connection turns out lost.
 
         Raises:
-            WarehouseUnavailableError: nobody answers, the tables are not there, or reading them is refused.
+            WarehouseUnavailableError: there is no answer, the tables are missing, or reading them is refused.
         """
         with self._turn:
             if self._connection is not None:
@@ -66,7 +114,7 @@ class WarehouseReader:
             return self._read_or_disconnect(read, self._connection)
         except errors.QueryCanceled as error:
             raise WarehouseUnavailableError(
-                f"The warehouse took longer than {_STATEMENT_TIMEOUT} to answer: it is overloaded, or somebody has "
+                f"The warehouse took longer than {_STATEMENT_TIMEOUT} to answer: it is overloaded, or a session has "
                 "locked its control tables."
             ) from error
         except (errors.UndefinedTable, errors.UndefinedColumn, errors.InvalidSchemaName) as error:
@@ -83,7 +131,7 @@ class WarehouseReader:
     def _read_or_disconnect(
         self, read: Callable[[extensions.connection], Value], connection: extensions.connection
     ) -> Value:
-        """What `read` returns. Whatever it raises, nobody shall go on in the middle: the next one begins anew."""
+        """What `read` returns. Whatever it raises, the next read begins anew, not in the middle."""
         try:
             return read(connection)
         except BaseException:

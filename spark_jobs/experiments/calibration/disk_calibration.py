@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spark_jobs.experiments.numbered_relation import NumberedRelation, NumberedTable
 from spark_jobs.joins.semi_stream.base import Relation
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts, fit_page_reads
+from spark_jobs.joins.semi_stream.theory.setting import DiskCosts, fit_page_reads
 from spark_jobs.relation.access_costs import (
     KEYS_LOOKED_UP,
     Clock,

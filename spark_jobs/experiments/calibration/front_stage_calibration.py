@@ -1,4 +1,4 @@
-"""Measures what a front stage costs: its probes, and to keep what it holds up to date."""
+"""Measures what a front stage costs: its probes, and to keep what it holds up to date, before a HYBRIDJOIN at work."""
 
 from __future__ import annotations
 
@@ -7,10 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.experiments.calibration.front_stage_at_work import FrontStageAtWork
-from spark_jobs.experiments.calibration.relation_in_memory import RelationInMemory
+from spark_jobs.experiments.calibration.step_calibration import RelationInMemory
+from spark_jobs.joins.semi_stream.base import Int64Array, Relation, Step
+from spark_jobs.joins.semi_stream.cached_join import CachedJoin
 from spark_jobs.joins.semi_stream.hot_set import HotSet
+from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
+from spark_jobs.joins.semi_stream.theory.front_stage_model import front_stage_bytes
+from spark_jobs.joins.structures.stream_tuples import StreamTuples
 from spark_jobs.relation.access_costs import ROUNDS, Clock, median_of_means, seconds_of
+from spark_jobs.workload.zipf import ZipfKeys
+
+_INDEX_PART = 1.25  # of a page: its tuples and the index of their keys
+_SEED = 1
+_BEYOND_IDS = 1 << 62
 
 _PROBES = 20 * ROUNDS
 _TUPLES_AT_ONCE = 4096
@@ -23,6 +32,96 @@ _EXPONENT = 1.0
 _SINGLE_PAGES = 1 << 14
 _SINGLE_SLOTS = 1 << 7
 _SINGLE_WAITING = 1 << 10
+
+
+class FrontStageWork(NamedTuple):
+    """What a front stage did, and how long that took.
+
+    Attributes:
+        seconds: without the back stage's.
+        probes: stream tuples that came.
+        offered: stream tuples that the back stage settled; as many as missed the front stage in the long run.
+        accesses: steps of the back stage.
+    """
+
+    seconds: float
+    probes: int
+    offered: int
+    accesses: int
+
+
+class FrontStageAtWork:
+    """A front stage and a full HYBRIDJOIN, whose steps are timed apart; the stream never lets them wait.
+
+    Args:
+        relation: R.
+        cached_tuples: about how many are in the front stage.
+        waiting_tuples: in HYBRIDJOIN.
+        exponent: skew of the stream by Zipf's law; popular tuples lie anywhere in R.
+        clock: tells seconds.
+    """
+
+    def __init__(
+        self, relation: RelationInMemory, cached_tuples: int, waiting_tuples: int, exponent: float, clock: Clock
+    ) -> None:
+        self._relation = relation
+        self._clock = clock
+        self._keys = ZipfKeys(np.arange(relation.row_count), exponent, shuffle_seed=[_SEED])
+        self._random = np.random.default_rng(_SEED)
+        front_bytes = front_stage_bytes(cached_tuples + 1, relation.tuple_bytes)
+        back_bytes = _INDEX_PART * relation.page_bytes + StreamTuples.bytes_for(waiting_tuples)
+        memory_bytes = int(front_bytes + back_bytes)
+        self._join = CachedJoin(relation, memory_bytes, self._back_stage, front_bytes / memory_bytes)
+        self._fill_back_stage()
+
+    def work(self, tuples: int) -> FrontStageWork:
+        """Go on until this many more stream tuples have come."""
+        join, back_stage = self._join, self._timed
+        before, working, back_stage.seconds = self._counts(), 0.0, 0.0
+        until = join.statistics.pushed + tuples
+        while join.statistics.pushed < until:
+            while room := join.room:
+                first = join.statistics.pushed
+                keys = self._keys.draw(room, self._random)
+                pages, ids = keys // self._relation.page_rows, np.arange(first, first + room)
+                working += seconds_of(self._clock, partial(join.push, keys, pages, ids))
+            working += seconds_of(self._clock, join.advance)
+        counted = (now - then for now, then in zip(self._counts(), before, strict=True))
+        return FrontStageWork(working - back_stage.seconds, *counted)
+
+    def _counts(self) -> tuple[int, int, int]:
+        own, back_stage = self._join.statistics, self._timed.statistics
+        return own.pushed, back_stage.matched, back_stage.pages_read
+
+    def _fill_back_stage(self) -> None:
+        """Let tuples wait that have missed the front stage; no id of theirs is a stream tuple's."""
+        count = self._timed.room
+        keys = self._random.integers(self._relation.row_count, size=count)
+        self._timed.push(keys, keys // self._relation.page_rows, _BEYOND_IDS + np.arange(count))
+
+    def _back_stage(self, relation: Relation, memory_bytes: int) -> HybridJoin:
+        self._timed = _TimedHybridJoin(relation, memory_bytes, self._clock)
+        return self._timed
+
+
+class _TimedHybridJoin(HybridJoin):
+    """A HYBRIDJOIN that adds up how long it works."""
+
+    def __init__(self, relation: Relation, memory_bytes: int, clock: Clock) -> None:
+        super().__init__(relation, memory_bytes)
+        self.seconds = 0.0
+        self._clock = clock
+
+    def push(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> None:
+        started = self._clock()
+        super().push(keys, pages, ids)
+        self.seconds += self._clock() - started
+
+    def advance(self, *, ending: bool = False) -> Step:
+        started = self._clock()
+        step = super().advance(ending=ending)
+        self.seconds += self._clock() - started
+        return step
 
 
 class Upkeep(NamedTuple):

@@ -1,24 +1,31 @@
-"""All that was measured of one relation: what reading it costs, and what joining with it costs the processor."""
+"""What reading a relation and joining with it costs, and what service rates the cost models make of that."""
 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.experiments.calibration.disk_calibration import DiskMeasurement, measure_disk
 from spark_jobs.experiments.calibration.processor_calibration import measure_processor
 from spark_jobs.experiments.direct_file import open_direct_file, write_direct_file
 from spark_jobs.experiments.numbered_relation import NumberedRelation
+from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.front_stage_model import front_stage_slots
-from spark_jobs.joins.semi_stream.theory.prediction import PAPER_FRONT_SHARE
-from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
+from spark_jobs.joins.semi_stream.theory.prediction import BACK_STAGES, CACHED, PAPER_FRONT_SHARE, predict
+from spark_jobs.joins.semi_stream.theory.setting import ProcessorCosts, Setting
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.warehouse.connection import connect
 
 _TYPICAL_PAGE_BYTES = 64 << 10
 _FINEST_PAGE_ROWS = 100
@@ -122,3 +129,46 @@ def _made_up_tuples() -> Iterator[tuple[np.ndarray, np.ndarray]]:
     payload = np.zeros((_CHUNK_ROWS, _TUPLE_BYTES - 8), np.uint8)
     for first in range(0, _ROWS, _CHUNK_ROWS):
         yield np.arange(first, first + _CHUNK_ROWS), payload
+
+
+def predicted_rates(costs: RelationCosts, exponent: float) -> dict[str, float]:
+    """Stream tuples joined per second by each algorithm whose model is known, if the stream never lets it wait.
+
+    Popular tuples lie anywhere in R. Algorithms for which the memory does not suffice are left out.
+
+    Args:
+        costs: what was measured.
+        exponent: skew of the stream, by Zipf's law; 0 is none.
+    """
+    setting = Setting(
+        costs.row_count, costs.tuple_bytes, costs.page_rows, costs.memory_bytes, costs.reading.costs, costs.processor
+    )
+    stream = ZipfStream(costs.row_count, exponent, shuffled=True)
+    rates = {}
+    for algorithm in ALGORITHMS:
+        if algorithm.removeprefix(CACHED) not in BACK_STAGES or not costs.row_count:
+            continue
+        try:
+            rates[algorithm] = predict(algorithm, setting, stream).service_rate
+        except MemoryBudgetError:
+            continue
+    return rates
+
+
+def calibrate_lookups(definitions: Sequence[PipelineDefinition], warehouse_url: str) -> list[RelationCosts]:
+    """Measure the relation of every lookup, one after the other. A second or two each.
+
+    Args:
+        definitions: the pipelines.
+        warehouse_url: where their relations are.
+
+    Raises:
+        SchemaMismatchError: a relation or the fact table does not fit its pipeline, or can't be read by pages.
+    """
+    measured = []
+    for definition in definitions:
+        with closing(connect(warehouse_url)) as connection:
+            relations = check_tables(connection, definition).relations
+        for lookup, spec in zip(definition.lookups, relations, strict=True):
+            measured.append(calibrate_in_postgres(warehouse_url, spec, lookup.memory))
+    return measured

@@ -4,11 +4,11 @@
 |---|---|
 | file_format | what stands where in a direct file, and its checksums |
 | writer | streams tuples in key order into a new direct file, which then takes the old one's place at once |
-| blocks | reads of a file that no cache answers |
-| relation | a direct file as the joins see it |
+| blocks | reads that no cache answers, and writes past it |
+| direct_relation | a direct file as the joins see it |
 """
 
-from spark_jobs.experiments.direct_file.relation import DirectRelation, open_direct_file
+from spark_jobs.experiments.direct_file.direct_relation import DirectRelation, open_direct_file
 from spark_jobs.experiments.direct_file.writer import DirectFileWriter, write_direct_file
 
 __all__ = ["DirectFileWriter", "DirectRelation", "open_direct_file", "write_direct_file"]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.errors import DirectFileError
-from spark_jobs.experiments.direct_file.block_output import BlockOutput
+from spark_jobs.experiments.direct_file.blocks import BlockOutput
 from spark_jobs.experiments.direct_file.file_format import BLOCK_BYTES, KEY_BYTES, DirectFileHeader, tuple_type
 
 Int64Array = NDArray[np.int64]
@@ -29,8 +29,8 @@ DEFAULT_INDEX_ROWS = 20
 class DirectFileWriter:
     """Writes one direct file, for use in a `with` block: whole and at once, or not at all.
 
-    The file is written under a temporary name in the same folder, brought to the disk, and renamed: whoever opens
-    the path finds the old direct file or the new one, and whoever has the old one open goes on reading it.
+    The file is written under a temporary name in the same folder, brought to the disk, and renamed: the path
+    leads to the old direct file or to the new one, and a reader that has the old one open goes on reading it.
 
     Args:
         path: the direct file; one that is there is replaced at the end.

@@ -1,1 +1,9 @@
-"""Speed of the joins' own code on one core: what is left when reading R costs nothing."""
+"""`freshet bench kernels`: speed of decoding, and of the joins' own code when reading R costs nothing; on one core.
+
+kernel_benchmark.py                       runs all of these; measured_figure.py: one line of it
+record_decoding.py                        from a landed file's bytes to arrivals
+own_work.py  queue_lengths.py             a join's work per tuple and step
+front_stage_probes.py  hit_ratio.py       how fast a front stage is, and how often it hits
+page_loads.py                             beside the fewest that are possible
+first_call.py                             how soon a fresh worker has joined its first tuple
+"""

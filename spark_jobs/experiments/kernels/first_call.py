@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from spark_jobs.experiments.kernels.figure import Figure
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure
 
 TARGET = 1.0
 
@@ -33,7 +33,7 @@ print(time.perf_counter() - started)
 """
 
 
-def measure(repeats: int) -> list[Figure]:
+def measure(repeats: int) -> list[MeasuredFigure]:
     """Seconds from the first import to the end of cached_hybrid_join's first step, in processes of their own."""
     with tempfile.TemporaryDirectory() as folder:
         # As an installation has them after its first run: the libraries' bytecode and the kernels' code on disk.
@@ -41,7 +41,7 @@ def measure(repeats: int) -> list[Figure]:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
         _first_call(environment)
         times = [_first_call(environment) for _ in range(repeats)]
-    return [Figure.of("first call of a fresh worker process", times, "s", TARGET)]
+    return [MeasuredFigure.of("first call of a fresh worker process", times, "s", TARGET)]
 
 
 def _first_call(environment: dict[str, str]) -> float:

@@ -7,8 +7,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved, seconds
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved, seconds
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 
 TARGET = 20e6
@@ -18,7 +17,7 @@ _PROBES = 1_000_000
 _KEYS_PER_SLOT = 8
 
 
-def measure(repeats: int) -> list[Figure]:
+def measure(repeats: int) -> list[MeasuredFigure]:
     """Probes per second for each size of the hot set and each share of hits, keys in random order."""
     random = np.random.default_rng(3)
     cases = {}
@@ -30,7 +29,7 @@ def measure(repeats: int) -> list[Figure]:
             probes = _mixed(random, keys, slots, share)
             cases[slots, share] = partial(seconds, partial(hot_set.probe, probes))
     return [
-        Figure.of(
+        MeasuredFigure.of(
             f"front stage, {slots:,} slots, {share:.0%} hits",
             [_PROBES / taken for taken in times],
             "probes/s",

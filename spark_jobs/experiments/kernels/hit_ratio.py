@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure
+from spark_jobs.experiments.virtual_relation import FREE_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream.cached_join import CachedJoin
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.workload.zipf import ZipfDistribution, ZipfKeys
@@ -21,10 +20,10 @@ _LEARNING = 2_000_000
 _MEASURED = 1_000_000
 
 
-def measure(repeats: int) -> list[Figure]:
+def measure(repeats: int) -> list[MeasuredFigure]:
     """Hits of cached_hybrid_join by those of the oracle with as many slots, for each Zipf exponent; R is shuffled."""
     return [
-        Figure.of(
+        MeasuredFigure.of(
             f"front-stage hits by the oracle's, exponent {exponent:g}",
             [hits_by_oracle(exponent, seed) for seed in range(repeats)],
             "ratio",

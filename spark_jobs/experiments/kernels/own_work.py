@@ -1,4 +1,4 @@
-"""The joins' own work on a disk that costs nothing: what it takes per stream tuple, page tuple and step."""
+"""The joins' own work on a disk that costs nothing: per stream tuple, page tuple and step, with and without skew."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved, seconds
-from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved, seconds
+from spark_jobs.experiments.virtual_relation import FREE_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.workload.zipf import ZipfKeys
 
@@ -26,6 +24,14 @@ _WAITING_TUPLE_BYTES = 44
 _SETTLED = 200_000
 _MOST_STEPS = 5_000
 
+SKEWED_ALGORITHMS = ("hybrid_join", "cached_hybrid_join")
+_SKEWED_WAITING = 500_000
+_ROW_COUNT = 2_000_000
+_SKEWED_PAGE_ROWS = 500
+_EXPONENT = 1.0
+# Stretches until the front stage knows the stream.
+_LEARNING = 15
+
 
 class Work(NamedTuple):
     """What a stretch of a run did, and how long it took, all in numbers of one unit each."""
@@ -36,7 +42,7 @@ class Work(NamedTuple):
     seconds: float
 
 
-class SaturatedRun:
+class FullJoin:
     """A join whose memory is full: as many stream tuples come as each step settles.
 
     Args:
@@ -86,21 +92,21 @@ class SaturatedRun:
         self._next += room
 
 
-def measure(repeats: int) -> list[Figure]:
+def measure(repeats: int) -> list[MeasuredFigure]:
     """For each algorithm and memory the three parts, fitted over page sizes and sizes of R."""
     figures = []
     for waiting in WAITING:
         circumstances = [(waiting * keys, page_rows) for page_rows in PAGE_ROWS for keys in KEYS_PER_WAITING]
         for algorithm, (stream_tuple_target, page_tuple_target) in TARGETS.items():
-            runs = [SaturatedRun(algorithm, waiting, row_count, page_rows) for row_count, page_rows in circumstances]
+            runs = [FullJoin(algorithm, waiting, row_count, page_rows) for row_count, page_rows in circumstances]
             observed = interleaved({number: run.stretch for number, run in enumerate(runs)}, repeats)
             fits = [fitted(works) for works in zip(*observed.values(), strict=True)]
             stream_tuple, page_tuple, step = np.array(fits).T.tolist()
             name = f"{algorithm}, memory for {waiting:,}"
             figures += [
-                Figure.of(f"{name}: per stream tuple", stream_tuple, "ns", stream_tuple_target),
-                Figure.of(f"{name}: per page tuple", page_tuple, "ns", page_tuple_target),
-                Figure.of(f"{name}: per step besides", step, "ns"),
+                MeasuredFigure.of(f"{name}: per stream tuple", stream_tuple, "ns", stream_tuple_target),
+                MeasuredFigure.of(f"{name}: per page tuple", page_tuple, "ns", page_tuple_target),
+                MeasuredFigure.of(f"{name}: per step besides", step, "ns"),
             ]
     return figures
 
@@ -113,3 +119,22 @@ def fitted(works: Sequence[Work]) -> tuple[float, float, float]:
         counts / nanoseconds[:, None], np.ones(len(works)), rcond=None
     )
     return float(stream_tuple), float(page_tuple), float(step)
+
+
+def measure_skewed(repeats: int) -> list[MeasuredFigure]:
+    """Nanoseconds and page loads per stream tuple at exponent 1, memory about 10 % of R."""
+    runs = {
+        name: FullJoin(name, _SKEWED_WAITING, _ROW_COUNT, _SKEWED_PAGE_ROWS, _EXPONENT) for name in SKEWED_ALGORITHMS
+    }
+    for run in runs.values():
+        for _ in range(_LEARNING):
+            run.stretch()
+    figures = []
+    for name, works in interleaved({name: run.stretch for name, run in runs.items()}, repeats).items():
+        spent = [work.seconds * 1e9 / work.stream_tuples for work in works]
+        loads = [1000 * work.steps / work.stream_tuples for work in works]
+        figures += [
+            MeasuredFigure.of(f"{name}, exponent 1: per stream tuple, all in all", spent, "ns"),
+            MeasuredFigure.of(f"{name}, exponent 1: page loads", loads, "per 1,000 tuples"),
+        ]
+    return figures

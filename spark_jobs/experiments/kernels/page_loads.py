@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure
+from spark_jobs.experiments.virtual_relation import FREE_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.theory.clairvoyant_bound import fewest_page_loads
 from spark_jobs.workload.zipf import ZipfKeys
@@ -20,7 +19,7 @@ _MEMORY_BYTES = _ROW_COUNT * _TUPLE_BYTES // 20
 _STREAM_TUPLES = 500_000
 
 
-def measure(repeats: int) -> list[Figure]:
+def measure(repeats: int) -> list[MeasuredFigure]:
     """Page loads per 1,000 joined tuples, and by the clairvoyant's bound, for each exponent; R is shuffled."""
     figures = []
     for exponent in EXPONENTS:
@@ -29,8 +28,10 @@ def measure(repeats: int) -> list[Figure]:
             name = f"{algorithm}, exponent {exponent:g}"
             loads = [1000 * loaded / _STREAM_TUPLES for loaded, _ in runs]
             figures += [
-                Figure.of(f"{name}: page loads", loads, "per 1,000 tuples"),
-                Figure.of(f"{name}: by the clairvoyant's bound", [loaded / bound for loaded, bound in runs], "ratio"),
+                MeasuredFigure.of(f"{name}: page loads", loads, "per 1,000 tuples"),
+                MeasuredFigure.of(
+                    f"{name}: by the clairvoyant's bound", [loaded / bound for loaded, bound in runs], "ratio"
+                ),
             ]
     return figures
 

@@ -7,8 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved, seconds, timed
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved, seconds, timed
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 
@@ -60,18 +59,18 @@ class FullQueue:
         return Costs(*(spent / settled * 1e9).tolist())
 
 
-def measure(repeats: int) -> list[Figure]:
+def measure(repeats: int) -> list[MeasuredFigure]:
     """Nanoseconds per stream tuple for each queue length.
 
     What grows is the wait for memory alone: 10 million tuples take 440 MB, which no cache holds.
     """
     observed = interleaved({length: FullQueue(length).turn_over for length in LENGTHS}, repeats)
     parts = [
-        Figure.of(f"{name}, {length:,} waiting", [getattr(costs, name) for costs in rounds], "ns a tuple")
+        MeasuredFigure.of(f"{name}, {length:,} waiting", [getattr(costs, name) for costs in rounds], "ns a tuple")
         for name in Costs._fields
         for length, rounds in observed.items()
     ]
     return parts + [
-        Figure.of(f"all three, {length:,} waiting", [sum(costs) for costs in rounds], "ns a tuple", TARGET)
+        MeasuredFigure.of(f"all three, {length:,} waiting", [sum(costs) for costs in rounds], "ns a tuple", TARGET)
         for length, rounds in observed.items()
     ]

@@ -15,8 +15,7 @@ import pyarrow.parquet
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source, load_definition
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved, seconds
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved, seconds
 from spark_jobs.settings import pipelines_folder
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.planned_file import FileSlice
@@ -29,13 +28,13 @@ _MALFORMED = ("malformed_json", "wrong_type", "numeric_overflow", "not_a_number"
 _FIRST_MOMENT = 1_700_000_000_000_000
 
 
-def measure(repeats: int) -> list[Figure]:
+def measure(repeats: int) -> list[MeasuredFigure]:
     """Records per second of each format, read from the page cache."""
     with tempfile.TemporaryDirectory() as folder:
         sources = {name: write(Path(folder)) for name, write in FILES.items()}
         cases = {name: partial(seconds, partial(_read, path, source)) for name, (path, source) in sources.items()}
         return [
-            Figure.of(
+            MeasuredFigure.of(
                 f"decoding orders, {name}",
                 [RECORDS / taken for taken in times],
                 "records/s",

@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.experiments.load.data import EVENTS_PER_FILE, LoadCase, event_table, joined_with_relation
 from spark_jobs.experiments.load.freshet_join import bench_definition
-from spark_jobs.experiments.load.resource_meter import ResourceMeter
-from spark_jobs.experiments.load.run import Run
+from spark_jobs.experiments.load.run_result import ResourceMeter, Run
 from spark_jobs.warehouse.copy_encoding.rows import encode
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fact_table_check import describe_fact_table

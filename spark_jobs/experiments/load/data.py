@@ -61,7 +61,7 @@ FACT_TABLE = """
 
 
 def make_relation(warehouse_url: str, case: LoadCase) -> None:
-    """Make R, unless it is there: bigint key, bigint surrogate key, 100 bytes that nobody fetches."""
+    """Make R, unless it is there: bigint key, bigint surrogate key, 100 bytes that are not fetched."""
     table = sql.Identifier("bench", case.relation)
     with psycopg2.connect(warehouse_url) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE SCHEMA IF NOT EXISTS bench")

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
-from spark_jobs.experiments.papers.caching.specification import relation_tuples
+from spark_jobs.experiments.papers.caching.caching_data import relation_tuples
 from spark_jobs.experiments.papers.claims import fact, ours
-from spark_jobs.experiments.papers.contender import Operator
+from spark_jobs.experiments.papers.contenders import Operator
 from spark_jobs.experiments.papers.disks import VirtualKind
 from spark_jobs.experiments.papers.figure import Axis, Curves, Figure, Origin, Panel, Point, Series
-from spark_jobs.experiments.papers.point import saturated_run
-from spark_jobs.experiments.papers.setting import Setting
+from spark_jobs.experiments.papers.figure_setting import FigureSetting
+from spark_jobs.experiments.papers.measured_point import saturated_run
 from spark_jobs.experiments.semi_stream.auto_join import AutoJoin
 from spark_jobs.experiments.semi_stream.workloads import Workload, zipf
-from spark_jobs.experiments.virtual_disk import HARD_DISK, SOLID_STATE_DISK
+from spark_jobs.experiments.virtual_relation import HARD_DISK, SOLID_STATE_DISK
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.theory.choice import PREDICTABLE
-from spark_jobs.joins.semi_stream.theory.processor_costs import PAPER_ERA
+from spark_jobs.joins.semi_stream.theory.setting import PAPER_ERA
 
 _TUPLES = 10_000_000
 # With fewer, the sample of a 64th of memory of 1 % of R is too small to tell the skew from.
@@ -84,7 +84,7 @@ class _Case:
         return work
 
 
-def measure(setting: Setting) -> list[Panel]:
+def measure(setting: FigureSetting) -> list[Panel]:
     """AutoJoin's service rate as a part of the best fixed algorithm's, by skew, order of R, memory and disk."""
     points: dict[str, dict[str, list[Point]]] = {disk.name: {} for disk in _DISKS}
     for case in setting.each(list(_cases(setting)), lambda case: f"{case.line}, exponent {case.exponent:g}"):
@@ -103,7 +103,7 @@ def measure(setting: Setting) -> list[Panel]:
     ]
 
 
-def _cases(setting: Setting) -> Iterator[_Case]:
+def _cases(setting: FigureSetting) -> Iterator[_Case]:
     tuples = max(_LEAST_TUPLES, relation_tuples(setting, _TUPLES))
     for order, sorted_by_rank in _ORDERS.items():
         for percent in _MEMORY_PERCENTS:

@@ -57,7 +57,7 @@ def ratio_at(
     cause: Cause | None = None,
     contradicted: bool = False,
 ) -> Claim:
-    """At one x the winner is so many times as fast as the loser."""
+    """At one x the winner is a number of times as fast as the loser."""
 
     def judge(curves: Curves) -> Outcome:
         a, b = curves[winner].at(x), curves[loser].at(x)
@@ -83,7 +83,7 @@ def ratio_below(
 def greatest_ratio(
     winner: str, loser: str, published: float, text: str, *, cause: Cause | None = None, contradicted: bool = False
 ) -> Claim:
-    """The winner is up to so many times as fast as the loser."""
+    """The winner is up to a number of times as fast as the loser."""
 
     def judge(curves: Curves) -> Outcome:
         pairs = _paired(curves[winner], curves[loser])

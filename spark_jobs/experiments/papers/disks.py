@@ -16,10 +16,15 @@ from spark_jobs.experiments.calibration.disk_calibration import measure_disk
 from spark_jobs.experiments.calibration.processor_calibration import measure_processor
 from spark_jobs.experiments.semi_stream.real_disks import direct_relation, postgres_relation
 from spark_jobs.experiments.semi_stream.workloads import Workload
-from spark_jobs.experiments.virtual_disk import HARD_DISK, SOLID_STATE_DISK, DiskProfile, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
-from spark_jobs.joins.semi_stream.theory.processor_costs import FREE_PROCESSOR, PAPER_ERA, ProcessorCosts
+from spark_jobs.experiments.virtual_relation import (
+    HARD_DISK,
+    SOLID_STATE_DISK,
+    DiskProfile,
+    VirtualClock,
+    VirtualDisk,
+    VirtualRelation,
+)
+from spark_jobs.joins.semi_stream.theory.setting import FREE_PROCESSOR, PAPER_ERA, DiskCosts, ProcessorCosts
 from spark_jobs.local.warehouse_server import warehouse
 from spark_jobs.settings import Home
 
@@ -61,7 +66,7 @@ class Disk(ABC):
 
     @abstractmethod
     def open(self, workload: Workload, page_rows: int) -> AbstractContextManager[OpenRelation]:
-        """The workload's R in pages of so many keys, until the block ends."""
+        """The workload's R in pages of this many keys, until the block ends."""
 
     @abstractmethod
     def costs(self, workload: Workload) -> Costs:

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_jobs.experiments.papers.setting import Setting
+    from spark_jobs.experiments.papers.figure_setting import FigureSetting
 
 
 class Origin(Enum):
@@ -158,7 +158,7 @@ class Figure:
     id: str
     title: str
     claims: tuple[Claim, ...]
-    measure: Callable[[Setting], list[Panel]]
+    measure: Callable[[FigureSetting], list[Panel]]
     minutes_at_paper_scale: float
     memory_at_paper_scale: int
     assumption: str = ""

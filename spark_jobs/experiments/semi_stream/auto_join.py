@@ -10,23 +10,21 @@ from spark_jobs.joins.semi_stream.base import Int64Array, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.cached_join import CachedJoin
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.joins.semi_stream.theory.choice import Choice, choose
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.prediction import predict
-from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
-from spark_jobs.joins.semi_stream.theory.setting import Setting
+from spark_jobs.joins.semi_stream.theory.setting import DiskCosts, ProcessorCosts, Setting
 from spark_jobs.joins.semi_stream.theory.skew_estimate import estimate_exponent
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
 
 # What is assumed before the first sample: the papers' skew, and R in any order.
 _ASSUMED_EXPONENT = 1.0
-# The sample takes this part of memory, and so many tuples at most. The first one covers this part of the tuples that
+# The sample takes this part of memory, but no more tuples than this. The first one covers this part of the tuples that
 # memory could hold, the later ones as many as it could hold several times.
 _SAMPLE_PART = 64
 _LARGEST_SAMPLE = 1 << 16
 _SMALLEST_SAMPLE = 8
 _FIRST_SPAN_BYTES = 160
 _SPAN_BYTES = 10
-# Estimates are averaged over so many samples. One that is further off than small samples are by chance begins anew.
+# Estimates are averaged over this many samples. One that is further off than small samples are by chance begins anew.
 _AVERAGED = 4
 _SURPRISE = 0.25
 # Less than this is no drift: of the exponent, and of R's size and the arrival rate as a part of them.
@@ -34,7 +32,7 @@ _EXPONENT_DRIFT = 0.05
 _DRIFT = 0.1
 # To change costs a queue that runs empty and a front stage that learns anew: it has to be worth so much.
 _GAIN = 1.05
-# A front stage tells the exponent better than the sample when it has seen so many tuples for each of its slots.
+# A front stage tells the exponent better than the sample when it has seen this many tuples for each of its slots.
 _SEEN_PER_SLOT = 40
 
 

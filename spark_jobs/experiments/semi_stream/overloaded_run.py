@@ -1,4 +1,4 @@
-"""Runs a join that sheds load on a stream that comes faster than it joins, and measures it."""
+"""A join that sheds, at work on a stream that comes too fast for it; what it sheds costs time to write and to read."""
 
 from __future__ import annotations
 
@@ -7,15 +7,58 @@ from dataclasses import dataclass
 import numpy as np
 
 from spark_jobs.experiments.numbered_relation import NumberedRelation
-from spark_jobs.experiments.semi_stream.stream_blocks import Stream, StreamBlocks
-from spark_jobs.experiments.semi_stream.work_charge import WorkCharge
-from spark_jobs.experiments.virtual_disk import VirtualClock
+from spark_jobs.experiments.semi_stream.key_streams import Stream, StreamBlocks
+from spark_jobs.experiments.semi_stream.run_measurement import WorkCharge
+from spark_jobs.experiments.virtual_relation import DiskProfile, VirtualClock
 from spark_jobs.joins.semi_stream.base import Int64Array, SemiStreamJoin
 from spark_jobs.joins.semi_stream.load_shedding import Destination, LoadSheddingJoin, SheddingPolicy
-from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
+from spark_jobs.joins.semi_stream.theory.setting import ProcessorCosts
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
 
+_BUFFER_BYTES = 1 << 16
+# A tuple of the stream (003 Table 1).
+_STREAM_TUPLE_BYTES = 20
+
+# The hard disk of 003's machine, and a gigabit network: buffers go out one by one.
+SHED_TO_DISK = DiskProfile("disk", seek_seconds=9e-3, bytes_per_second=70e6, block_bytes=_BUFFER_BYTES)
+SHED_TO_NETWORK = DiskProfile("network", seek_seconds=0.2e-3, bytes_per_second=117e6, block_bytes=_BUFFER_BYTES)
+
 _BUFFER_TUPLES = 1 << 17
+
+
+class ChargedDestination:
+    """Charges one transfer for each buffer that has been filled, in either direction.
+
+    Args:
+        destination: keeps the tuples.
+        profile: what a transfer costs; a buffer is its block.
+        clock: what is charged.
+    """
+
+    def __init__(self, destination: Destination, profile: DiskProfile, clock: VirtualClock) -> None:
+        self._destination = destination
+        self._profile = profile
+        self._clock = clock
+        self._buffered_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._destination)
+
+    def put(self, tuples: TupleColumns) -> None:
+        """Store tuples."""
+        self._charge(len(tuples.ids))
+        self._destination.put(tuples)
+
+    def take(self, count: int) -> TupleColumns:
+        """Take up to `count` tuples back."""
+        tuples = self._destination.take(count)
+        self._charge(len(tuples.ids))
+        return tuples
+
+    def _charge(self, tuples: int) -> None:
+        self._buffered_bytes += tuples * _STREAM_TUPLE_BYTES
+        buffers, self._buffered_bytes = divmod(self._buffered_bytes, self._profile.block_bytes)
+        self._clock.advance(buffers * self._profile.seconds(self._profile.block_bytes))
 
 
 @dataclass(frozen=True)
@@ -89,7 +132,7 @@ class OverloadedRun:
         self._due = 0.0
 
     def measure(self, rate: float, settle: int) -> SheddingMeasurement:
-        """Let `rate` stream tuples a second come until at least so many more are settled."""
+        """Let `rate` stream tuples a second come until at least `settle` more are settled."""
         before = self._counts()
         seconds = self._clock()
         until = before[1] + settle

@@ -71,7 +71,7 @@ def postgres_relation(
         progress: told the share that is filled.
 
     Raises:
-        WarehouseUnavailableError: nobody answers at the URL.
+        WarehouseUnavailableError: there is no answer at the URL.
         WorkloadError: the tuples are too wide.
     """
     if not _KEY_BYTES <= tuple_bytes <= _WIDEST_STORED_TUPLE:

@@ -9,12 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from spark_jobs.experiments.semi_stream.charged_destination import SHED_TO_DISK, SHED_TO_NETWORK, ChargedDestination
-from spark_jobs.experiments.semi_stream.measured_run import measure_saturated
-from spark_jobs.experiments.semi_stream.overloaded_run import OverloadedRun, SheddingMeasurement
+from spark_jobs.experiments.semi_stream.join_run import measure_saturated
+from spark_jobs.experiments.semi_stream.overloaded_run import (
+    SHED_TO_DISK,
+    SHED_TO_NETWORK,
+    ChargedDestination,
+    OverloadedRun,
+    SheddingMeasurement,
+)
 from spark_jobs.experiments.semi_stream.workloads import Workload
-from spark_jobs.experiments.virtual_disk import HARD_DISK, DiskProfile, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import HARD_DISK, DiskProfile, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin
 from spark_jobs.joins.semi_stream.cached_join import CachedJoin
@@ -27,7 +31,7 @@ from spark_jobs.joins.semi_stream.load_shedding import (
     upfront,
 )
 from spark_jobs.joins.semi_stream.lookup_position import FixedPosition, LongestWait, LookupPosition, OldestTuple
-from spark_jobs.joins.semi_stream.theory.processor_costs import PAPER_ERA, ProcessorCosts
+from spark_jobs.joins.semi_stream.theory.setting import PAPER_ERA, ProcessorCosts
 
 LOOKUP_SHARES = tuple(percent / 100 for percent in range(0, 101, 5))
 OVERLOADS = (0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.joins.semi_stream.base import Int64Array
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.skew_estimate import estimate_exponent
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
 
 _TUPLE_BYTES = 16
 
@@ -27,7 +27,7 @@ class StreamSample:
 
     @staticmethod
     def bytes_for(capacity: int) -> int:
-        """Memory of a sample of so many tuples, in bytes."""
+        """Memory of a sample of this capacity, in bytes."""
         return capacity * _TUPLE_BYTES
 
     @property
@@ -57,7 +57,7 @@ class StreamSample:
         self._skip = (self._skip - len(keys)) % self._every
 
     def exponent(self, row_count: int) -> float:
-        """The Zipf exponent that fits how often keys of R, of so many tuples, are in the sample. O(n log n)."""
+        """The Zipf exponent that fits how often keys of an R of this size are in the sample. O(n log n)."""
         _, counts = np.unique(self.tuples[0, : self._size], return_counts=True)
         return estimate_exponent(counts, self._size, row_count)
 

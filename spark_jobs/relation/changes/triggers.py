@@ -35,7 +35,7 @@ _WATCHED = """
 """
 
 
-class Outcome(NamedTuple):
+class WatchOutcome(NamedTuple):
     """Whether a relation is watched.
 
     Attributes:
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
     tables: tuple[WatchedTable, ...] = ()
 
 
-def watch_relations(connection: extensions.connection, lookups: Iterable[Lookup]) -> dict[str, Outcome]:
+def watch_relations(connection: extensions.connection, lookups: Iterable[Lookup]) -> dict[str, WatchOutcome]:
     """Make sure that changes of the lookups' relations are noted. Where they are already, it locks nothing.
 
     Args:
@@ -75,7 +75,7 @@ def watch_relations(connection: extensions.connection, lookups: Iterable[Lookup]
     }
 
 
-def look_at_relations(connection: extensions.connection, lookups: Iterable[Lookup]) -> dict[str, Outcome]:
+def look_at_relations(connection: extensions.connection, lookups: Iterable[Lookup]) -> dict[str, WatchOutcome]:
     """Whether changes of the lookups' relations are noted, as things are. One query of the catalog for all.
 
     Args:
@@ -86,7 +86,8 @@ def look_at_relations(connection: extensions.connection, lookups: Iterable[Looku
     with connection, connection.cursor() as cursor:
         found = watched_tables(cursor, columns)
     return {
-        relation: Outcome(_refusal(relation, tables, columns[relation]), tables) for relation, tables in found.items()
+        relation: WatchOutcome(_refusal(relation, tables, columns[relation]), tables)
+        for relation, tables in found.items()
     }
 
 

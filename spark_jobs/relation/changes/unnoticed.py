@@ -114,7 +114,7 @@ def _query(spec: RelationSpec, noticed: str, most: int) -> sql.Composable:
 
 
 class ChangedKeys:
-    """Codes of changed keys, at most so many; beyond that, any key may have changed. Pickles by its array.
+    """Codes of changed keys, up to a limit; beyond it any key may have changed. Pickles by its array.
 
     Two keys may share a hash code: then an unchanged one is taken for a changed one, never the other way round.
 

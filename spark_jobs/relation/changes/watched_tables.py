@@ -23,7 +23,7 @@ _ALWAYS, _ORDINARILY = "A", "O"
 _FURTHER = ""  # stands between the key columns and the others in a trigger's arguments
 
 # A statement fires the triggers of the table that it names: the relation itself, or one of its partitions. What
-# identifies a table's rows and columns is compared with the next look: whoever changes that need not fire a trigger.
+# identifies a table's rows and columns is compared with the next look: to change that need not fire a trigger.
 _TABLES = """
     WITH RECURSIVE part AS (
         SELECT n.nspname || '.' || c.relname AS relation, c.oid
@@ -166,7 +166,7 @@ def _table(
         refusal = f"{name} is fed by logical replication, which fires no statement's triggers"
     elif rights_of is not None:
         refusal = (
-            f"{FUNCTION} would act on {name}, which belongs to somebody else, with the rights of {rights_of}: have an "
+            f"{FUNCTION} would act on {name}, which belongs to another role, with the rights of {rights_of}: have an "
             f"administrator run CREATE ROLE {NOTER} NOLOGIN (if it is missing) and GRANT {NOTER} TO {rights_of}, "
             "then run `freshet migrate`"
         )

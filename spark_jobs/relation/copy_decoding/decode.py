@@ -62,7 +62,7 @@ def _column(data: NDArray[np.uint8], positions: FieldPositions, index: int, kind
     if (lengths[present] != kind.sent_as.itemsize).any():
         raise changed_type(kind)
     if valid is not None:
-        starts = np.where(present, starts, 0)  # any readable place will do: nobody sees the value
+        starts = np.where(present, starts, 0)  # any readable place will do: the value is not used
     return fixed_width_column(gathered(data, starts, kind.sent_as), kind, valid)
 
 

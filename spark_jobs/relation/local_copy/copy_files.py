@@ -16,8 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.files.checked import FileKind, checked_content, damaged, with_header
-from spark_jobs.files.durable import sync_folder
+from spark_jobs.durable_files import FileKind, checked_content, damaged, sync_folder, with_header
 from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
 from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.page_index import PageIndex

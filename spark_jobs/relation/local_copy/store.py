@@ -8,10 +8,8 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from spark_jobs.durable_files import exclusive_lock, newest_sound_version, sync_folder, write_durably
 from spark_jobs.errors import CacheDamagedError, FreshetError
-from spark_jobs.files.durable import sync_folder, write_durably
-from spark_jobs.files.lock import exclusive_lock
-from spark_jobs.files.versioned import newest_sound_version
 from spark_jobs.relation.local_copy.copy_files import CopyManifest, read_manifest
 
 # A copy is as large as R: the newest one, and the one that a running batch may still read.

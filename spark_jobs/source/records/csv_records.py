@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.relation.arrow_buffers import binary_parts
-from spark_jobs.source.record_lines import BYTE_ORDER_MARK
 from spark_jobs.source.records.decoded import (
+    BYTE_ORDER_MARK,
     Decoded,
     MalformedRecordError,
     all_sound,

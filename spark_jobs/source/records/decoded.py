@@ -24,6 +24,7 @@ _EXAMPLES = {
     "timestamp": " (as 2024-12-31T23:59:59.123456Z)",
     "binary": " (base64)",
 }
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Ends what is kept of a record that is too long. It can't be UTF-8: what was cut off is never taken for a record.
 _CUT = b"\xff[cut: "
 

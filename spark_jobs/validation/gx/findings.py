@@ -11,8 +11,7 @@ from great_expectations.core.expectation_validation_result import (
     ExpectationValidationResult,
 )
 
-from spark_jobs.validation.gx.few_unexpected_rows import MOST_EXAMPLES
-from spark_jobs.validation.gx.suite import Stated
+from spark_jobs.validation.gx.suite import MOST_EXAMPLES, Stated
 from spark_jobs.validation.report import Finding
 
 _LONGEST_EXAMPLE = 200

@@ -9,8 +9,14 @@ import pytest
 
 from spark_jobs.experiments.calibration import DiskMeasurement, measure_disk
 from spark_jobs.experiments.direct_file import open_direct_file
-from spark_jobs.experiments.virtual_disk import HARD_DISK, SOLID_STATE_DISK, DiskProfile, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import (
+    HARD_DISK,
+    SOLID_STATE_DISK,
+    DiskProfile,
+    VirtualClock,
+    VirtualDisk,
+    VirtualRelation,
+)
 from spark_jobs.relation.access_costs import measure_access, median_of_means
 from tests.experiments.direct_file.files import write
 from tests.relation.conftest import Open

@@ -10,14 +10,12 @@ import pytest
 
 from spark_jobs.experiments.calibration import measure_disk, measure_processor
 from spark_jobs.experiments.direct_file import DirectRelation
-from spark_jobs.experiments.semi_stream.measured_run import SaturatedRun
+from spark_jobs.experiments.semi_stream.join_run import SaturatedRun
 from spark_jobs.experiments.semi_stream.real_disks import direct_relation
 from spark_jobs.joins.semi_stream import create
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.prediction import predict
-from spark_jobs.joins.semi_stream.theory.processor_costs import ProcessorCosts
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
+from spark_jobs.joins.semi_stream.theory.setting import DiskCosts, ProcessorCosts, Setting
 from spark_jobs.workload.zipf import ZipfKeys
 
 ROWS = 500_000

@@ -7,9 +7,8 @@ from itertools import count
 import pytest
 
 from spark_jobs.experiments.calibration import measure_processor
-from spark_jobs.experiments.calibration.front_stage_at_work import FrontStageAtWork
-from spark_jobs.experiments.calibration.front_stage_calibration import measure_front_probe
-from spark_jobs.experiments.calibration.relation_in_memory import RelationInMemory
+from spark_jobs.experiments.calibration.front_stage_calibration import FrontStageAtWork, measure_front_probe
+from spark_jobs.experiments.calibration.step_calibration import RelationInMemory
 from spark_jobs.relation.access_costs import real_clock
 
 

@@ -11,26 +11,28 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, record_decoding
-from spark_jobs.experiments.kernels.benchmark import render
-from spark_jobs.experiments.kernels.figure import Figure
-from spark_jobs.experiments.kernels.interleaved import interleaved
-from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
+from spark_jobs.experiments.kernels.kernel_benchmark import render
+from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved
+from spark_jobs.experiments.kernels.own_work import FullJoin, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
 from spark_jobs.source.file_reading import read_slice
 from tests.source.landed import planned
 
 
 def test_a_figure_is_the_median_and_knows_whether_its_target_is_met() -> None:
-    slow = Figure.of("probes", [10.0, 30.0, 20.0], "probes/s", 25.0, "least")
+    slow = MeasuredFigure.of("probes", [10.0, 30.0, 20.0], "probes/s", 25.0, "least")
     assert (slow.reached, slow.low, slow.high, slow.met) == (20.0, 10.0, 30.0, False)
-    assert Figure.of("work", [10.0], "ns", 25.0).met
-    assert Figure.of("work", [10.0], "ns").met is None
+    assert MeasuredFigure.of("work", [10.0], "ns", 25.0).met
+    assert MeasuredFigure.of("work", [10.0], "ns").met is None
     assert json.loads(json.dumps(slow.to_json()))["met"] is False
 
 
 def test_the_table_shows_target_and_verdict() -> None:
     console = Console(width=200, record=True, file=io.StringIO())
-    figures = [Figure.of("probes", [2e7], "probes/s", 2.5e7, "least"), Figure.of("work", [10.0], "ns", 25.0)]
+    figures = [
+        MeasuredFigure.of("probes", [2e7], "probes/s", 2.5e7, "least"),
+        MeasuredFigure.of("work", [10.0], "ns", 25.0),
+    ]
     console.print(render(figures, repeats=3))
     shown = console.export_text()
     assert ">= 2.5e+07" in shown
@@ -59,7 +61,7 @@ def test_the_fit_finds_the_parts_that_the_work_is_made_of() -> None:
 
 @pytest.mark.parametrize("algorithm", ["hybrid_join", "mesh_join"])
 def test_a_saturated_run_settles_as_many_tuples_as_come(algorithm: str) -> None:
-    run = SaturatedRun(algorithm, 5_000, 10_000, 100)
+    run = FullJoin(algorithm, 5_000, 10_000, 100)
     pending = run.join.pending
     work = run.stretch()
     assert work.stream_tuples > 10_000

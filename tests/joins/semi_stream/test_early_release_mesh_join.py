@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import FREE_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream.early_release_mesh_join import EarlyReleaseMeshJoin
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
 from tests.joins.memory_relation import MemoryRelation

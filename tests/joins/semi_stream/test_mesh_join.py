@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.experiments.virtual_disk import FREE_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import FREE_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
 from tests.joins.memory_relation import MemoryRelation

@@ -1,4 +1,4 @@
-// Asks again and again, and tells what came. Pauses while nobody looks.
+// Asks again and again, and tells what came. Pauses while the page is hidden.
 
 /**
  * @param {() => Promise} ask one request.

@@ -5,12 +5,12 @@ export const STATE_WORDS = {
   starting: "The driver is getting ready; nothing is loaded yet.",
   running: "The driver loads what arrives.",
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
-  "catching up": "The driver loads what had to wait until it was ready; facts are late until that is done.",
-  blocked: "The driver lives and tries, but something outside the events keeps it from loading them. It goes on by itself when that is fixed.",
+  "catching up": "The driver is loading what waited for it to start; facts are late until it is done.",
+  blocked: "The driver is alive and retrying, but something other than the events keeps it from loading them. It resumes by itself once that is fixed.",
   draining: "The driver loads what has landed, then stops.",
-  stopped: "Nobody loads: the stream was drained, or was never started.",
-  restarting: "The driver has ended, and another one is on its way. What arrives meanwhile waits in the source.",
-  down: "The driver failed, has fallen silent, or did not come when it was started. Nothing is loaded until one is started again.",
+  stopped: "Nothing is loaded: the stream was drained, or was never started.",
+  restarting: "The driver has ended and a new one is starting. Events that arrive meanwhile wait in the source.",
+  down: "The driver failed, fell silent, or never came up. Nothing is loaded until one is started.",
 };
 
 const SEVERITY_OF_STATE = {
@@ -44,7 +44,7 @@ export function problems(status) {
   if (status.state === "down") note(0, status.error ?? silence(status));
   if (status.restart) note(1, `${tries(status.restart)}: ${status.error}`);
   if (status.state === "blocked") note(0, `blocked: ${status.blocked_by}`);
-  if (isLedgerDamaged(status)) note(1, "the ledger is damaged: a place holds less than nothing");
+  if (isLedgerDamaged(status)) note(1, "the ledger is damaged: a place has a negative count");
   if (status.unaccounted) note(0, `${status.unaccounted} events arrived and are in no place`);
   if (filesNotLoaded(status)) note(3, filesNotLoaded(status));
   if (status.state === "overloaded") note(2, status.overload_reason ?? "overloaded");
@@ -55,13 +55,13 @@ export function problems(status) {
   if (status.reprocessing?.state === "failed") note(4, "reprocessing failed");
   for (const cache of status.caches ?? []) {
     if (cache.refused) note(4, `a cache version of ${cache.relation} was refused`);
-    else if (cache.staleness_ms > cache.notice_changes_ms) note(4, `changes of ${cache.relation} wait to be noticed`);
+    else if (cache.staleness_ms > cache.notice_changes_ms) note(4, `changes of ${cache.relation} have not been noticed yet`);
   }
   return found.sort((one, other) => one.severity - other.severity);
 }
 
 const silence = (status) =>
-  (status.start_wanted_at ? "it was started, and no driver has come" : "the driver has fallen silent");
+  (status.start_wanted_at ? "it was started, but no driver has come up" : "the driver has fallen silent");
 
 /** The overview's order: worst first, equals by name. */
 export function worstFirst(statuses) {

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_jobs.errors import WorkloadError
-from spark_jobs.experiments.papers.caching.specification import memory, relation_tuples, skewed
+from spark_jobs.experiments.papers.caching.caching_data import memory, relation_tuples, skewed
 from spark_jobs.experiments.papers.claims import fact, ours, ratio_at, top_near
-from spark_jobs.experiments.papers.contender import CHYBRIDJOIN, HYBRIDJOIN, Contender
+from spark_jobs.experiments.papers.contenders import CHYBRIDJOIN, HYBRIDJOIN, Contender
 from spark_jobs.experiments.papers.disks import VirtualKind
 from spark_jobs.experiments.papers.figure import Axis, Cause, Curves, Figure, Origin, Panel, Point, Series
-from spark_jobs.experiments.papers.prediction import best_page_rows
-from spark_jobs.experiments.papers.run_length import waiting_capacity
-from spark_jobs.experiments.papers.setting import Setting
+from spark_jobs.experiments.papers.figure_setting import FigureSetting
+from spark_jobs.experiments.papers.measured_point import best_page_rows, waiting_capacity
 from spark_jobs.experiments.semi_stream.shedding_run import (
     LONGEST_WAIT,
     SheddingPoint,
@@ -42,7 +41,7 @@ _UNSORTED = ", R unsorted"
 _UNSORTED_CACHED = "CHYBRIDJOIN, R unsorted"
 
 
-def measure_position(setting: Setting) -> list[Panel]:
+def measure_position(setting: FigureSetting) -> list[Panel]:
     """Twice the load that the join bears, looked up at parts of the queue; as a part of each line's best."""
     lines: list[Series] = []
     for name, contender, r in (
@@ -63,7 +62,7 @@ def measure_position(setting: Setting) -> list[Panel]:
     return [Panel(x, Axis("service rate (part of that at the best position)", from_zero=False), tuple(lines))]
 
 
-def measure_service_rate(setting: Setting) -> list[Panel]:
+def measure_service_rate(setting: FigureSetting) -> list[Panel]:
     """Ways of shedding, by arrival rate, for both orders of R."""
     r = relation_tuples(setting)
     return [
@@ -72,7 +71,7 @@ def measure_service_rate(setting: Setting) -> list[Panel]:
     ]
 
 
-def _by_arrival_rate(setting: Setting, r: Workload, suffix: str) -> Panel:
+def _by_arrival_rate(setting: FigureSetting, r: Workload, suffix: str) -> Panel:
     points = arrival_rate_series(_shedding(setting, CHYBRIDJOIN, r), overloads=setting.some(_OVERLOADS))
     rates = sorted({point.x for point in points})
     arrivals = Series(f"{_ARRIVALS}{suffix}", tuple(Point(rate, rate) for rate in rates), Origin.REFERENCE)
@@ -82,7 +81,7 @@ def _by_arrival_rate(setting: Setting, r: Workload, suffix: str) -> Panel:
     return Panel(x, Axis("service rate (tuples/s)", log=True), (*lines, arrivals))
 
 
-def _shedding(setting: Setting, contender: Contender, r: Workload) -> SheddingSetting:
+def _shedding(setting: FigureSetting, contender: Contender, r: Workload) -> SheddingSetting:
     disk, budget = setting.disk, memory(setting, _MEMORY_PERCENT)
     if not isinstance(disk, VirtualKind):
         raise WorkloadError(f"Load shedding is measured on a virtual disk only, not on {disk.name}.")

@@ -8,8 +8,8 @@ import numpy as np
 
 from spark_jobs.experiments.papers.claims import fact, line_moves
 from spark_jobs.experiments.papers.figure import Axis, Curves, Figure, Origin, Panel, Point, Series
-from spark_jobs.experiments.papers.hybrid_join.specification import TUNED_RELATION, workload
-from spark_jobs.experiments.papers.setting import Setting
+from spark_jobs.experiments.papers.figure_setting import FigureSetting
+from spark_jobs.experiments.papers.hybrid_join.hybrid_join_data import TUNED_RELATION, workload
 from spark_jobs.workload.bursts import DEFAULT_STEP_SECONDS, bursty_arrivals, steady_arrivals
 
 _SEGMENTS = 800  # of 20 pages each: 16,000 pages
@@ -19,7 +19,7 @@ _MEAN_RATE = 1_000.0
 _PRODUCTS = 100
 
 
-def measure_page_use(setting: Setting) -> list[Panel]:
+def measure_page_use(setting: FigureSetting) -> list[Panel]:
     """Stream tuples that fall on each segment of 20 pages."""
     r = workload(setting, TUNED_RELATION)
     drawn = r.stream(seed=1)(_DRAWN)
@@ -35,7 +35,7 @@ def measure_page_use(setting: Setting) -> list[Panel]:
     return [Panel(x, y, (Series("segment of 20 pages", points),))]
 
 
-def measure_long_tail(setting: Setting) -> list[Panel]:
+def measure_long_tail(setting: FigureSetting) -> list[Panel]:
     """Sales of the products, the most sold first, summed up."""
     r = workload(setting, TUNED_RELATION)
     counts = np.sort(np.bincount(r.stream(seed=1)(_DRAWN), minlength=r.key_count))[::-1]
@@ -51,7 +51,7 @@ def measure_long_tail(setting: Setting) -> list[Panel]:
     return [Panel(x, y, (Series("sales", points),))]
 
 
-def measure_bursts(setting: Setting) -> list[Panel]:
+def measure_bursts(setting: FigureSetting) -> list[Panel]:
     """Tuples in each second of a bursty stream, and of a steady one with the same mean."""
     steps = round(1 / DEFAULT_STEP_SECONDS)
     lines = []

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from spark_jobs.experiments.papers.claims import fact, is_faster
-from spark_jobs.experiments.papers.contender import BLOCKING_MESHJOIN, HYBRIDJOIN, INLJ, LONGEST_WAIT, MESHJOIN
+from spark_jobs.experiments.papers.contenders import BLOCKING_MESHJOIN, HYBRIDJOIN, INLJ, LONGEST_WAIT, MESHJOIN
 from spark_jobs.experiments.papers.figure import Axis, Curves, Figure, Origin, Panel, Point, Series
-from spark_jobs.experiments.papers.hybrid_join.specification import (
+from spark_jobs.experiments.papers.figure_setting import FigureSetting
+from spark_jobs.experiments.papers.hybrid_join.hybrid_join_data import (
     RELATION_TUPLES,
     TUNED_RELATION,
     memory,
     workload,
 )
-from spark_jobs.experiments.papers.lines import PROCESSING_TIME, Case, measure_lines
-from spark_jobs.experiments.papers.point import measure_arriving
-from spark_jobs.experiments.papers.setting import Setting
+from spark_jobs.experiments.papers.measured_lines import PROCESSING_TIME, Case, measure_lines
+from spark_jobs.experiments.papers.measured_point import measure_arriving
 
 _RATES = (62, 100, 125, 250, 500, 1_000, 2_000)
 _SLOW = 100
@@ -21,7 +21,7 @@ _PROCESSING_RATE = 125
 _ONE_INVOCATION = "MESHJOIN, one disk invocation: w / rate"
 
 
-def measure_processing(setting: Setting) -> list[Panel]:
+def measure_processing(setting: FigureSetting) -> list[Panel]:
     """Mean processing time by the size of R: of a stream that comes at a rate, and of one that never ends a wait."""
     relations = [workload(setting, tuples) for tuples in setting.some(RELATION_TUPLES)]
     x, y = Axis("tuples of R (millions)", log=True), Axis("processing time (s)", log=True)
@@ -37,7 +37,7 @@ def measure_processing(setting: Setting) -> list[Panel]:
     return [Panel(x, y, lines), Panel(x, y, measure_lines(setting, saturated, cases, PROCESSING_TIME))]
 
 
-def measure_waiting_times(setting: Setting) -> list[Panel]:
+def measure_waiting_times(setting: FigureSetting) -> list[Panel]:
     """Mean waiting time by the stream's arrival rate."""
     r, budget = workload(setting, TUNED_RELATION), memory(setting)
     points: dict[str, list[Point]] = {}

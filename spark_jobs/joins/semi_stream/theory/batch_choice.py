@@ -22,7 +22,7 @@ class AccessCosts:
     scan_seconds_per_page: float | None = None
 
     def limited(self, tuples_per_second: float, page_tuples: float) -> AccessCosts:
-        """The costs where only so many tuples of R may be read in a second, each key of a lookup counting as one.
+        """The costs under a limit of tuples of R read a second, where each key of a lookup counts as one.
 
         Args:
             tuples_per_second: the limit.

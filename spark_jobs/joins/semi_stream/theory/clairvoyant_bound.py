@@ -15,7 +15,7 @@ _STEPS = 40
 
 
 def fewest_page_loads(pages: Int64Array, waiting_tuples: int) -> int:
-    """A lower bound on the page loads of every algorithm that holds at most so many waiting stream tuples.
+    """A lower bound on the page loads of every algorithm that holds no more waiting stream tuples than this.
 
     It holds for whatever joins a page, when it is loaded, with tuples that have come by then and forgets it: MESHJOIN,
     HYBRIDJOIN with any lookup position, and a clairvoyant that knows the stream to come. It does not hold for one that
@@ -37,7 +37,7 @@ def fewest_page_loads(pages: Int64Array, waiting_tuples: int) -> int:
     whose inner minimum is over lines in t_j, so that all of it takes O(n). The best price is found by bisection on the
     slope of the bound, which is concave in c.
 
-    Nobody may be able to reach it: it lets memory hold h tuples on average, where an algorithm holds h at most.
+    It may be out of reach: it lets memory hold h tuples on average, where an algorithm holds h at most.
 
     Args:
         pages: int64, shape (T,), the page of each stream tuple in order of arrival.

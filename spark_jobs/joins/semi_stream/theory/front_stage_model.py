@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import pdtrc
 
-from spark_jobs.joins.semi_stream.theory.poisson import more_than
+from spark_jobs.joins.semi_stream.theory.popularity import StreamPopularity
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
 
 # Memory of a slot besides R's tuple: key, index, recorder, sketch; and the accepted tuples, an eighth of the cache.
 _SLOT_BYTES = 62
@@ -16,6 +16,8 @@ _SLOT_TUPLES = 1.125
 # Stream tuples that the recorder remembers, per slot: its counts halve every 60, and 60 / ln 2 = 87 of them weigh as
 # much as the last 87 would if all counted in full. Measured hit ratios fit 85.
 _REMEMBERED_PER_SLOT = 85
+# From here on a count is as good as its mean.
+_MOST_COUNTS = 1000
 
 
 class FrontStageHits(NamedTuple):
@@ -39,12 +41,12 @@ def front_stage_slots(memory_bytes: float, tuple_bytes: int) -> float:
 
 
 def front_stage_bytes(slots: float, tuple_bytes: int) -> float:
-    """Memory of a front stage that holds so many tuples of R."""
+    """Memory of a front stage that holds this many tuples of R."""
     return slots * (_SLOT_BYTES + _SLOT_TUPLES * tuple_bytes)
 
 
 def learned_hits(stream: StreamPopularity, slots: float) -> FrontStageHits:
-    """What a cache finds that knows the frequencies of tuples from a sample: the last so many of the stream.
+    """What a cache finds that knows the frequencies of tuples from a sample, the last tuples of the stream.
 
     The number of occurrences of a key in the sample is Poisson distributed; those with the highest counts are in
     the cache. So if t is the count that fills it, a key of mean count m is in it with probability P(Poisson(m) > t).
@@ -63,7 +65,9 @@ def learned_hits(stream: StreamPopularity, slots: float) -> FrontStageHits:
         return FrontStageHits(slots, 1.0, most)
     above_before = np.ones_like(keys.probabilities)
     above = above_before
-    for above in more_than(_REMEMBERED_PER_SLOT * slots * keys.probabilities):
+    counts = _REMEMBERED_PER_SLOT * slots * keys.probabilities
+    for times in range(_MOST_COUNTS):
+        above = pdtrc(times, counts)
         if keys.sum(above) <= slots:
             break
         above_before = above

@@ -1,4 +1,4 @@
-"""How many stream tuples a page load of HYBRIDJOIN settles, for any popularity of R's pages."""
+"""How many stream tuples a page load settles in HYBRIDJOIN, and where the page with the longest wait is read."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.theory.back_stage import BackStage
-from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity
+from spark_jobs.joins.semi_stream.theory.popularity import FloatArray, PagePopularity, StreamPopularity
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
-from spark_jobs.joins.semi_stream.theory.zipf_ranks import FloatArray
+from spark_jobs.joins.semi_stream.theory.setting import BackStage, Setting
 
 # Of equation (2) of 000 in the authors' settings: R = 2 million tuples sorted by popularity, Zipf exponent 1.
 PAPER_CONSTANT = -1.36
@@ -22,6 +19,8 @@ PAPER_CONSTANT = -1.36
 _TUPLE_BYTES = 43
 _PAGE_PART = 1.19
 
+_WAIT_BYTES = 12
+
 
 def hybrid_join(setting: Setting, stream: StreamPopularity, cached_keys: float = 0) -> BackStage:
     """HYBRIDJOIN's cost model, 000 §4.4.
@@ -29,13 +28,7 @@ def hybrid_join(setting: Setting, stream: StreamPopularity, cached_keys: float =
     Equation (1) gives the tuples that memory holds, `stays_in_queue` stands for equation (2), and equation (3) is
     the seconds of an access.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: before any front stage.
-        cached_keys: so many most frequent keys are settled by a front stage.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     waiting_tuples = hybrid_join_tuples(setting, "hybrid_join")
     matches = stays_in_queue(stream.pages(setting.page_rows, cached_keys), waiting_tuples).matches_per_load
@@ -92,8 +85,8 @@ def stays_in_queue(popularity: PagePopularity, waiting_tuples: float) -> Stays:
     where n, with mean 1 + p S_p, is what a load settles. The subtrahend is there because stream tuples come in steps
     of n: the queue is full, h, only after the last of them.
 
-    S_p is the same for all pages as long as none takes much of the stream. A heavy page, though, settles so many at
-    once that whoever comes next stays longer by as much, until the others have made up for it: stays are a sawtooth
+    S_p is the same for all pages as long as none takes much of the stream. A heavy page, though, settles many at
+    once, and the next tuples stay longer by as much, until the others have made up for it: stays are a sawtooth
     with a tooth at each load of a heavy page. Pages asked for again at once fall into step with it, so that all of them
     meet the lowest stay, C; rare ones meet a random point of the sawtooth, E above it on average. In between a page
     drifts by its gap 1/p per cycle through the part of the cycle that the heavy pages leave free:
@@ -130,7 +123,7 @@ def stays_in_queue(popularity: PagePopularity, waiting_tuples: float) -> Stays:
         squared = popularity.sum(loads * (settled * settled + p * at_load * (1 - p)))
         return time_in_queue(lowest) + (squared - 1) / 2 - waiting_tuples
 
-    # Whoever has stayed S leaves behind all S that came later and are not settled yet, at least half of those of
+    # A tuple that has stayed S leaves behind all S that came later and are not settled yet, at least half of those of
     # other pages: the lowest stay is below twice the queue's length, unless most of the stream has left early.
     high = 2.0 * waiting_tuples + 1
     while surplus(high) < 0:
@@ -156,3 +149,55 @@ def paper_matches_per_load(
         constant: k.
     """
     return -constant * waiting_tuples * page_rows / row_count
+
+
+def longest_wait_join(setting: Setting, stream: StreamPopularity, cached_keys: float = 0) -> BackStage:
+    """HYBRIDJOIN that reads the page with the longest wait; memory also holds 12 bytes for each page of R.
+
+    Arguments and errors as of a `BackStageModel`.
+    """
+    waiting_tuples = hybrid_join_tuples(setting, "longest_wait_join", _WAIT_BYTES * setting.page_count)
+    matches = matches_per_load(stream.pages(setting.page_rows, cached_keys), waiting_tuples)
+    seconds = setting.page_seconds + matches * setting.processor.per_joined_tuple
+    return BackStage(waiting_tuples, waiting_tuples, matches, seconds)
+
+
+def matches_per_load(popularity: PagePopularity, waiting_tuples: float) -> float:
+    """w: stream tuples that a load settles on average, where each page is read when its wait has come to W. O(c).
+
+    Time is counted in stream tuples. With a first tuple that has stayed S, and others that came evenly, the tuples of a
+    page of probability p have waited S + p S^2 / 2 in all, so n = 1 + pS = sqrt(1 + 2pW) of them have come when that is
+    W. They come by chance, and if few come at first there is time for more: on average a load settles
+
+        m = n + (1 - 1/n) / 2 - (1 - 1/n^3) / 6
+
+    to the second order (of k g_k' = 1 + g_(k+1) - g_k, the mean time left with k tuples there). A page is loaded
+    p / m times per stream tuple, and each load ends a wait of W:
+
+        w = 1 / sum(p / m)        h - (sum(p m) - 1) / 2 = W / w
+
+    with the mean queue on the left as in HYBRIDJOIN's model. The clairvoyant bound's schedule weighs the same, at the
+    price 1 / W of a wait.
+
+    Args:
+        popularity: of the pages, among the stream tuples that reach this stage.
+        waiting_tuples: what memory holds, h.
+    """
+    p = popularity.probabilities
+
+    def surplus(wait: float) -> float:
+        settled = _settled(p * wait)
+        return wait * popularity.sum(p / settled) + (popularity.sum(p * settled) - 1) / 2 - waiting_tuples
+
+    high = float(waiting_tuples) + 1
+    while surplus(high) < 0:
+        high *= 4
+    wait = increasing_root(surplus, 0.0, high)
+    return 1 / popularity.sum(p / _settled(p * wait))
+
+
+def _settled(wait: FloatArray) -> FloatArray:
+    """m, the tuples that a load settles, from pW, float64, shape (c,)."""
+    evenly = np.sqrt(1 + 2 * wait)
+    settled: FloatArray = evenly + (1 - 1 / evenly) / 2 - (1 - evenly**-3) / 6
+    return settled

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.theory.back_stage import BackStage
-from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity
+from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity, StreamPopularity
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.setting import BackStage, Setting
 
 _TUPLE_BYTES = 16
 # Of a batch of lookups: its largest size, memory for each key, and stream tuples considered for each key.
@@ -21,13 +19,7 @@ _TUPLES_PER_KEY = 4
 def index_nested_loop(setting: Setting, stream: StreamPopularity, cached_keys: float = 0) -> BackStage:
     """INLJ (000 §3): an access for every stream tuple, whatever the popularity; w is 1.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: makes no difference.
-        cached_keys: makes no difference.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     waiting_tuples = _waiting_tuples(setting, setting.page_bytes)
     processor = setting.processor
@@ -43,13 +35,7 @@ def batched_index_nested_loop(setting: Setting, stream: StreamPopularity, cached
     where popular keys lie side by side, as in an R sorted by popularity, and a read brings several tuples: then p is
     the popularity of what one read brings.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: before any front stage.
-        cached_keys: so many most frequent keys are settled by a front stage.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     lookup_bytes = max(setting.page_bytes, setting.memory_bytes / 2)
     left = setting.memory_bytes - lookup_bytes
@@ -68,7 +54,7 @@ def batched_index_nested_loop(setting: Setting, stream: StreamPopularity, cached
 
 
 def _distinct(popularity: PagePopularity, tuples: float) -> float:
-    """How many keys, or pages, so many stream tuples ask for on average."""
+    """How many keys, or pages, this many stream tuples ask for on average."""
     log_absent = np.log1p(-np.minimum(popularity.probabilities, 1 - 1e-12))
     return popularity.sum(-np.expm1(tuples * log_absent))
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.theory.back_stage import BackStage
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.setting import BackStage, Setting
 
 # Hash table and queue, in bytes a stream tuple; the queue's pointers in bytes a chunk; the stream buffer in bytes a
 # tuple, and how many it holds besides a chunk.
@@ -24,19 +23,13 @@ def mesh_join(setting: Setting, stream: StreamPopularity, cached_keys: float = 0
     A tuple stays for a whole cycle, and finds its match after half of it on average (000 §3). In the stream buffer
     it waits, if the stream is fast, for the chunk and some tuples more. It costs what it does in a hash table by key.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: makes no difference.
-        cached_keys: makes no difference either: to have less of the stream to join is the front stage's gain.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     return _scan(setting, setting.page_count)
 
 
 def r_mesh_join(setting: Setting, stream: StreamPopularity, cached_keys: float = 0) -> BackStage:
-    """R-MESHJOIN (003 §2): as MESHJOIN, but chunks are taken in for a hundredth of R. Arguments as there."""
+    """R-MESHJOIN (003 §2): as MESHJOIN, but chunks are taken in for a hundredth of R."""
     return _scan(setting, min(_R_MESH_JOIN_SEGMENTS, setting.page_count))
 
 
@@ -47,13 +40,7 @@ def early_release_mesh_join(setting: Setting, stream: StreamPopularity, cached_k
     after another page with the probability of that page, and waits for those between the two. So the mean stay is
     C (1 + sum p^2) / 2 in stream tuples, whatever the order of the pages, and that is what memory holds.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: before any front stage.
-        cached_keys: so many most frequent keys are settled by a front stage.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     waiting_tuples = (setting.memory_bytes - setting.page_bytes) / _RELEASED_TUPLE_BYTES
     _check(waiting_tuples, setting)

@@ -1,21 +1,41 @@
-"""How the stream's tuples spread over the pages of R: the one thing about stream and R that page loads depend on."""
+"""How popular R's tuples and pages are in the stream, by Zipf's law or as counted: all that page loads depend on."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.semi_stream.theory.zipf_ranks import FloatArray, share_of_first
+FloatArray = NDArray[np.float64]
 
 # Pages whose probabilities differ by less than this part are counted as one class.
 _CLASS_WIDTH = 0.002
 # Pages of a sorted R that are told apart one by one; after them classes of neighbours widen with the rank.
 _PAGES_APART = 4096
-# Keys of a shuffled R that are placed one by one; the others are so many and so rare that each page gets its share.
+# Keys of a shuffled R that are placed one by one; the others are so rare that each page gets its share of them.
 _KEYS_PLACED = 1 << 18
 _PLACES_SEED = 5
+
+
+def share_of_first(ranks: FloatArray | float, row_count: int, exponent: float) -> FloatArray:
+    """Part of the stream that asks for the tuples of rank 1 to `ranks`. O(1) each.
+
+    The density x^-exponent on 1 to row_count + 1, integrated from each rank to the next, as GETDISTRIBUTIONVALUE
+    of 000 Fig. 7 draws. It is continuous in `ranks`, so that it can be told for any part of R.
+
+    Args:
+        ranks: from 0 to row_count; whole or not.
+        row_count: tuples of R, R_t.
+        exponent: 0 is uniform, 1 the papers'.
+    """
+    flatness = 1.0 - exponent
+    position, end = np.log1p(np.asarray(ranks, np.float64)), np.log1p(float(row_count))
+    if flatness == 0:
+        return position / end
+    share: FloatArray = np.expm1(flatness * position) / np.expm1(flatness * end)
+    return share
 
 
 @dataclass(frozen=True)
@@ -52,7 +72,7 @@ class PagePopularity:
         return float(of_pages @ (self.page_counts * self.probabilities))
 
     def without_hottest(self, pages: float) -> tuple[float, PagePopularity]:
-        """Take out the most popular so many pages.
+        """Take out this many of the most popular pages.
 
         Returns:
             Their part of the stream, below 1, and the popularity of the other pages among the rest of it.
@@ -78,7 +98,7 @@ def zipf_page_popularity(
         exponent: Zipf's; 0 is uniform.
         page_rows: tuples of a page, D_t; whole or not, so that its best size can be found by calculus.
         shuffled: whether the tuples lie in random order of popularity; otherwise rank 1 lies first, as in 000 §5.
-        cached_slots: the most frequent so many tuples are in the front stage, and the rest makes the popularity.
+        cached_slots: how many of the most frequent tuples are in the front stage; the rest makes the popularity.
     """
     if shuffled:
         return PagePopularity.of(_shuffled(row_count, exponent, page_rows, cached_slots))
@@ -109,3 +129,73 @@ def _shuffled(row_count: int, exponent: float, page_rows: float, cached_slots: f
     total = others.sum()
     weights: FloatArray = popular + others * ((1 - shares[-1]) / total if total else 0)
     return weights
+
+
+class StreamPopularity(Protocol):
+    """What the models need to know of a stream."""
+
+    def share_of_hottest(self, keys: float) -> float:
+        """Part of the stream that asks for this many of the most frequent keys, a whole number or not."""
+
+    def keys(self) -> PagePopularity:
+        """The popularity of single keys."""
+
+    def pages(self, page_rows: float, without_hottest: float) -> PagePopularity:
+        """The popularity of pages of `page_rows` tuples, where the hottest keys are not asked for."""
+
+
+@dataclass(frozen=True)
+class ZipfStream:
+    """A stream whose keys follow Zipf's law.
+
+    Attributes:
+        row_count: tuples of R, all of which may be asked for.
+        exponent: 0 is uniform, 1 the papers'.
+        shuffled: whether R lies in random order of popularity; otherwise the most frequent key lies first.
+    """
+
+    row_count: int
+    exponent: float
+    shuffled: bool
+
+    def share_of_hottest(self, keys: float) -> float:
+        """Part of the stream that asks for this many of the most frequent keys. O(1)."""
+        return float(share_of_first(min(keys, self.row_count), self.row_count, self.exponent))
+
+    def keys(self) -> PagePopularity:
+        """The popularity of single keys."""
+        return zipf_page_popularity(self.row_count, self.exponent, 1, shuffled=False)
+
+    def pages(self, page_rows: float, without_hottest: float) -> PagePopularity:
+        """The popularity of pages, without that of the most frequent keys."""
+        return zipf_page_popularity(
+            self.row_count, self.exponent, page_rows, shuffled=self.shuffled, cached_slots=without_hottest
+        )
+
+
+class CountedStream:
+    """A stream whose keys are as popular as given: counted, or known.
+
+    Args:
+        weights: shape (n,), how often the stream asks for each key of R, in key order, to any scale.
+    """
+
+    def __init__(self, weights: NDArray[np.floating] | NDArray[np.integer]) -> None:
+        self._weights: FloatArray = np.asarray(weights, np.float64) / np.sum(weights)
+        self._hottest_first = np.argsort(-self._weights, kind="stable")
+        self._shares = np.concatenate([[0.0], np.cumsum(self._weights[self._hottest_first])])
+
+    def share_of_hottest(self, keys: float) -> float:
+        """Part of the stream that asks for this many of the most frequent keys. O(log n)."""
+        return float(np.interp(keys, np.arange(len(self._shares)), self._shares))
+
+    def keys(self) -> PagePopularity:
+        """The popularity of single keys. O(n log n)."""
+        return PagePopularity.of(self._weights)
+
+    def pages(self, page_rows: float, without_hottest: float) -> PagePopularity:
+        """The popularity of pages, without that of the most frequent keys. O(n)."""
+        weights = self._weights.copy()
+        weights[self._hottest_first[: int(without_hottest)]] = 0
+        page_of = (np.arange(len(weights)) / page_rows).astype(np.int64)
+        return PagePopularity.of(np.bincount(page_of, weights))

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from spark_jobs.joins.semi_stream.theory.back_stage import BackStageModel
 from spark_jobs.joins.semi_stream.theory.front_stage_model import (
     FrontStageHits,
     front_stage_slots,
     learned_hits,
 )
-from spark_jobs.joins.semi_stream.theory.hybrid_join_model import hybrid_join
+from spark_jobs.joins.semi_stream.theory.hybrid_join_model import hybrid_join, longest_wait_join
 from spark_jobs.joins.semi_stream.theory.index_nested_loop_model import batched_index_nested_loop, index_nested_loop
-from spark_jobs.joins.semi_stream.theory.longest_wait_model import longest_wait_join
 from spark_jobs.joins.semi_stream.theory.mesh_join_model import early_release_mesh_join, mesh_join, r_mesh_join
+from spark_jobs.joins.semi_stream.theory.popularity import StreamPopularity
 from spark_jobs.joins.semi_stream.theory.semi_streamed_index_join_model import semi_streamed_index_join
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.setting import BackStageModel, Setting
 
 CACHED = "cached_"
 # The best share in the papers' experiments (003 §5.4), and what the catalogue's algorithms take.

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.theory.back_stage import BackStage
-from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity
+from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity, StreamPopularity
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
+from spark_jobs.joins.semi_stream.theory.setting import BackStage, Setting
 
 _TUPLE_BYTES = 43
 _PAGE_PART = 1.19
@@ -24,13 +22,7 @@ def semi_streamed_index_join(setting: Setting, stream: StreamPopularity, cached_
     A page in memory settles its tuples at no access to R. An access here is a page load, with the matches on cached
     pages that fall to it.
 
-    Args:
-        setting: with the memory of this stage.
-        stream: before any front stage.
-        cached_keys: so many most frequent keys are settled by a front stage.
-
-    Raises:
-        MemoryBudgetError: the memory does not hold a page and one stream tuple.
+    Arguments and errors as of a `BackStageModel`.
     """
     left = setting.memory_bytes - _PAGE_PART * setting.page_bytes - _COUNTER_BYTES * setting.page_count
     cached_pages = np.floor(max(0.0, left) * _CACHE_SHARE / setting.page_bytes)

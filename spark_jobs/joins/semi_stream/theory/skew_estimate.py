@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import pdtrc
 
-from spark_jobs.joins.semi_stream.theory.poisson import seen_at_least
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
 
 _STEEPEST = 3.0
 # A key seen so often is hot; less often might be chance.
@@ -46,6 +46,6 @@ def estimate_exponent(
 
     def surplus(exponent: float) -> float:
         keys = ZipfStream(row_count, exponent, shuffled=False).keys()
-        return keys.mean(seen_at_least(stream_tuples * keys.probabilities, hot_from - 1)) - share
+        return keys.mean(pdtrc(hot_from - 2, stream_tuples * keys.probabilities)) - share
 
     return increasing_root(surplus, 0.0, _STEEPEST, 1e-4)

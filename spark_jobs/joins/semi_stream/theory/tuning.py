@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 
 from spark_jobs.errors import MemoryBudgetError
+from spark_jobs.joins.semi_stream.theory.popularity import StreamPopularity
 from spark_jobs.joins.semi_stream.theory.prediction import PAPER_FRONT_SHARE, predict
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
 from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import StreamPopularity
 
 # Derivatives are central differences over a step this wide, which smooths over pages that R is not a multiple of.
 _STEP = 0.1

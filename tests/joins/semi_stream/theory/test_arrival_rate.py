@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.experiments.semi_stream.measured_run import measure_with_arrivals
+from spark_jobs.experiments.semi_stream.join_run import measure_with_arrivals
 from spark_jobs.experiments.semi_stream.workloads import zipf
-from spark_jobs.experiments.virtual_disk import HARD_DISK, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import HARD_DISK, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream import create
-from spark_jobs.joins.semi_stream.theory.arrival_rate import settling_seconds
+from spark_jobs.joins.semi_stream.theory.choice import settling_seconds
 from spark_jobs.joins.semi_stream.theory.prediction import predict
-from spark_jobs.joins.semi_stream.theory.processor_costs import PAPER_ERA
+from spark_jobs.joins.semi_stream.theory.setting import PAPER_ERA
 from spark_jobs.workload.bursts import steady_arrivals
 from tests.joins.semi_stream.theory.virtual_run import TUPLE_BYTES, Scene
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.experiments.virtual_disk import SOLID_STATE_DISK
+from spark_jobs.experiments.virtual_relation import SOLID_STATE_DISK
 from spark_jobs.joins.semi_stream.theory.choice import PREDICTABLE, choose
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
+from spark_jobs.joins.semi_stream.theory.setting import DiskCosts
 from tests.joins.semi_stream.theory.virtual_run import Scene
 
 SKEWED = Scene(200_000, 1.2, True, 500, 0.05)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts, fit_page_reads
+from spark_jobs.joins.semi_stream.theory.setting import DiskCosts, fit_page_reads
 
 SIZES = [4_096, 16_384, 65_536, 262_144, 1_048_576]
 

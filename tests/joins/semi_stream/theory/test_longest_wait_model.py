@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.experiments.semi_stream.measurement import Measurement
+from spark_jobs.experiments.semi_stream.run_measurement import Measurement
 from spark_jobs.joins.semi_stream.base import Relation, SemiStreamJoin
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.joins.semi_stream.longest_wait_join import LongestWaitJoin
-from spark_jobs.joins.semi_stream.theory.longest_wait_model import matches_per_load
+from spark_jobs.joins.semi_stream.theory.hybrid_join_model import matches_per_load
 from spark_jobs.joins.semi_stream.theory.popularity import zipf_page_popularity
 from tests.joins.semi_stream.theory.virtual_run import Scene
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.joins.semi_stream.theory.popularity import PagePopularity, zipf_page_popularity
-from spark_jobs.joins.semi_stream.theory.stream_popularity import CountedStream, ZipfStream
+from spark_jobs.joins.semi_stream.theory.popularity import (
+    CountedStream,
+    PagePopularity,
+    ZipfStream,
+    zipf_page_popularity,
+)
 from spark_jobs.workload.zipf import ZipfDistribution
 
 EXPONENTS = [0, 0.5, 1, 1.2]

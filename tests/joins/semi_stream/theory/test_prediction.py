@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.experiments.virtual_disk import HARD_DISK, SOLID_STATE_DISK, DiskProfile
+from spark_jobs.experiments.virtual_relation import HARD_DISK, SOLID_STATE_DISK, DiskProfile
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.joins.semi_stream.theory.choice import PREDICTABLE
 from spark_jobs.joins.semi_stream.theory.front_stage_model import front_stage_slots, learned_hits
 from spark_jobs.joins.semi_stream.theory.mesh_join_model import mesh_join_waiting_seconds
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.prediction import CACHED, predict
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
 from tests.joins.semi_stream.theory.virtual_run import Scene
 
 BY_PAGES = [name for name in PREDICTABLE if ALGORITHMS[name].reads_pages]

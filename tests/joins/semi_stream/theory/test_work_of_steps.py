@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.prediction import BACK_STAGES, CACHED, Prediction, predict
-from spark_jobs.joins.semi_stream.theory.processor_costs import FREE_PROCESSOR, PAPER_ERA, ProcessorCosts
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
+from spark_jobs.joins.semi_stream.theory.setting import FREE_PROCESSOR, PAPER_ERA, DiskCosts, ProcessorCosts, Setting
 
 ROWS = 1_000_000
 DISK = DiskCosts(

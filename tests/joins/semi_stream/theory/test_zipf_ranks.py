@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.joins.semi_stream.theory.zipf_ranks import share_of_first
+from spark_jobs.joins.semi_stream.theory.popularity import share_of_first
 from spark_jobs.workload.zipf import ZipfDistribution
 
 

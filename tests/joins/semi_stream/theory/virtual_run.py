@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from spark_jobs.experiments.semi_stream.measured_run import SaturatedRun
-from spark_jobs.experiments.semi_stream.measurement import Measurement
+from spark_jobs.experiments.semi_stream.join_run import SaturatedRun
+from spark_jobs.experiments.semi_stream.run_measurement import Measurement
 from spark_jobs.experiments.semi_stream.workloads import zipf
-from spark_jobs.experiments.virtual_disk import HARD_DISK, DiskProfile, VirtualClock, VirtualDisk
-from spark_jobs.experiments.virtual_relation import VirtualRelation
+from spark_jobs.experiments.virtual_relation import HARD_DISK, DiskProfile, VirtualClock, VirtualDisk, VirtualRelation
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin
-from spark_jobs.joins.semi_stream.theory.disk_costs import DiskCosts
-from spark_jobs.joins.semi_stream.theory.processor_costs import PAPER_ERA
-from spark_jobs.joins.semi_stream.theory.setting import Setting
-from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
+from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
+from spark_jobs.joins.semi_stream.theory.setting import PAPER_ERA, DiskCosts, Setting
 
 TUPLE_BYTES = 120
 _STREAM_TUPLE_BYTES = 43

@@ -1,4 +1,4 @@
-// Buttons that start a DAG run at once, with the session of whoever presses them.
+// Buttons that start a DAG run at once, with the session of the user who presses them.
 
 import { element } from "../dom/element.js";
 import { airflowAddress } from "../host/airflow.js";
@@ -33,9 +33,9 @@ export function runButton(label, dag, { parameters = {}, question = null, forbid
 
 /** Why a run of the DAG can't be started from here; null if it can. */
 export function whyNot(dag) {
-  if (!dag) return "Asking Airflow whether you may do this …";
+  if (!dag) return "Checking with Airflow whether you may do this …";
   if (!dag.exists) return `Airflow has no DAG ${dag.dag_id}, or you may not read it.`;
-  if (!dag.may_run) return "You may look, but not act: ask for the right to run DAGs.";
+  if (!dag.may_run) return "You can look but not act: ask for permission to run DAGs.";
   return null;
 }
 

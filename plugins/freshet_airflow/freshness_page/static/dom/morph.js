@@ -2,7 +2,7 @@
 // no flicker, and focus, selection, scroll positions and open menus stay.
 //
 // Children are matched by data-key where they have one, else by their place. An element with data-keep belongs to
-// somebody else (a chart): once it is there, its inside is left alone.
+// other code (a chart): once it is there, its inside is left alone.
 
 /** Make the children of `shown` equal to those of `wanted`, which is used up. */
 export function morphChildren(shown, wanted) {

@@ -14,7 +14,7 @@ export function hostDocument() {
   try {
     return window.parent.document;
   } catch {
-    return document; // somebody else's page: the browser keeps it apart
+    return document; // another site's page: the browser keeps it apart
   }
 }
 

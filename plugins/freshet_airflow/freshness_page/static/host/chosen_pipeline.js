@@ -17,7 +17,7 @@ export function chosenPipeline() {
   return decoded(window.location.hash.slice(1)) || null;
 }
 
-// An address that somebody has cut off in the middle of a character names nothing.
+// An address that was cut off in the middle of a character names nothing.
 function decoded(text) {
   try {
     return decodeURIComponent(text);

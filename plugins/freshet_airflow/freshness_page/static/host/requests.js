@@ -1,4 +1,4 @@
-// Requests to this page's application and to Airflow's API, with the session of whoever is logged in.
+// Requests to this page's application and to Airflow's API, with the session of the logged-in user.
 
 import { airflowAddress, pageAddress } from "./airflow.js";
 
@@ -38,6 +38,6 @@ async function send(address, options) {
 
 function words(status, detail) {
   if (status === 401) return "Your session has ended. Reload Airflow's page and log in again.";
-  if (status === 403) return "You may look at this, but not act.";
+  if (status === 403) return "You can look at this but not act on it.";
   return typeof detail === "string" ? detail : `Airflow answered with an error (${status}).`;
 }

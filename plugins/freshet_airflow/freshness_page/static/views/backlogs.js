@@ -1,4 +1,4 @@
-// What is held and waits for somebody, or for a DAG.
+// What is held and waits for a person, or for a DAG.
 
 import { dagLink, runButton } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
@@ -8,7 +8,7 @@ import { panel, workBadge } from "./parts.js";
 const HELD = [
   ["shed", "Put off under overload."],
   ["unmatched", "Their key is not in the master data yet."],
-  ["rejected", "Bad input, which no DAG can mend."],
+  ["rejected", "Bad input, which no DAG can fix."],
 ];
 
 export function backlogs(status, dags) {

@@ -10,12 +10,12 @@ const WORDS = {
   shed: ["Shed", "Put off under overload; reprocess_shed loads them."],
   unmatched: ["Unmatched", "Their key is not in the master data yet."],
   rejected: ["Rejected", "Bad input, kept with its reason."],
-  pruned: ["Pruned", "Held once, and deleted when the time to keep them was over."],
+  pruned: ["Pruned", "Held, then deleted when their retention was over."],
 };
 
 export function balance(status) {
   const shown = places(status).filter(([place, number]) => place !== "pruned" || number);
-  const title = explained("Balance", "Each event that arrived is in exactly one place. They are counted where files are read, and again where they are stored.");
+  const title = explained("Balance", "Every event that arrived is in exactly one place. Events are counted when files are read, and again when they are stored.");
   return panel("balance", title,
     element("table.balance", {}, element("tbody", {},
       element("tr.total", {}, element("th", { scope: "row" }, "Arrived"),
@@ -23,7 +23,7 @@ export function balance(status) {
       shown.map(([place, number], index) => line(place, number, index ? "+" : "=", status.arrived)))),
     verdict(status),
     files(status),
-    element("p.quiet", {}, `${count(status.batches)} batches; ${count(status.duplicates)} duplicates came besides and were left out.`));
+    element("p.quiet", {}, `${count(status.batches)} batches; ${count(status.duplicates)} duplicates were left out.`));
 }
 
 function line(place, number, sign, arrived) {
@@ -38,7 +38,7 @@ function line(place, number, sign, arrived) {
 function verdict(status) {
   const command = element("code", {}, `freshet verify ${status.name}`);
   if (isLedgerDamaged(status)) {
-    return element("p.late", {}, "A place holds less than nothing: the ledger is damaged. ", command, " names the events that differ.");
+    return element("p.late", {}, "A place has a negative count: the ledger is damaged. ", command, " names the events that differ.");
   }
   return status.unaccounted
     ? element("p.late", {}, `${count(status.unaccounted)} events arrived and are in no place. `, command, " names them.")

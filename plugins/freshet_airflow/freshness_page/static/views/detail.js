@@ -65,12 +65,12 @@ function heading(status, dags) {
     element("div.buttons", { role: "group", "aria-label": "Actions on the stream" },
       runButton("Start", stream, {
         parameters: { action: "start" },
-        forbidden: lives ? "It runs already." : null,
+        forbidden: lives ? "It is already running." : null,
       }),
       runButton("Drain", stream, {
         parameters: { action: "drain" },
         question: `The driver of ${status.name} loads what has landed, then stops. Nothing is loaded until it is started again.`,
-        forbidden: ended ? "Nothing runs that could be drained." : null,
+        forbidden: ended ? "Nothing is running that could be drained." : null,
       }),
       runButton("Restart", stream, {
         parameters: { action: "restart" },
@@ -84,7 +84,7 @@ function heading(status, dags) {
 
 function alerts(status) {
   const { episode } = status;
-  const sent = episode?.alerted_at ? "The alert was sent." : "No alert was sent yet: it is within its grace.";
+  const sent = episode?.alerted_at ? "The alert was sent." : "No alert has been sent yet: the grace period is not over.";
   return [
     status.error && alert("bad", "The driver failed", status.error),
     status.blocked_by && alert("bad", `Blocked for ${age(since(status.blocked_since))}`, status.blocked_by),

@@ -23,9 +23,9 @@ function trouble(error, old) {
     0: "Airflow does not answer",
     401: "Logged out",
     503: "The warehouse is away",
-  }[error.status] ?? "The figures can't be had";
+  }[error.status] ?? "No figures are available";
   return element("div.banner.bad", {},
     element("strong", {}, title),
     element("p", {}, error.message),
-    element("p", {}, old ? "Below are the last figures that came. The page goes on asking." : "The page goes on asking."));
+    element("p", {}, old ? "Below are the last known figures. The page keeps trying." : "The page keeps trying."));
 }

@@ -48,14 +48,14 @@ const noPipelines = () =>
 function table(statuses, chosen, sought) {
   const headings = [
     ["Pipeline"], ["State"],
-    ["Freshness now", "99 of 100 facts of the last minute were readable so soon after their event. The mark is the target."],
+    ["Freshness now", "99 of 100 facts of the last minute could be read within this time of their event. The mark is the target."],
     ["Last hour", "Freshness p99 of the last hour."], ["Last day", "Freshness p99 of the last day."],
     ["Arriving", "Events per second that were stored anywhere in the last minute."],
     ["Loaded", "Facts per second in the last minute: the service rate."],
     ["Hits", "Share of lookups that the front stage answered from memory."],
     ["Shed", "Put off under overload; reprocess_shed loads them."],
     ["Unmatched", "Their key is not in the master data yet."],
-    ["Rejected", "Bad input: somebody has to look at it."],
+    ["Rejected", "Bad input; it needs a look."],
     ["Validation"],
   ];
   return element("div.table-room", { tabindex: "-1" },
@@ -97,7 +97,7 @@ function backlog(status, held) {
 }
 
 function validation(newest) {
-  if (newest === undefined) return element("span.quiet", {}, "hidden"); // from who may not read its DAG
+  if (newest === undefined) return element("span.quiet", {}, "hidden"); // from users who may not read its DAG
   if (!newest) return element("span.quiet", {}, "none yet");
   return workBadge(newest.result);
 }

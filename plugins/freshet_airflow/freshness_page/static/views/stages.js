@@ -15,7 +15,7 @@ const STAGES = [
 export function stages(status) {
   const times = STAGES.map(([key, name, meaning]) => ({ key, name, meaning, time: status.stages_ms?.[key] ?? null }));
   const whole = times.reduce((sum, { time }) => sum + (time ?? 0), 0);
-  return panel("stages", "Latency by stage", whole ? bar(times, whole) : element("p.quiet", {}, "Nothing was loaded lately."));
+  return panel("stages", "Latency by stage", whole ? bar(times, whole) : element("p.quiet", {}, "Nothing has been loaded recently."));
 }
 
 function bar(times, whole) {

@@ -15,8 +15,8 @@ export function validation(status, dags) {
 
 function whyNone(status) {
   return "validation" in status
-    ? "No facts were validated yet."
-    : `Shown to who may read the DAG validate_facts__${status.name}.`;
+    ? "No facts have been validated yet."
+    : `Shown to users who may read the DAG validate_facts__${status.name}.`;
 }
 
 function newest(pipeline, run) {
@@ -25,7 +25,7 @@ function newest(pipeline, run) {
   return [
     element("p", {}, workBadge(run.result), ` ${ago(since(run.closed_at ?? run.started_at))}`),
     run.running_since && run.result !== "running"
-      ? element("p.quiet", {}, `Another one runs, begun ${ago(since(run.running_since))}.`) : null,
+      ? element("p.quiet", {}, `Another one is running, started ${ago(since(run.running_since))}.`) : null,
     element("p.quiet", {}, [run.scope, looked].filter(Boolean).join(": ")),
     run.failures?.length
       ? element("ul.failures", {}, run.failures.map((failure) => element("li", {}, failure)))

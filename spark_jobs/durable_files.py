@@ -1,0 +1,190 @@
+"""Files that crashes and other processes may come upon: whole on the disk, checked when read, versioned, locked.
+
+A checked file has a header with checksums, then the content:
+
+    0     header, 64 bytes    magic, format, version, size and checksum of the content, checksum of the header
+    64    content
+
+All numbers are little-endian.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from spark_jobs.errors import CacheDamagedError
+
+WRITING = ".writing"
+"""End of the name of a file that is being written, or that a killed writer has left."""
+
+HEADER_BYTES = 64
+_FIELDS = struct.Struct("<8sIIQQI")  # magic, format, checksum of the content, version, size; checksum of the header
+
+Version = TypeVar("Version")
+
+
+def write_durably(path: Path, parts: Iterable[Any]) -> None:
+    """Write a file with mode 0600: under a temporary name, brought to the disk, then renamed.
+
+    A reader finds the former file or the whole new one, even after a loss of power. One writer per path at a time.
+
+    Args:
+        path: the file; one that is there is replaced.
+        parts: what it holds, bytes-like objects, one after the other.
+
+    Raises:
+        OSError: the disk is full or fails; nothing is left then, and the former file is as it was.
+    """
+    written = path.with_name(path.name + WRITING)
+    written.unlink(missing_ok=True)
+    try:
+        with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            for part in parts:
+                file.write(part)
+            file.flush()
+            os.fsync(file.fileno())
+        written.rename(path)
+    finally:
+        written.unlink(missing_ok=True)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to the disk."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of file.
+
+    Attributes:
+        magic: the eight bytes that it begins with.
+        format: number of the format that this program writes and reads.
+        name: what it is, in words.
+    """
+
+    magic: bytes
+    format: int
+    name: str
+
+
+def with_header(kind: FileKind, version: int, content: pa.Buffer) -> Iterator[Any]:
+    """The parts of a file, bytes-like, to be written one after the other. O(bytes)."""
+    fields = (kind.magic, kind.format, zlib.crc32(content), version, content.size)
+    yield _FIELDS.pack(*fields, _header_checksum(*fields)).ljust(HEADER_BYTES, b"\0")
+    yield content
+
+
+def checked_content(kind: FileKind, version: int, path: Path) -> pa.Buffer:
+    """The content of a file, which is what was written. O(bytes).
+
+    Args:
+        kind: what it must be.
+        version: the version that its name says.
+        path: the file.
+
+    Raises:
+        CacheDamagedError: it is something else, has another format, is damaged, or was written in part only.
+        FileNotFoundError: there is no such file.
+    """
+    try:
+        with pa.OSFile(str(path)) as file:
+            read = file.read_buffer()
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise damaged(path, version, f"the disk fails ({error.strerror})") from error
+    if read.size < HEADER_BYTES:
+        raise damaged(path, version, f"it has {read.size} bytes, too few for its header: it was written in part only")
+    head = read.slice(0, HEADER_BYTES).to_pybytes()
+    *fields, header_checksum = _FIELDS.unpack_from(head)
+    magic, format_, checksum, written, size = fields
+    if magic != kind.magic:
+        raise damaged(path, version, f"it does not begin with {kind.magic.decode()}, so it is no {kind.name}")
+    if format_ != kind.format:
+        raise damaged(path, version, f"it has format {format_}, and this program reads format {kind.format}")
+    if _header_checksum(*fields) != header_checksum or head[_FIELDS.size :].strip(b"\0"):
+        raise damaged(path, version, "its header does not fit its checksum")
+    if written != version:
+        raise damaged(path, version, f"it is version {written} under another one's name")
+    content = read.slice(HEADER_BYTES)
+    if content.size != size:
+        raise damaged(path, version, f"it has {content.size:,} bytes of content instead of {size:,}")
+    if zlib.crc32(content) != checksum:
+        raise damaged(path, version, "its content does not fit its checksum")
+    return content
+
+
+def damaged(path: Path, version: int, what: str) -> CacheDamagedError:
+    """The error for a damaged file."""
+    return CacheDamagedError(
+        f"{path} is refused: {what}. The former version goes on being used; a rebuild of the cache makes a new one "
+        "(DAG rebuild_cache, or `freshet rebuild-cache`).",
+        version,
+    )
+
+
+def _header_checksum(*fields: Any) -> int:
+    return zlib.crc32(_FIELDS.pack(*fields, 0))
+
+
+def newest_version(numbers: Callable[[], list[int]], read: Callable[[int], Version], after: int) -> Version | None:
+    """The version with the highest number, if that is above `after`.
+
+    Args:
+        numbers: lists the versions there are, ascending.
+        read: reads and verifies one of them.
+        after: the highest number that is known already.
+
+    Raises:
+        CacheDamagedError: that version is refused; its number is the error's `version`.
+    """
+    while newer := [number for number in numbers() if number > after]:
+        try:
+            return read(newer[-1])
+        except FileNotFoundError:
+            pass  # newer ones came, and it went, since they were listed
+    return None
+
+
+def newest_sound_version(
+    numbers: Callable[[], list[int]], read: Callable[[int], Version], after: int
+) -> tuple[Version | None, list[CacheDamagedError]]:
+    """The newest version above `after` that is not damaged, and why those above it are refused. Arguments as above."""
+    refused: dict[int, CacheDamagedError] = {}
+    while newer := [number for number in numbers() if number > after and number not in refused]:
+        try:
+            return read(newer[-1]), list(refused.values())
+        except CacheDamagedError as error:
+            refused[newer[-1]] = error
+        except FileNotFoundError:
+            pass
+    return None, list(refused.values())
+
+
+@contextlib.contextmanager
+def exclusive_lock(file: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the lock for the time of the block; the file is made where it does not exist.
+
+    Raises:
+        BlockingIOError: another holder has the lock, and `wait` is false.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    with file.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield

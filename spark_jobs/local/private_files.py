@@ -1,0 +1,38 @@
+"""Files and folders that only their owner may read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from spark_jobs.settings import Home
+
+
+def write_private(path: Path, text: str, *, owner: int | None = None) -> None:
+    """Write a file with mode 0600; a reader sees the old text or the new one, never a part.
+
+    Args:
+        path: the file; its folder is made where it does not exist.
+        text: what it is to hold.
+        owner: id of the user who is to own it; only root can give it to another.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    written = path.with_name(f".{path.name}.{os.getpid()}")
+    written.unlink(missing_ok=True)
+    with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
+        file.write(text)
+        if owner is not None:
+            os.fchown(file.fileno(), owner, -1)
+    written.replace(path)
+
+
+def make_private(home: Home) -> None:
+    """Make the home for its owner alone; in one that is there, close the folders that hold passwords, logs or data.
+
+    Who has opened a home so that others can land their events there has it stay open.
+    """
+    home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    of_pipelines = (folder("of any").parent for folder in (home.caches, home.checkpoint, home.data_docs))
+    for folder in (home.airflow, home.logs, home.processes, *of_pipelines):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        folder.chmod(0o700)

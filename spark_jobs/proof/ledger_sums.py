@@ -1,0 +1,65 @@
+"""The ledger's sums, and what they should add up to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from psycopg2 import extensions
+
+# What a run over held tuples has changed, and what retention has summed up, are sums like those of batches. An open
+# batch counts by its parts.
+_SUMS = """
+    SELECT coalesce(sum(facts), 0), coalesce(sum(shed), 0), coalesce(sum(unmatched), 0), coalesce(sum(rejected), 0)
+    FROM (
+        SELECT facts, shed, unmatched, rejected FROM freshet.batch
+        WHERE pipeline = %(pipeline)s AND state <> 'started'
+        UNION ALL
+        SELECT part.facts, part.shed, part.unmatched, part.rejected
+        FROM freshet.batch_part AS part JOIN freshet.batch USING (batch_no)
+        WHERE batch.pipeline = %(pipeline)s AND batch.state = 'started'
+        UNION ALL
+        SELECT facts, shed, unmatched, rejected FROM freshet.reprocessing_run WHERE pipeline = %(pipeline)s
+        UNION ALL
+        SELECT facts, shed, unmatched, rejected FROM freshet.ledger_pruned WHERE pipeline = %(pipeline)s
+    ) AS counted
+"""
+
+
+def wrong_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, int]) -> Iterator[str]:
+    """The sums of the ledger that are not what is stored, in words.
+
+    Args:
+        cursor: in the proof's transaction.
+        pipeline: its name.
+        stored: tuples of each place, in the ledger's order, with those that retention has deleted.
+    """
+    cursor.execute(_SUMS, {"pipeline": pipeline})
+    row = cursor.fetchone()
+    assert row is not None
+    for (name, count), booked in zip(stored.items(), row, strict=True):
+        if int(booked) != count:
+            yield f"{name}: the ledger says {int(booked):,}, stored are {count:,}"
+
+
+# A batch that is older than the counts of records has none. Of a range that was given up, the records that were stored
+# before were not counted; when it was read again later, its missing count tells.
+_UNBALANCED = """
+    SELECT batch_no, arrived, facts + shed + unmatched + rejected + duplicates FROM freshet.batch
+    WHERE pipeline = %s AND state = 'committed' AND arrived <> facts + shed + unmatched + rejected + duplicates
+        AND NOT EXISTS (
+            SELECT FROM freshet.source_range AS range WHERE range.batch_no = batch.batch_no
+                AND (range.state = 'lost' OR (range.reason IS NOT NULL AND range.records IS NULL)))
+    ORDER BY batch_no
+"""
+
+
+def unbalanced_batches(cursor: extensions.cursor, pipeline: str) -> Iterator[str]:
+    """The batches of which more or fewer records arrived than became facts, held tuples and duplicates, in words.
+
+    Args:
+        cursor: in the proof's transaction.
+        pipeline: its name.
+    """
+    cursor.execute(_UNBALANCED, [pipeline])
+    for batch_no, arrived, settled in cursor:
+        yield f"batch {batch_no}: {arrived:,} arrived, {settled:,} are facts, held or duplicates"
