@@ -1,10 +1,10 @@
-"""Time that passes when somebody sleeps."""
+"""Time that passes only in calls to sleep."""
 
 from __future__ import annotations
 
 
 class VirtualTime:
-    """A clock that goes on when somebody sleeps."""
+    """A clock that advances only in calls to sleep."""
 
     def __init__(self) -> None:
         self.now = 1000.0
