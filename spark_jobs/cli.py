@@ -424,7 +424,7 @@ def retire(pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="Nam
 
     from spark_jobs.local.warehouse_server import PATIENCE, warehouse
     from spark_jobs.warehouse.connection import connect
-    from spark_jobs.warehouse.drivers import retire_pipeline
+    from spark_jobs.warehouse.registration import retire_pipeline
 
     with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
         retire_pipeline(connection, pipeline)

@@ -34,8 +34,8 @@ _READ = f"""
 
 
 @dataclass(frozen=True)
-class Sight:
-    """One pipeline, as those see it who decide what is to be done.
+class WaitingWork:
+    """What waits to be done about one pipeline.
 
     Attributes:
         read_at: by the warehouse's clock.
@@ -61,7 +61,7 @@ class Sight:
 
 
 class WaitingWorkReader:
-    """Reads the sights of all pipelines again and again.
+    """Reads what waits to be done about all pipelines, again and again.
 
     Args:
         window: over which rates and freshness are taken.
@@ -72,18 +72,18 @@ class WaitingWorkReader:
         self._settings: dict[str, tuple[Any, _Settings]] = {}
         self._due: dict[str, tuple[datetime, bool]] = {}
 
-    def read(self, connection: extensions.connection) -> dict[str, Sight]:
-        """A sight of every registered pipeline, by name."""
+    def read(self, connection: extensions.connection) -> dict[str, WaitingWork]:
+        """What waits to be done about every registered pipeline, by name."""
         statuses = {status.name: status for status in self._statuses.read(connection)}
         with connection, connection.cursor() as cursor:
             cursor.execute(_READ)
             rows = [row for row in cursor.fetchall() if row[0] in statuses]
             episodes = read_untold(cursor)
-            sights = {}
+            waiting_work = {}
             for name, definition, now, open_since, unvalidated_since, reprocessing in rows:
                 settings = self._settings_of(name, definition)
                 due = self._is_due(cursor, statuses[name], settings, now)
-                sights[name] = Sight(
+                waiting_work[name] = WaitingWork(
                     now,
                     statuses[name],
                     settings.validated_every,
@@ -94,7 +94,7 @@ class WaitingWorkReader:
                     open_since,
                     tuple(episodes.get(name, ())),
                 )
-        return sights
+        return waiting_work
 
     def _settings_of(self, pipeline: str, definition: Any) -> _Settings:
         known = self._settings.get(pipeline)

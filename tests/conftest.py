@@ -20,6 +20,8 @@ from spark_jobs.warehouse.migration import migrate
 from tests.distribution import FolderScheduling, order
 from tests.waiting import wait_for
 
+pytest_plugins = ["tests.loading_warehouse"]
+
 _numbers = itertools.count()
 
 

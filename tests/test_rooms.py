@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import spark_jobs
@@ -47,7 +48,7 @@ COMMON = {
 
 
 def imports(path: Path) -> Iterator[str]:
-    """The rooms that a module imports, wherever in it; what only its annotations need is left out."""
+    """The modules, or names in them, that a module imports anywhere but for annotations alone."""
     pending: list[ast.AST] = [ast.parse(path.read_text())]
     while pending:
         node = pending.pop()
@@ -58,27 +59,44 @@ def imports(path: Path) -> Iterator[str]:
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module}.{alias.name}" for alias in node.names]
-        yield from (name.split(".")[1] for name in names if name.startswith("spark_jobs."))
+        yield from (name for name in names if name.startswith("spark_jobs."))
         pending += ast.iter_child_nodes(node)
 
 
-def modules() -> Iterator[tuple[str, Path]]:
-    """Every module of the house, with its room."""
-    for path in sorted(HOUSE.rglob("*.py")):
-        room = path.relative_to(HOUSE).parts[0].removesuffix(".py")
-        if room != "__init__":
-            yield room, path
+def modules() -> dict[str, Path]:
+    """Every module of the house."""
+    paths = {path: path.relative_to(HOUSE.parent).with_suffix("").parts for path in HOUSE.rglob("*.py")}
+    return {".".join(parts).removesuffix(".__init__"): path for path, parts in paths.items()}
+
+
+def room_of(module: str) -> str:
+    return module.split(".")[1]
 
 
 def test_every_room_has_its_place() -> None:
-    assert {room for room, _ in modules()} == {*ROOMS, *COMMON}
+    assert {room_of(module) for module in modules() if "." in module} == {*ROOMS, *COMMON}
 
 
 def test_no_room_imports_one_above_it() -> None:
     upwards = [
-        f"{path.relative_to(HOUSE)} imports {imported}"
-        for room, path in modules()
+        f"{module} imports {imported}"
+        for module, path in modules().items()
+        if "." in module
         for imported in imports(path)
-        if imported != room and imported not in COMMON and (room in COMMON or ROOMS.index(imported) < ROOMS.index(room))
+        if room_of(imported) != room_of(module)
+        and room_of(imported) not in COMMON
+        and (room_of(module) in COMMON or ROOMS.index(room_of(imported)) < ROOMS.index(room_of(module)))
     ]
     assert upwards == []
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """With a module Python imports the packages that it lies in."""
+    house = modules()
+    graph: dict[str, set[str]] = {module: set() for module in house}
+    for module, path in house.items():
+        for imported in imports(path):
+            parts = imported.split(".")
+            prefixes = {".".join(parts[:count]) for count in range(2, len(parts) + 1)}
+            graph[module] |= {name for name in prefixes & house.keys() if not f"{module}.".startswith(f"{name}.")}
+    TopologicalSorter(graph).prepare()  # raises CycleError

@@ -9,7 +9,7 @@ from freshet_airflow.warehouse_trigger import TROUBLE, Firing, WarehouseTrigger
 from freshet_airflow.warehouse_watch import POLL_SECONDS
 
 if TYPE_CHECKING:
-    from spark_jobs.waiting_work import Sight
+    from spark_jobs.waiting_work import WaitingWork
 
 # Each run costs a Spark application: what comes due meanwhile waits for the next one.
 _PAUSE = timedelta(seconds=15)
@@ -30,18 +30,18 @@ class BacklogTrigger(WarehouseTrigger):
         super().__init__(pipeline=pipeline, poll_seconds=poll_seconds)
         self._firing = Firing(longest_pause=_LONGEST_PAUSE)
 
-    async def look(self, sight: Sight) -> dict[str, Any] | None:
+    async def look(self, waiting: WaitingWork) -> dict[str, Any] | None:
         """Tuples that wait, when a run is wanted."""
-        status, last = sight.status, sight.status.reprocessing
+        status, last = waiting.status, waiting.status.reprocessing
         # A driver that gets ready needs the machine; so does a stream that is overloaded. What blocks a stream is
         # likely to be in the way here as well.
-        if not sight.due or sight.reprocessing or status.state in _BUSY:
+        if not waiting.due or waiting.reprocessing or status.state in _BUSY:
             return None
         if last is not None and last.closed_at is not None:
             pause = _PAUSE_AFTER_TROUBLE if last.state in _IN_TROUBLE else _PAUSE
-            if sight.read_at - last.closed_at < pause:
+            if waiting.read_at - last.closed_at < pause:
                 return None
         done = None if last is None else TROUBLE if last.state in _IN_TROUBLE else last.batch_no
-        if not self._firing.fires(done, sight.read_at):
+        if not self._firing.fires(done, waiting.read_at):
             return None
         return {"shed": status.shed, "unmatched": status.unmatched}

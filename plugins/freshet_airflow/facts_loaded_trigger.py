@@ -8,7 +8,7 @@ from freshet_airflow.warehouse_trigger import TROUBLE, Firing, WarehouseTrigger
 from freshet_airflow.warehouse_watch import POLL_SECONDS
 
 if TYPE_CHECKING:
-    from spark_jobs.waiting_work import Sight
+    from spark_jobs.waiting_work import WaitingWork
 
 _ENDED = ("stopped", "down")
 _IN_TROUBLE = ("error", "cut off")
@@ -25,16 +25,16 @@ class FactsLoadedTrigger(WarehouseTrigger):
         super().__init__(pipeline=pipeline, poll_seconds=poll_seconds)
         self._firing = Firing()
 
-    async def look(self, sight: Sight) -> dict[str, Any] | None:
+    async def look(self, waiting: WaitingWork) -> dict[str, Any] | None:
         """The last validation's number, when the next one is wanted."""
-        last = sight.status.validation
-        since = sight.unvalidated_since
+        last = waiting.status.validation
+        since = waiting.unvalidated_since
         if since is None or (last is not None and last.running_since is not None):
             return None
-        ended = sight.status.epoch if sight.status.state in _ENDED else None
-        if ended is None and sight.read_at - since < sight.validated_every:
+        ended = waiting.status.epoch if waiting.status.state in _ENDED else None
+        if ended is None and waiting.read_at - since < waiting.validated_every:
             return None
         number = None if last is None else last.validation_id
         # One that came to nothing has looked at nothing, and so may the next.
         done = TROUBLE if last is not None and last.result in _IN_TROUBLE else number
-        return {"last_validation": number} if self._firing.fires((done, ended), sight.read_at) else None
+        return {"last_validation": number} if self._firing.fires((done, ended), waiting.read_at) else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from spark_jobs.ledger.status.pipeline_status import PipelineStatus
-    from spark_jobs.waiting_work import Sight
+    from spark_jobs.waiting_work import WaitingWork
 
 # The target has to be kept, or the stream to be stopped, for so long before an episode is over.
 _CALM = timedelta(seconds=15)
@@ -36,35 +36,35 @@ class FreshnessJudge:
         self._calm_since: datetime | None = None
         self._calm_is_stop = False
 
-    def begins(self, sight: Sight) -> Miss | None:
+    def begins(self, waiting: WaitingWork) -> Miss | None:
         """The miss, when it has lasted for longer than the pipeline's grace. To be asked at every look."""
-        miss = current_miss(sight)
+        miss = current_miss(waiting)
         if miss is not None:
             self._missed_since = min(self._missed_since or miss.since, miss.since)
             self._calm_since = None
-            if sight.read_at - self._missed_since > sight.grace:
+            if waiting.read_at - self._missed_since > waiting.grace:
                 return Miss(self._missed_since, miss.reason)
-        elif sight.status.state == "starting":
+        elif waiting.status.state == "starting":
             # Nothing is known: neither that all is well nor that it is not.
             self._calm_since = None
         else:
             self._missed_since = None
-            is_stop = sight.status.state == "stopped"
+            is_stop = waiting.status.state == "stopped"
             if self._calm_since is None or is_stop != self._calm_is_stop:
-                self._calm_since, self._calm_is_stop = sight.read_at, is_stop
+                self._calm_since, self._calm_is_stop = waiting.read_at, is_stop
         return None
 
-    def is_over(self, sight: Sight) -> bool:
+    def is_over(self, waiting: WaitingWork) -> bool:
         """Whether the target has been kept for a while, or the stream is stopped; after `begins` has been asked.
 
         A stream that is stopped loads nothing, which is no recovery; what is told of it says so.
         """
-        return self._calm_since is not None and sight.read_at - self._calm_since >= _CALM
+        return self._calm_since is not None and waiting.read_at - self._calm_since >= _CALM
 
 
-def current_miss(sight: Sight) -> Miss | None:
+def current_miss(waiting: WaitingWork) -> Miss | None:
     """How the target is missed now: nothing can be loaded, the batch takes too long, or facts are late."""
-    status, now = sight.status, sight.read_at
+    status, now = waiting.status, waiting.read_at
     target = timedelta(milliseconds=status.target_ms)
     if status.state in ("down", "restarting"):
         return _down(status, now)
@@ -72,9 +72,9 @@ def current_miss(sight: Sight) -> Miss | None:
         return Miss(status.blocked_since, f"the stream is blocked: {status.blocked_by}")
     if status.state == "stopped":
         return None
-    if sight.open_since is not None and now - sight.open_since > target:
-        seconds = (now - sight.open_since) / _SECOND
-        return Miss(sight.open_since + target, f"nothing was committed for {seconds:.0f} s, while events wait")
+    if waiting.open_since is not None and now - waiting.open_since > target:
+        seconds = (now - waiting.open_since) / _SECOND
+        return Miss(waiting.open_since + target, f"nothing was committed for {seconds:.0f} s, while events wait")
     p99 = status.freshness_window.p99_ms
     if p99 is not None and p99 > status.target_ms:
         return Miss(now, f"99 of 100 facts are up to {p99 / 1000:.1f} s old when they can be read")

@@ -20,7 +20,7 @@ from spark_jobs.warehouse import freshness_episodes
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
-    from spark_jobs.waiting_work import Sight
+    from spark_jobs.waiting_work import WaitingWork
 
 
 class FreshnessTrigger(WarehouseTrigger):
@@ -35,16 +35,16 @@ class FreshnessTrigger(WarehouseTrigger):
         self._judge = FreshnessJudge()
         self._firing = Firing()
 
-    async def look(self, sight: Sight) -> dict[str, Any] | None:
+    async def look(self, waiting: WaitingWork) -> dict[str, Any] | None:
         """The oldest episode of which there is news. One that begins or ends now is news at the next look."""
-        miss = self._judge.begins(sight)
-        is_open = sight.status.episode is not None
+        miss = self._judge.begins(waiting)
+        is_open = waiting.status.episode is not None
         if miss is not None and not is_open:
             await self._write(lambda session: freshness_episodes.begin(session, self.pipeline, miss.since, miss.reason))
-        elif is_open and self._judge.is_over(sight):
+        elif is_open and self._judge.is_over(waiting):
             await self._write(lambda session: freshness_episodes.end(session, self.pipeline))
-        news = [(episode.episode_id, episode.news) for episode in sight.episodes if episode.news is not None]
-        if not news or not self._firing.fires(tuple(news), sight.read_at):
+        news = [(episode.episode_id, episode.news) for episode in waiting.episodes if episode.news is not None]
+        if not news or not self._firing.fires(tuple(news), waiting.read_at):
             return None
         episode_id, what = news[0]
         return {"episode": episode_id, "news": what}

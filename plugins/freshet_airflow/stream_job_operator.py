@@ -27,6 +27,7 @@ from spark_jobs.local.session_process import log_tail
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
+from spark_jobs.warehouse.registration import register_pipeline
 
 
 class StreamJobOperator(BaseOperator):
@@ -103,7 +104,7 @@ class StreamJobOperator(BaseOperator):
     def _register(self, connection: extensions.connection) -> None:
         try:
             definition = load_definition(self.pipeline)
-            drivers.register_pipeline(
+            register_pipeline(
                 connection,
                 definition.name,
                 definition.freshness.target,

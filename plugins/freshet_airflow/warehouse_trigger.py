@@ -12,14 +12,14 @@ from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from freshet_airflow.warehouse_watch import POLL_SECONDS, watch_warehouse
 
 if TYPE_CHECKING:
-    from spark_jobs.waiting_work import Sight
+    from spark_jobs.waiting_work import WaitingWork
 
 _FIRST_PAUSE = timedelta(minutes=1)
 
 TROUBLE = "trouble"
 """Stands in a matter for the number of an attempt that came to nothing: the next attempt is the same matter."""
 
-Sights = Mapping[str, "Sight"]
+WaitingWorkByName = Mapping[str, "WaitingWork"]
 
 
 class Firing:
@@ -66,8 +66,8 @@ class WarehouseTrigger(BaseEventTrigger):
         self.poll_seconds = poll_seconds
 
     @abstractmethod
-    async def look(self, sight: Sight) -> dict[str, Any] | None:
-        """What to tell with an event at this sight of the pipeline; None: no event."""
+    async def look(self, waiting: WaitingWork) -> dict[str, Any] | None:
+        """What to tell with an event when this waits to be done about the pipeline; None: no event."""
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Path of this class and its arguments."""
@@ -79,16 +79,18 @@ class WarehouseTrigger(BaseEventTrigger):
         return ("freshet warehouse", self.poll_seconds)
 
     @classmethod
-    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[Sights]:
+    async def open_shared_stream(cls, kwargs: dict[str, Any]) -> AsyncIterator[WaitingWorkByName]:
         """Look at all pipelines, without end."""
-        async for sights in watch_warehouse(kwargs["poll_seconds"]):
-            yield sights
+        async for waiting_work in watch_warehouse(kwargs["poll_seconds"]):
+            yield waiting_work
 
-    async def filter_shared_stream(self, shared_stream: AsyncIterator[Sights]) -> AsyncIterator[TriggerEvent]:
+    async def filter_shared_stream(
+        self, shared_stream: AsyncIterator[WaitingWorkByName]
+    ) -> AsyncIterator[TriggerEvent]:
         """The events of this trigger's pipeline."""
-        async for sights in shared_stream:
-            sight = sights.get(self.pipeline)
-            told = None if sight is None else await self.look(sight)
+        async for waiting_work in shared_stream:
+            waiting = waiting_work.get(self.pipeline)
+            told = None if waiting is None else await self.look(waiting)
             if told is not None:
                 yield TriggerEvent({"pipeline": self.pipeline, **told})
 

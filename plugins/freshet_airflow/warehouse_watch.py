@@ -17,7 +17,7 @@ from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
-    from spark_jobs.waiting_work import Sight, WaitingWorkReader
+    from spark_jobs.waiting_work import WaitingWork, WaitingWorkReader
 
 _log = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ WINDOW = timedelta(seconds=15)
 _NO_PATIENCE = timedelta(0)
 
 
-async def watch_warehouse(poll_seconds: float) -> AsyncIterator[dict[str, Sight]]:
-    """Sights of all pipelines, by name, again and again and without end.
+async def watch_warehouse(poll_seconds: float) -> AsyncIterator[dict[str, WaitingWork]]:
+    """What waits to be done about all pipelines, by name, again and again, without end.
 
     A warehouse that is away is waited for. Also sends the pipelines' metrics.
 
@@ -38,10 +38,10 @@ async def watch_warehouse(poll_seconds: float) -> AsyncIterator[dict[str, Sight]
     watch, metrics = _WarehouseWatch(), FreshnessMetrics()
     try:
         while True:
-            sights = await watch.look()
-            if sights is not None:
-                metrics.send(sight.status for sight in sights.values())
-                yield sights
+            waiting_work = await watch.look()
+            if waiting_work is not None:
+                metrics.send(waiting.status for waiting in waiting_work.values())
+                yield waiting_work
             await asyncio.sleep(poll_seconds)
     finally:
         watch.close()
@@ -55,7 +55,7 @@ class _WarehouseWatch:
         self._reader: WaitingWorkReader | None = None
         self._away = False
 
-    async def look(self) -> dict[str, Sight] | None:
+    async def look(self) -> dict[str, WaitingWork] | None:
         """What there is to see; None while the warehouse does not answer."""
         try:
             if self._connection is None:
@@ -63,7 +63,7 @@ class _WarehouseWatch:
                 self._connection = await asyncio.to_thread(
                     connect, url, application_name="freshet watch", patience=_NO_PATIENCE
                 )
-            sights = await asyncio.to_thread(self._read, self._connection)
+            waiting_work = await asyncio.to_thread(self._read, self._connection)
         # A migration that is not made yet is waited for as well: whatever the warehouse says, the watch goes on.
         except (psycopg2.Error, WarehouseUnavailableError) as error:
             if not self._away:
@@ -77,7 +77,7 @@ class _WarehouseWatch:
             self.close()
             return None
         self._away = False
-        return sights
+        return waiting_work
 
     def close(self) -> None:
         """Leave the warehouse, and forget what it held: the next one may be restored from an older backup."""
@@ -86,7 +86,7 @@ class _WarehouseWatch:
             self._connection.close()
             self._connection = None
 
-    def _read(self, connection: extensions.connection) -> dict[str, Sight]:
+    def _read(self, connection: extensions.connection) -> dict[str, WaitingWork]:
         if self._reader is None:
             # Not at the top: the DAG files, which are read again and again, lead here.
             from spark_jobs.waiting_work import WaitingWorkReader

@@ -14,7 +14,7 @@ from spark_jobs.byte_sizes import parse_bytes
 from spark_jobs.definition.problems import shown
 from spark_jobs.durations import parse_duration
 
-# 100 years. A time so long ago, or so far ahead, is one for Python and PostgreSQL still.
+# 100 years: Python and PostgreSQL can both still tell a time that far away.
 _LONGEST = "36525d"
 _FOR_EVER = "; or null, for ever"
 # Less is no page of R and a stream tuple for each task. More than that, no machine has.

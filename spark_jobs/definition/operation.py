@@ -22,11 +22,11 @@ Columns = Annotated[tuple[Word, ...], Field(min_length=1)]
 
 
 class Freshness(Part):
-    """How soon after it happened an event shall be a fact; the time budget of a batch follows from it.
+    """How soon an event is to be a fact; the time budget of a batch follows from it.
 
     Attributes:
-        target: 99 of 100 facts shall be this fresh.
-        grace: an alert is raised when the target has been missed for so long.
+        target: 99 of 100 facts are to be this fresh.
+        grace: an alert is raised when the target has been missed for this long.
     """
 
     target: Duration = Field(default=timedelta(seconds=5), examples=["target: 5s"])
@@ -44,7 +44,7 @@ class Reprocessing(Part):
 
     Attributes:
         limit: tuples that one run takes at most.
-        most_attempts: a tuple that was tried so often without success is rejected.
+        most_attempts: a tuple is rejected after this many attempts.
         first_pause: an unmatched tuple is tried again after this time, then after twice that, and so on; after a
             quarter of the pause, and 32 times this at most, where its relation is known to have changed.
     """
@@ -62,7 +62,7 @@ class Retention(Part):
             sums are kept. No less than a day, of which the page shows the freshness.
         rejected: rejected tuples.
         unmatched: unmatched tuples that are still unmatched.
-        shed: shed tuples that nobody has reprocessed.
+        shed: shed tuples that were not reprocessed.
     """
 
     ledger: LedgerKept | None = Field(default=timedelta(days=30), examples=["ledger: 30d"])
@@ -159,7 +159,7 @@ class References(Part):
 
 
 class FreshWithin(Part):
-    """99 of 100 facts could be read so soon after their event happened. Reprocessed facts don't count."""
+    """The time after which 99 of 100 facts could be read, from their event on. Reprocessed facts don't count."""
 
     p99: Duration = Field(examples=["p99: 5s"])
 

@@ -19,6 +19,7 @@ from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, Wr
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.registration import register_pipeline
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +72,7 @@ class _Blocked:
         self._url = warehouse_url
         self._pipeline = definition.name
         with self._connected() as connection:
-            drivers.register_pipeline(
+            register_pipeline(
                 connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
             )
             self._epoch = drivers.take_over(connection, definition.name, log_file=home.driver_log(definition.name))

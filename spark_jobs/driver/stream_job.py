@@ -24,7 +24,7 @@ from spark_jobs.source.after_load import LoadedFiles
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.registration import check_registration
+from spark_jobs.warehouse.registration import check_registration, register_pipeline
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -115,7 +115,7 @@ class StreamJob:
         folder = definition.source.resolved_path(self._home)
         folder.mkdir(parents=True, exist_ok=True)
         source = LandedFiles(folder, cuttable=definition.source.format != "parquet")
-        drivers.register_pipeline(
+        register_pipeline(
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )
         if resume:

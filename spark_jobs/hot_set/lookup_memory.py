@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.definition import Lookup
-from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS
+from spark_jobs.relation.page_cutting import DEFAULT_PAGE_ROWS
 from spark_jobs.relation.read_limit import tuples_at_once
 from spark_jobs.relation.relation_spec import RelationSpec
 

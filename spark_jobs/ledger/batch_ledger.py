@@ -191,7 +191,7 @@ def _close(
     rejected -= dropped["rejected"]
     duplicates += dropped.total()
     if arrived is not None:
-        # A batch that was tried again meets what its former tries have stored: those were not sent twice.
+        # A batch that was retried meets what its earlier attempts have stored: those were not sent twice.
         duplicates = min(duplicates, max(arrived - facts - shed - unmatched - rejected, 0))
     cursor.execute(
         """
@@ -224,8 +224,7 @@ def drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, b
         batch_no: the batch.
 
     Returns:
-        how many were deleted, by place. Nothing to do where the batch holds nothing; otherwise an index probe for
-        each tuple it holds, in bounded memory.
+        how many were deleted, by place. Costs an index probe for each tuple that the batch holds, in bounded memory.
     """
     dropped: Counter[Place] = Counter()
     with cursor.connection.cursor("held_by_batch") as held:

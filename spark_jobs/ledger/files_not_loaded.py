@@ -26,7 +26,7 @@ class TroubledRange(NamedTuple):
 
 
 def units_to_retry(connection: extensions.connection, pipeline: str) -> list[str]:
-    """Names of the files that somebody wants to be read again."""
+    """Names of the files that an operator wants to be read again."""
     with connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT DISTINCT unit FROM freshet.source_range WHERE pipeline = %s AND state = 'to retry'", [pipeline]

@@ -29,8 +29,8 @@ class RelationReads:
 
 
 @dataclass(frozen=True)
-class LedgerSpan:
-    """The batches of a pipeline that were committed in a span of time.
+class LedgerPeriod:
+    """The batches of a pipeline that were committed in a period.
 
     Attributes:
         seconds: how long it was.
@@ -58,8 +58,8 @@ class LedgerSpan:
         return self.facts + self.shed + self.unmatched + self.rejected
 
 
-def read_span(cursor: extensions.cursor, pipeline: str, since: datetime, until: datetime) -> LedgerSpan:
-    """Sum up what was committed between two moments of the warehouse's clock.
+def read_period(cursor: extensions.cursor, pipeline: str, since: datetime, until: datetime) -> LedgerPeriod:
+    """Sum up what was committed between two times of the warehouse's clock.
 
     Args:
         cursor: to the warehouse.
@@ -77,7 +77,7 @@ def read_span(cursor: extensions.cursor, pipeline: str, since: datetime, until: 
     batches = cursor.fetchall()
     facts, shed, unmatched, rejected = (sum(int(batch[k]) for batch in batches) for k in range(4))
     latencies = total(batch[4] for batch in batches)
-    return LedgerSpan(
+    return LedgerPeriod(
         seconds=(until - since).total_seconds(),
         facts=facts,
         shed=shed,
@@ -111,7 +111,7 @@ def _reads(statistics: list[dict[str, Any]]) -> tuple[RelationReads, ...]:
 
 @dataclass(frozen=True)
 class OperationsSince:
-    """The operation of some pipelines since a moment.
+    """What was done beside some pipelines' streams since a time.
 
     Attributes:
         backlog: tuples held since then that wait to be loaded: shed and unmatched ones.

@@ -24,7 +24,7 @@ from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
 
 _log = logging.getLogger(__name__)
 
-# A transaction deletes so many rows at most: loaders and the page never wait long for it.
+# Rows that one transaction deletes at most: loaders and the page never wait long for it.
 ROWS_AT_ONCE = 5_000
 # Of pipelines that were registered before there was retention.
 _DEFAULT: dict[str, str | None] = Retention().model_dump(mode="json")
@@ -88,8 +88,8 @@ _HELD_STRETCH = """
     SELECT event_id FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id > %(behind)s
     ORDER BY event_id OFFSET %(most)s - 1 LIMIT 1
 """
-# Loaders let no event in again that was pruned. Should one be held a second time nevertheless, it has arrived once, and
-# must not keep all others from being pruned.
+# Loaders do not let a pruned event in again. Should one be held a second time all the same, it has arrived once, and
+# must not keep the others from being pruned.
 _PRUNE_HELD = """
     WITH deleted AS (
         DELETE FROM freshet.held_tuple AS held USING (
@@ -172,7 +172,7 @@ def _repeat(connection: extensions.connection, statement: str, pipeline: str, ag
 def prune_all(connection: extensions.connection) -> dict[str, Counter[str]]:
     """Prune every registered pipeline by the `retention` of its definition, as it was registered last.
 
-    A pipeline that fails, such as one that was registered with an age that is no time, keeps no other from being
+    A pipeline that fails, for example because it was registered with an invalid age, does not keep others from being
     pruned.
 
     Args:
@@ -240,7 +240,7 @@ def prune_held(connection: extensions.connection, pipeline: str, place: str, age
     Args:
         connection: in autocommit mode; each stretch is a transaction.
         pipeline: its name.
-        place: one of `outcome.PLACES`.
+        place: one of `stream_tuple.PLACES`.
         age: how long they are kept.
         most: rows of a stretch.
 

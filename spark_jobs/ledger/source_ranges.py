@@ -9,6 +9,8 @@ from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.warehouse.copy_encoding.characters import storable
+
 _LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 # What is planned or done, in one way or another, and is not to be planned again.
 _TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
@@ -80,7 +82,7 @@ class TakenUnit(NamedTuple):
 def taken_units(connection: extensions.connection, pipeline: str) -> Iterator[TakenUnit]:
     """All files of which anything is planned, loaded, set aside or lost; one by one, in bounded memory.
 
-    A file of which several versions were seen under one name comes as often.
+    A name under which several versions of a file were seen comes once for each.
     """
     with connection, connection.cursor("taken_units") as cursor:
         cursor.itersize = _ROWS_AT_ONCE
@@ -143,7 +145,7 @@ def note_removed(connection: extensions.connection, pipeline: str, units: Sequen
 def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:
     """Note what a batch is to read, in its order; in the transaction that opens the batch.
 
-    A file that is to be read again is so from its beginning: a range further on is not yet that.
+    A file that is to be read again is read from its beginning: a range further on does not count as that.
     """
     cursor.execute(
         "UPDATE freshet.source_range SET state = 'retried' "
@@ -189,7 +191,7 @@ def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeE
         {
             "batch": batch_no,
             "records": [end.records for end in ends],
-            "reasons": [None if end.reason is None else _storable(end.reason) for end in ends],
+            "reasons": [None if end.reason is None else storable(end.reason[:_LONGEST_REASON]) for end in ends],
         },
     )
     if cursor.rowcount != len(ends):
@@ -241,8 +243,3 @@ def _columns(ranges: Sequence[SourceRange]) -> list[list[object]]:
         [each.modified_ns for each in ranges],
         [each.landed_at for each in ranges],
     ]
-
-
-def _storable(reason: str) -> str:
-    """A reason as PostgreSQL can store it, whatever of a file is quoted in it."""
-    return reason[:_LONGEST_REASON].replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()

@@ -17,6 +17,8 @@ from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactTable
 
+# A transaction holds no more. Larger ones load no faster, and their tuples must be kept in memory until the commit, in
+# case they have to be loaded again with care.
 MOST_ROWS = 262_144
 MOST_BYTES = 128 << 20
 
@@ -58,7 +60,7 @@ class Chunk:
     tuples: int
 
     def where(self, kept: np.ndarray, fact: FactTable) -> Chunk:
-        """The chunk without the facts that are not kept; bool, one for each fact. They still count among its tuples."""
+        """The chunk without the facts that are not kept; bool, one for each. They still count among its tuples."""
         return self if self.facts is None else replace(self, facts=self.facts.where(kept, fact))
 
 

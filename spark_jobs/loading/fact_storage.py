@@ -1,4 +1,4 @@
-"""The ways to store facts, from the quickest to the most patient."""
+"""Stores facts, in one of three modes: the quickest, the careful one, tuple by tuple."""
 
 from __future__ import annotations
 
@@ -105,8 +105,8 @@ def insert_acceptable(cursor: extensions.cursor, fact: FactTable, tuples: pa.Tab
     return refused
 
 
-class Way(IntEnum):
-    """How to store facts. Each way can do all that those before it can."""
+class StorageMode(IntEnum):
+    """How to store facts. Each mode can do all that those before it can."""
 
     OPTIMISTIC = 0  # straight into the table: none may be stored already
     CAREFUL = 1  # only those that are not stored already
@@ -126,7 +126,9 @@ class StoredFacts(NamedTuple):
     refused: dict[int, Refusal]
 
 
-def store(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, rows: EncodedRows, way: Way) -> StoredFacts:
+def store(
+    cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, rows: EncodedRows, mode: StorageMode
+) -> StoredFacts:
     """Store facts; what is neither new nor refused afterwards was stored already.
 
     Args:
@@ -134,18 +136,18 @@ def store(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, rows: En
         fact: the fact table.
         tuples: shape (n,), all of whose values fit.
         rows: the same tuples, encoded for the table.
-        way: how.
+        mode: how.
 
     Raises:
         LoadBlockedError: PostgreSQL refuses most for one reason.
-        psycopg2.errors.UniqueViolation: some are stored already, and the way does not expect that.
-        psycopg2.Error: PostgreSQL refuses some, and the way does not expect that; or any other error.
+        psycopg2.errors.UniqueViolation: some are stored already, and the mode does not expect that.
+        psycopg2.Error: PostgreSQL refuses some, and the mode does not expect that; or any other error.
     """
-    if way is Way.OPTIMISTIC:
+    if mode is StorageMode.OPTIMISTIC:
         _copy(cursor, fact, rows)
         return StoredFacts(np.ones(rows.count, np.bool_), {})
     tuples = tuples.select(list(dict.fromkeys(column.source for column in fact.columns)))
-    return _careful(cursor, fact, tuples) if way is Way.CAREFUL else _tuple_by_tuple(cursor, fact, tuples)
+    return _careful(cursor, fact, tuples) if mode is StorageMode.CAREFUL else _tuple_by_tuple(cursor, fact, tuples)
 
 
 def _copy(cursor: extensions.cursor, fact: FactTable, rows: EncodedRows) -> None:
@@ -175,7 +177,7 @@ def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table
     new = _first_of_each(tuples, fact) & ~stored_facts(cursor, fact, tuples)
     candidates = np.flatnonzero(new)
     if len(candidates) > _SAMPLE:
-        # It would take seconds until all of a large chunk is refused.
+        # Refusing all of a large chunk would take seconds.
         sample = np.sort(np.random.default_rng().choice(candidates, _SAMPLE, replace=False))
         cursor.execute("SAVEPOINT before_sample")
         _insert(cursor, fact, tuples, sample)

@@ -20,7 +20,7 @@ Words = NDArray[np.uint32]
 
 BLOCK_WORDS = 8
 _BLOCK_BYTES = 4 * BLOCK_WORDS
-# With more, false alarms soon get dear: each costs an index probe.
+# With more, false alarms get expensive: each costs an index probe.
 _CODES_PER_BLOCK = 24
 # Odd multipliers of the split block Bloom filter, from the Parquet format's specification.
 _SALT = np.array(
@@ -39,7 +39,7 @@ _LEAST_MEMORY, _MOST_MEMORY = 8 << 20, 64 << 20
 class HeldFilter:
     """A split block Bloom filter over 64-bit hash codes: one cache line is read for each question.
 
-    Of codes that were never added it takes this share for known, with 8 MiB (measured; a filter
+    The share of codes that it takes for known although they were never added, with 8 MiB (measured; a filter
     twice as large bears twice as many):
 
         codes added    1 million   2 million   4 million   8 million   16 million
@@ -63,7 +63,7 @@ class HeldFilter:
 
     @staticmethod
     def memory_for(codes: int) -> int:
-        """How many bytes a filter needs to bear so many codes."""
+        """Bytes that a filter needs to bear this many codes."""
         return -(-codes // _CODES_PER_BLOCK) * _BLOCK_BYTES
 
     def add(self, codes: Int64Array) -> None:
@@ -124,12 +124,9 @@ class HeldEarlier:
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
-        self._forget()
-
-    def _forget(self) -> None:
         self._filter = HeldFilter(_LEAST_MEMORY)
         self._through = -1  # all batches up to this one are in the filter; what was pruned before 0007 has 0
-        self._renewed_with = 0  # so many codes were in it when it was new
+        self._renewed_with = 0  # codes that were in it when it was new
 
     def among(self, cursor: extensions.cursor, tuples: pa.Table, fact: FactTable, batch_no: int) -> Bools:
         """Which of these tuples a batch before `batch_no` holds, or held until retention deleted them.
@@ -165,16 +162,16 @@ class HeldEarlier:
     def _confirmed(
         self, cursor: extensions.cursor, count: int, suspects: Int64Array, event_ids: Sequence[str]
     ) -> Bools:
-        """Which of so many tuples are known indeed: some of the suspects, who have these event ids."""
+        """Which of `count` tuples are known indeed: some of the suspects, which have these event ids."""
         known = np.zeros(count, np.bool_)
         known[suspects] = _known_ids(cursor, self._pipeline, event_ids)
         return known
 
     def _extend(self, cursor: extensions.cursor, batch_no: int) -> None:
-        if batch_no - 1 < self._through:  # another database
-            self._forget()
         if batch_no - 1 == self._through:
             return
+        if batch_no - 1 < self._through:
+            self._through = -1  # another database: nothing in the filter is of use
         if self._through < 0 or self._is_full:
             self._renew(cursor, batch_no)
         else:
@@ -183,7 +180,7 @@ class HeldEarlier:
 
     @property
     def _is_full(self) -> bool:
-        """Whether it bears no more, and so much was added that making it anew costs little beside that."""
+        """Whether it bears no more, and enough was added that rebuilding it costs little by comparison."""
         return self._filter.added > max(self._filter.bears, 2 * self._renewed_with)
 
     def _renew(self, cursor: extensions.cursor, batch_no: int) -> None:
@@ -193,7 +190,7 @@ class HeldEarlier:
             {"pipeline": self._pipeline, "batch_no": batch_no},
         )
         [(held,)] = cursor.fetchall()
-        self._forget()
+        self._through = -1
         renewed = HeldFilter(min(max(HeldFilter.memory_for(2 * held), _LEAST_MEMORY), _MOST_MEMORY))
         self._add(cursor, renewed, batch_no)
         self._filter, self._renewed_with = renewed, renewed.added

@@ -15,7 +15,7 @@ from psycopg2 import extensions
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns, Place
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
-from spark_jobs.warehouse.copy_encoding.characters import text_faults
+from spark_jobs.warehouse.copy_encoding.characters import storable, text_faults
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import TIMESTAMPTZ, utc_times
 from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, Target, encode, plain_array
@@ -198,11 +198,7 @@ def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tup
 def storable_reasons(reason: str | pa.StringArray, count: int) -> pa.Array:
     """Reasons as PostgreSQL can store them, whatever was quoted in them."""
     if isinstance(reason, str):
-        return pa.repeat(_storable(reason.encode("utf-8", "replace")), count)
+        return pa.repeat(storable(reason), count)
     if not text_faults(reason).any():
         return reason
-    return pa.array([_storable(text.as_buffer().to_pybytes()) for text in reason], pa.string())
-
-
-def _storable(text: bytes) -> str:
-    return text.decode("utf-8", "backslashreplace").replace("\0", "\\0")
+    return pa.array([storable(text.as_buffer().to_pybytes()) for text in reason], pa.string())

@@ -3,35 +3,114 @@
 from __future__ import annotations
 
 import logging
+import os
+import threading
 from datetime import timedelta
 from typing import Protocol
 
 import psycopg2
+from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts
 from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.loading.chunk import cut
-from spark_jobs.loading.fact_storage import Way
+from spark_jobs.loading.fact_storage import StorageMode
+from spark_jobs.loading.held_earlier import HeldEarlier
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.loading.refusals import Meaning, meaning, words
-from spark_jobs.loading.worker_session import WorkerSession
-from spark_jobs.warehouse.connection import PATIENCE, address
+from spark_jobs.loading.refusals import ErrorKind, kind_of_error, words
+from spark_jobs.warehouse.connection import PATIENCE, address, connect
 from spark_jobs.warehouse.fact_table import FactTable
 
+# A connection must not be shared with a forked process, and a thread needs one of its own.
+_sessions = threading.local()
 _log = logging.getLogger(__name__)
 _MOST_CONFLICTS = 3
-_MOST_TRIES = 20
+_MOST_ATTEMPTS = 20
+
+
+class WorkerSession:
+    """One connection for one pipeline and epoch, and what is remembered of the warehouse between its batches.
+
+    Args:
+        url: libpq URL of the warehouse.
+        pipeline: the pipeline's name.
+        session_name: application_name of the connection, as pg_stat_activity shows it.
+        patience: how long to try to connect.
+    """
+
+    def __init__(self, url: str, pipeline: str, session_name: str, patience: timedelta) -> None:
+        self._url = url
+        self._session_name = session_name
+        self._patience = patience
+        self._connection: extensions.connection | None = None
+        self._process_id: int | None = None
+        self.held_earlier = HeldEarlier(pipeline)
+        self.commit_seconds = 0.0  # how long the last commit took
+
+    def connection(self) -> extensions.connection:
+        """The connection; a new one if there is none, or it was lost.
+
+        Raises:
+            WarehouseUnavailableError: the warehouse did not answer for the time of our patience.
+        """
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(self._url, application_name=self._session_name, patience=self._patience)
+            if self._process_id is not None:
+                self._end_predecessor(self._connection, self._process_id)
+            self._process_id = self._connection.info.backend_pid
+        return self._connection
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there was a connection, and it is gone."""
+        return self._connection is not None and bool(self._connection.closed)
+
+    def _end_predecessor(self, connection: extensions.connection, process_id: int) -> None:
+        """End the server's side of the lost connection: it may not have noticed, and would keep its locks for hours."""
+        with connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                "WHERE pid = %s AND datname = current_database() AND usename = current_user AND application_name = %s",
+                [process_id, self._session_name],
+            )
+
+    def close(self) -> None:
+        """Close the connection, if there is one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def session_of(url: str, pipeline: str, epoch: int, session_name: str, patience: timedelta) -> WorkerSession:
+    """This thread's session of that name, for one epoch. Earlier epochs' sessions are closed.
+
+    Args:
+        url: libpq URL of the warehouse.
+        pipeline: the pipeline's name.
+        epoch: the epoch of its driver, or the number of the run.
+        session_name: application_name of the connection; it names the pipeline.
+        patience: how long to try to connect.
+    """
+    owner = (os.getpid(), url, session_name)
+    sessions: dict[tuple[int, str, str], tuple[int, WorkerSession]] = _sessions.__dict__.setdefault("by_owner", {})
+    known_epoch, session = sessions.get(owner, (None, None))
+    if session is None or known_epoch != epoch:
+        if session is not None:
+            session.close()
+        session = WorkerSession(url, pipeline, session_name, patience)
+        sessions[owner] = (epoch, session)
+    return session
 
 
 class LoadingTransaction(Protocol):
     """A part of an outcome, ready to be stored in one transaction."""
 
-    def store(self, session: WorkerSession, way: Way) -> LoadCounts:
+    def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Store it, all or nothing.
 
         Args:
             session: the worker's.
-            way: how to store facts.
+            mode: how to store facts.
 
         Raises:
             WriterFencedError: the destination takes no more. Nothing was stored.
@@ -39,7 +118,7 @@ class LoadingTransaction(Protocol):
         """
 
     def recorded(self, session: WorkerSession) -> LoadCounts | None:
-        """What it stored, where its end was not heard of; None where it is to be stored again."""
+        """What it stored, if it was committed although the connection was lost; None if it has to be stored again."""
 
 
 class Destination(Protocol):
@@ -75,14 +154,14 @@ class Destination(Protocol):
 class Loader:
     """Loads into one destination of a pipeline: an open batch, or a reprocessing run.
 
-    It expects at first that nothing it loads is stored already, and copies facts straight into their table. Where
-    that fails it rolls back and loads the chunk with more care (DESIGN section 5). The worker's connection
+    At first it expects that nothing is stored already, and copies facts straight into their table. If that fails, it
+    rolls back and loads the chunk with more care. The worker's connection
     outlives the loader.
 
     Args:
         url: libpq URL of the warehouse.
         destination: where to.
-        retried: whether the task is tried again: some of its tuples may be stored already.
+        retried: whether this is a retry of the task: some of its tuples may be stored already.
         patience: how long to wait for a warehouse that does not answer.
     """
 
@@ -91,8 +170,8 @@ class Loader:
     ) -> None:
         self._url = url
         self._destination = destination
-        self._first_way = Way.CAREFUL if retried or destination.careful else Way.OPTIMISTIC
-        self._way = self._first_way
+        self._first_mode = StorageMode.CAREFUL if retried or destination.careful else StorageMode.OPTIMISTIC
+        self._mode = self._first_mode
         self._session = destination.session(url, patience)
 
     def load(self, outcome: Outcome) -> LoadCounts:
@@ -110,51 +189,51 @@ class Loader:
         return counts
 
     def _load(self, transaction: LoadingTransaction) -> LoadCounts:
-        way, conflicts, uncertain = self._way, 0, False
-        for _ in range(_MOST_TRIES):
+        mode, conflicts, uncertain = self._mode, 0, False
+        for _ in range(_MOST_ATTEMPTS):
             try:
                 counts = transaction.recorded(self._session) if uncertain else None
                 if counts is None:
-                    counts = transaction.store(self._session, way)
+                    counts = transaction.store(self._session, mode)
             except psycopg2.Error as error:
-                found = self._reaction(error, way)
-                conflicts += found is Meaning.CONFLICT
-                uncertain = uncertain or found is Meaning.CONNECTION_LOST
-                way = _next_way(way, found, conflicts)
-                _log.info("%s: %s; next try %s: %s", self._destination, found.name, way.name, error)
+                found = self._reaction(error, mode)
+                conflicts += found is ErrorKind.CONFLICT
+                uncertain = uncertain or found is ErrorKind.CONNECTION_LOST
+                mode = _next_mode(mode, found, conflicts)
+                _log.info("%s: %s; next attempt %s: %s", self._destination, found.name, mode.name, error)
             else:
-                self._remember(way, counts)
+                self._remember(mode, counts)
                 return counts
         raise WarehouseUnavailableError(
-            f"The warehouse at {address(self._url)} broke off {_MOST_TRIES} tries to load a chunk of "
+            f"The warehouse at {address(self._url)} broke off {_MOST_ATTEMPTS} attempts to load a chunk of "
             f"{self._destination}. Look into the server's log for the reason."
         )
 
-    def _reaction(self, error: psycopg2.Error, way: Way) -> Meaning:
-        """What to make of an error; raises those that another try would not mend."""
-        found = meaning(error, connection_lost=self._session.is_lost)
-        if found is Meaning.SCHEMA_CHANGED:
+    def _reaction(self, error: psycopg2.Error, mode: StorageMode) -> ErrorKind:
+        """What an error means; raises those that a retry can't fix."""
+        found = kind_of_error(error, connection_lost=self._session.is_lost)
+        if found is ErrorKind.SCHEMA_CHANGED:
             fact = self._destination.fact
             raise SchemaMismatchError(
                 f"{fact.schema}.{fact.table}, or Freshet's own tables, have changed since the stream started: "
                 f"{words(error)}. Make them fit the pipeline again; a stream goes on by itself then."
             ) from None  # the driver tells the first error of a chain
-        if found is Meaning.SERVER_UNABLE:
+        if found is ErrorKind.SERVER_UNABLE:
             raise LoadBlockedError(
                 f"The warehouse at {address(self._url)} answers, but can't store for now: {words(error)}. "
                 f"The load goes on by itself when that is fixed."
             ) from None  # the driver tells the first error of a chain
-        if found is Meaning.TUPLE_REFUSED and way is Way.TUPLE_BY_TUPLE:
+        if found is ErrorKind.TUPLE_REFUSED and mode is StorageMode.TUPLE_BY_TUPLE:
             raise error
         return found
 
-    def _remember(self, way: Way, counts: LoadCounts) -> None:
-        """Duplicates come in runs, say when a file was delivered twice: go on with care until they end."""
-        found_some = way > Way.OPTIMISTIC and counts.duplicates > 0
-        self._way = Way.CAREFUL if found_some else self._first_way
+    def _remember(self, mode: StorageMode, counts: LoadCounts) -> None:
+        """Duplicates come in runs, for example when a file was delivered twice: stay careful until they end."""
+        found_some = mode > StorageMode.OPTIMISTIC and counts.duplicates > 0
+        self._mode = StorageMode.CAREFUL if found_some else self._first_mode
 
 
-def _next_way(way: Way, found: Meaning, conflicts: int) -> Way:
-    if found is Meaning.TUPLE_REFUSED or conflicts >= _MOST_CONFLICTS:
-        return Way.TUPLE_BY_TUPLE
-    return max(way, Way.CAREFUL)
+def _next_mode(mode: StorageMode, found: ErrorKind, conflicts: int) -> StorageMode:
+    if found is ErrorKind.TUPLE_REFUSED or conflicts >= _MOST_CONFLICTS:
+        return StorageMode.TUPLE_BY_TUPLE
+    return max(mode, StorageMode.CAREFUL)

@@ -14,9 +14,9 @@ class Held:
     """Stream tuples that are not facts.
 
     Attributes:
-        place: shed (not looked up, for want of time), unmatched (key not in R) or rejected (bad input).
+        place: shed (not looked up, for lack of time), unmatched (key not in R) or rejected (bad input).
         reason: why: one text for all, or an array with one for each tuple.
-        relation: the relation whose lookup was not made or found nothing; None where none is to blame.
+        relation: the relation whose lookup was not made or found nothing; None where it is not about one.
         tuples: shape (n,), with the source's columns, `_arrived_at`, and where they come from the source `_record`,
             `_range` and `_position`; others are ignored.
         identified: whether their event ids are to be trusted. Of records that could not be decoded they are not: the

@@ -15,7 +15,7 @@ from spark_jobs.definition.stream_tuple import RECORD, EventColumns
 from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.warehouse.copy_encoding.characters import is_sound_text, text_faults
 from spark_jobs.warehouse.copy_encoding.rows import plain_array
-from spark_jobs.warehouse.json_text import ascii_json_strings, joined, json_values
+from spark_jobs.warehouse.json_text import json_objects
 
 RECORD_ENCODINGS = ("json", "csv", "json.base64", "csv.base64")
 """Encodings of payloads that are records: a format, or the bytes of it in base64."""
@@ -83,26 +83,18 @@ def _records(tuples: pa.Table, event: EventColumns) -> tuple[pa.Array, pa.Array]
     """Records as strings, unchecked, and their formats."""
     count = tuples.num_rows
     if RECORD not in tuples.column_names or tuples[RECORD].null_count == count:
-        return json_objects(tuples, event.source_columns), pa.repeat("json", count)
+        return tuple_objects(tuples, event.source_columns), pa.repeat("json", count)
     records = plain_array(tuples[RECORD]).cast(pa.large_binary()).view(pa.large_string())
     formats = pa.repeat("csv" if event.format == "csv" else "json", count)
     if not records.null_count:
         return records, formats
-    made = json_objects(tuples, event.source_columns)
+    made = tuple_objects(tuples, event.source_columns)
     return pc.if_else(records.is_valid(), records, made), pc.if_else(records.is_valid(), formats, "json")
 
 
-def json_objects(tuples: pa.Table, columns: tuple[str, ...]) -> pa.Array:
-    """Each tuple as a JSON object of these columns, shape (n,); nulls are written as null.
-
-    Strings that are not valid UTF-8 make texts that are not either.
-    """
-    names = ascii_json_strings(pa.array(columns, pa.string())).to_pylist()
-    parts: list[str | pa.Array] = []
-    for name, column in zip(names, columns, strict=True):
-        values = pc.fill_null(json_values(plain_array(tuples[column])), "null")
-        parts += [f"{',' if parts else '{'}{name}:", values]
-    return joined(*parts, "}")
+def tuple_objects(tuples: pa.Table, columns: tuple[str, ...]) -> pa.Array:
+    """Each tuple as a JSON object of these columns, shape (n,)."""
+    return json_objects({column: plain_array(tuples[column]) for column in columns})
 
 
 def digests(records: pa.Array) -> list[str]:

@@ -26,13 +26,13 @@ NOT_OF_TUPLES = (*_LOST, *_PASSING, *_SCHEMA, *_SERVER)
 """Beginnings of the SQLSTATEs that no tuple is to blame for; triggers may raise any other for one."""
 
 UNIQUE_VIOLATION = "23505"
-# So few may be refused for any reason: a handful of bad tuples in a small batch must not stop a stream.
+# Fewer may be refused for any reason: a handful of bad tuples in a small batch must not stop a stream.
 _LEAST = 20
 _LONGEST_WORDS = 500
 _VALUES = re.compile(r"""'[^']*'|"[^"]*"|\d+""")
 
 
-class Meaning(Enum):
+class ErrorKind(Enum):
     """Kinds of errors, by what is to be done about them."""
 
     CONNECTION_LOST = auto()  # connect again; whether a commit under way took effect is unknown
@@ -47,26 +47,26 @@ class TuplesSuppressedError(psycopg2.DataError):
     """PostgreSQL took fewer tuples than were sent, without an error: a trigger dropped some."""
 
 
-def meaning(error: psycopg2.Error, *, connection_lost: bool) -> Meaning:
+def kind_of_error(error: psycopg2.Error, *, connection_lost: bool) -> ErrorKind:
     """What an error means, given whether the connection that raised it is gone."""
     if connection_lost:
-        return Meaning.CONNECTION_LOST
+        return ErrorKind.CONNECTION_LOST
     if isinstance(error, TuplesSuppressedError):
-        return Meaning.TUPLE_REFUSED
-    return Meaning.SERVER_UNABLE if error.pgcode is None else meaning_of(error.pgcode)
+        return ErrorKind.TUPLE_REFUSED
+    return ErrorKind.SERVER_UNABLE if error.pgcode is None else kind_of_sqlstate(error.pgcode)
 
 
-def meaning_of(sqlstate: str) -> Meaning:
+def kind_of_sqlstate(sqlstate: str) -> ErrorKind:
     """What an error with this SQLSTATE means."""
     if sqlstate in _SCHEMA:
-        return Meaning.SCHEMA_CHANGED
+        return ErrorKind.SCHEMA_CHANGED
     if sqlstate.startswith(_LOST):
-        return Meaning.CONNECTION_LOST
+        return ErrorKind.CONNECTION_LOST
     if sqlstate.startswith(_PASSING):
-        return Meaning.PASSING
+        return ErrorKind.PASSING
     if sqlstate.startswith(_SERVER):
-        return Meaning.SERVER_UNABLE
-    return Meaning.CONFLICT if sqlstate == UNIQUE_VIOLATION else Meaning.TUPLE_REFUSED
+        return ErrorKind.SERVER_UNABLE
+    return ErrorKind.CONFLICT if sqlstate == UNIQUE_VIOLATION else ErrorKind.TUPLE_REFUSED
 
 
 def words(error: psycopg2.Error) -> str:
@@ -110,15 +110,15 @@ class Refusal(NamedTuple):
 
 
 def blame_table(fact: FactTable, refusals: Sequence[Refusal], tried: int) -> None:
-    """Don't go on where most tuples are refused for one reason: then it is the table's fault, and not theirs.
+    """Stop where most tuples are refused for one reason: then the table is at fault, not they.
 
     Args:
         fact: the table.
         refusals: of tuples.
-        tried: how many tuples there were, those that are not refused included.
+        tried: all tuples, including those that were not refused.
 
     Raises:
-        LoadBlockedError: it is the table's. Nothing of this is raised where the pipeline wants such tuples rejected.
+        LoadBlockedError: the table is at fault. Never raised where the pipeline wants such tuples rejected.
     """
     causes = Counter(refusal.cause for refusal in refusals if refusal.cause is not None)
     if fact.on_refused == "reject" or not causes:

@@ -16,11 +16,11 @@ from psycopg2 import extensions
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.loading.chunk import Chunk, prepare
-from spark_jobs.loading.fact_storage import Way, store
+from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import HeldRows
+from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal
-from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
 from spark_jobs.warehouse.copy_encoding.rows import plain_array
 from spark_jobs.warehouse.fact_staging import stored_event_ids
@@ -74,7 +74,7 @@ class BatchTransaction:
         self._chunk = chunk
         self._part_id = str(uuid4())
 
-    def store(self, session: WorkerSession, way: Way) -> LoadCounts:
+    def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Store the chunk, all or nothing.
 
         Raises:
@@ -85,15 +85,15 @@ class BatchTransaction:
         connection = session.connection()
         with connection, connection.cursor() as cursor:
             _check_open(cursor, batch)
-            if way is Way.TUPLE_BY_TUPLE:
+            if mode is StorageMode.TUPLE_BY_TUPLE:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
             if chunk.facts is not None:
                 held_before = session.held_earlier.among(cursor, chunk.facts.tuples, batch.fact, batch.batch_no)
                 chunk = chunk.where(~held_before, batch.fact)
-            facts, held = _store_facts(cursor, batch, chunk, way)
+            facts, held = _store_facts(cursor, batch, chunk, mode)
             if len(held):
                 held = held.without(session.held_earlier.among_rows(cursor, held, batch.batch_no))
-            if way is not Way.OPTIMISTIC and len(held):
+            if mode is not StorageMode.OPTIMISTIC and len(held):
                 # The ledger does this again when it closes the batch, which is enough where duplicates are rare.
                 held = held.without(stored_event_ids(cursor, batch.fact, held.event_ids))
             placed = held.store(cursor)
@@ -107,7 +107,7 @@ class BatchTransaction:
         return counts
 
     def recorded(self, session: WorkerSession) -> LoadCounts | None:
-        """The counts of a transaction whose end we did not hear of; None if it was not committed."""
+        """The counts of a transaction if it was committed although the connection was lost; else None."""
         connection = session.connection()
         with connection, connection.cursor() as cursor:
             cursor.execute(
@@ -119,7 +119,7 @@ class BatchTransaction:
 
 
 def _check_open(cursor: extensions.cursor, batch: StreamBatch) -> None:
-    """Keep newer drivers, and whoever would close the batch, waiting until the end of the transaction."""
+    """Make newer drivers, and a driver that would close the batch, wait until the transaction ends."""
     pipeline = batch.event.pipeline
     query = (
         "SELECT p.epoch, b.state FROM freshet.pipeline p JOIN freshet.batch b ON b.pipeline = p.name "
@@ -135,12 +135,14 @@ def _check_open(cursor: extensions.cursor, batch: StreamBatch) -> None:
         raise WriterFencedError(f"Batch {batch.batch_no} of pipeline {pipeline} is {state}; it takes no more.")
 
 
-def _store_facts(cursor: extensions.cursor, batch: StreamBatch, chunk: Chunk, way: Way) -> tuple[pa.Table, HeldRows]:
+def _store_facts(
+    cursor: extensions.cursor, batch: StreamBatch, chunk: Chunk, mode: StorageMode
+) -> tuple[pa.Table, HeldRows]:
     """The facts that are stored now, by their times, and all tuples to hold."""
     if chunk.facts is None:
         return pa.table({}), chunk.held
     tuples = chunk.facts.tuples
-    new, refused = store(cursor, batch.fact, tuples, chunk.facts.rows, way)
+    new, refused = store(cursor, batch.fact, tuples, chunk.facts.rows, mode)
     held = chunk.held
     if refused:
         rejected = refused_tuples(tuples, refused)
@@ -173,7 +175,7 @@ def _record(
 
 
 def latencies(facts: pa.Table, column: str, commit_seconds: float) -> list[int]:
-    """Histogram of the times from a column's until now and the end of a commit that takes so long."""
+    """Histogram of the times from a column's values to the end of a commit that takes `commit_seconds` from now."""
     if not facts.num_rows:
         return histogram(np.empty(0, np.int64)).tolist()
     now = int((time.time() + commit_seconds) * 1e6)

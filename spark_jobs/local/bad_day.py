@@ -12,7 +12,7 @@ from rich.markup import escape
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import PlatformError
-from spark_jobs.ledger.period import LedgerSpan, operations_since, read_span, validated_since, warehouse_time
+from spark_jobs.ledger.period import LedgerPeriod, operations_since, read_period, validated_since, warehouse_time
 from spark_jobs.local.bad_day_figures import BadDayFigures, Capacity, capacity
 from spark_jobs.local.bad_day_plan import BURST_AT, BURST_ENDS_AT, CHANGE_AT, LATE_ORDERS_AT, WARM_AT, Overload
 from spark_jobs.local.changed_dimension import (
@@ -184,9 +184,9 @@ class BadDay:
             )
         return found
 
-    def _spans(self, since: datetime, until: datetime) -> dict[str, LedgerSpan]:
+    def _spans(self, since: datetime, until: datetime) -> dict[str, LedgerPeriod]:
         with self._connection, self._connection.cursor() as cursor:
-            return {name: read_span(cursor, name, since, until) for name in self._definitions}
+            return {name: read_period(cursor, name, since, until) for name in self._definitions}
 
     def _now(self) -> datetime:
         with self._connection, self._connection.cursor() as cursor:

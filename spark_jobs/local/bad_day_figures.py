@@ -11,7 +11,7 @@ from typing import Any
 from rich.table import Table
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.ledger.period import LedgerSpan, OperationsSince
+from spark_jobs.ledger.period import LedgerPeriod, OperationsSince
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Capacity:
     limit: float
 
 
-def capacity(rate: float, spans: Iterable[tuple[PipelineDefinition, LedgerSpan]]) -> Capacity | None:
+def capacity(rate: float, spans: Iterable[tuple[PipelineDefinition, LedgerPeriod]]) -> Capacity | None:
     """Extrapolate from a calm time to the rate at which a read limit is reached: rate * limit / demand.
 
     A shed tuple would have cost one key. What arrives faster shares reads a little more, so that a stream carries
@@ -75,7 +75,7 @@ class BadDayFigures:
     backlog_bound: timedelta
     capacity: Capacity | None = None
     burst_rate: float | None = None
-    burst: dict[str, LedgerSpan] = field(default_factory=dict)
+    burst: dict[str, LedgerPeriod] = field(default_factory=dict)
     targets: dict[str, float] = field(default_factory=dict)
     backlog_gone: timedelta | None = None
     change_reached: timedelta | None = None

@@ -14,7 +14,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.held_earlier import HeldFilter
-from spark_jobs.loading.payload import json_objects, payload_bytes
+from spark_jobs.loading.payload import payload_bytes, tuple_objects
 from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records import decode_records
@@ -93,7 +93,7 @@ class HeldTuples:
         if rows.size:
             self.has_objects = True
             decoded = decode_records(records.take(pa.array(rows)), "json", self._columns, {})
-            codes[rows] = codes_of(json_objects(decoded.tuples, tuple(self._columns)))
+            codes[rows] = codes_of(tuple_objects(decoded.tuples, tuple(self._columns)))
             known[rows] = decoded.reasons.is_null().to_numpy(zero_copy_only=False)
         return pa.array(codes, mask=~known)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.stream_tuple import POSITION, RECORD
-from spark_jobs.loading.payload import json_objects
+from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
 from spark_jobs.proof.landing_folder import LandedFile
 from spark_jobs.proof.staged_events import StagedEvents
@@ -144,7 +144,7 @@ class EventIds:
         return self._objects(landed, rows) if records.null_count else records
 
     def _objects(self, landed: LandedRecords, rows: Int64Array) -> pa.Array:
-        return json_objects(landed.values.take(pa.array(rows)), self._columns).view(pa.large_binary())
+        return tuple_objects(landed.values.take(pa.array(rows)), self._columns).view(pa.large_binary())
 
 
 def _spread(records: pa.Array, rows: Int64Array, count: int) -> pa.Array:

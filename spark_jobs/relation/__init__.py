@@ -6,7 +6,8 @@
 | live, queries | in PostgreSQL, and the SQL that reads it |
 | local_copy | in local files, as it was at one time, with what has changed since |
 | read_limit | either, counted, and no faster than may be |
-| page_index | the first key of every page, read from R, and pages dealt out to the parts of an exchange |
+| page_index | the first key of every page, and pages dealt out to the parts of an exchange |
+| page_cutting | reads that from R, on the driver |
 | relation_rows | the tuples that a read gives; where R keeps versions, each key with all of them |
 | keys | join keys of stream tuples and of R's tuples |
 | relation_spec, catalog | what a lookup needs of R, checked against PostgreSQL's catalog |

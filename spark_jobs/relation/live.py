@@ -8,7 +8,8 @@ from psycopg2 import sql
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.page_index import DEFAULT_PAGE_ROWS, PageIndex, cut_pages
+from spark_jobs.relation.page_cutting import DEFAULT_PAGE_ROWS, cut_pages
+from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.queries import lookup_query, page_query
 from spark_jobs.relation.reading_connection import ReadingConnection, reading_connection
 from spark_jobs.relation.relation_rows import RelationRows, rows_of

@@ -16,11 +16,11 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts, Place
 from spark_jobs.loading.chunk import EncodedFacts, fitting
-from spark_jobs.loading.fact_storage import Way, store
+from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import storable_reasons
+from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import latencies, refused_tuples
-from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.warehouse.fact_table import FactTable
@@ -163,7 +163,7 @@ class SettlingTransaction:
             self._facts, rejected = fitting(part.facts, run.fact, run.batch_no)
             self._held = part.held + rejected
 
-    def store(self, session: WorkerSession, way: Way) -> LoadCounts:
+    def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Settle them, all or nothing.
 
         Raises:
@@ -172,10 +172,10 @@ class SettlingTransaction:
         """
         connection = session.connection()
         with connection, connection.cursor() as cursor:
-            if way is Way.TUPLE_BY_TUPLE:
+            if mode is StorageMode.TUPLE_BY_TUPLE:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
             waiting = self._lock(cursor)
-            facts, refused = self._store_facts(cursor, waiting, way)
+            facts, refused = self._store_facts(cursor, waiting, mode)
             placed = self._note_tries(cursor, waiting, refused)
             latency = latencies(facts, self._run.event.event_time, session.commit_seconds)
             left = waiting.places
@@ -208,13 +208,15 @@ class SettlingTransaction:
         as_read = dict(zip(ids, versions, strict=True))
         return _Waiting({event_id: place for event_id, version, place in cursor if as_read[event_id] == version})
 
-    def _store_facts(self, cursor: extensions.cursor, waiting: _Waiting, way: Way) -> tuple[pa.Table, list[Held]]:
+    def _store_facts(
+        self, cursor: extensions.cursor, waiting: _Waiting, mode: StorageMode
+    ) -> tuple[pa.Table, list[Held]]:
         """The tuples that are facts now, and the refused ones."""
         if self._facts is None:
             return pa.table({}), []
         facts = self._facts.where(waiting.among(self._facts.tuples), self._run.fact)
         # What is neither new nor refused is a fact already, though not by Freshet: no longer held, it is one of ours.
-        _, refused = store(cursor, self._run.fact, facts.tuples, facts.rows, way)
+        _, refused = store(cursor, self._run.fact, facts.tuples, facts.rows, mode)
         stored = facts.tuples
         if refused:
             kept = np.ones(stored.num_rows, np.bool_)

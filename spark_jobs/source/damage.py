@@ -17,13 +17,13 @@ KEPT_BYTES = 64 << 20
 
 @contextmanager
 def damage_told(file: str) -> Iterator[None]:
-    """Tell errors that are the file's from those that are the machine's, which pass.
+    """Tell errors of the file from those of the machine, which pass unchanged.
 
     Args:
         file: its name, for the message.
 
     Raises:
-        UnreadableFileError: the file is damaged, or no such file.
+        UnreadableFileError: the file is damaged, or not of its format.
     """
     try:
         yield

@@ -24,7 +24,7 @@ _SMALLEST_SLICE = 4 << 20
 # A folder may be changed again within one tick of its file system's clock: it counts as unchanged only when it has
 # been seen unchanged for longer, by a clock of our own.
 _CLOCK_TICK_SECONDS = 2.0
-# Files that have been taken are looked at again, so many at a time: somebody may have written to one.
+# Files that have been taken are looked at again, this many at a time: one may have been written to.
 _LOOKED_AT_AGAIN = 2_000
 _LOOK_AGAIN_SECONDS = 1.0
 
@@ -90,7 +90,9 @@ class LandedFiles:
         by_name: dict[str, list[tuple[_Version, int]]] = {}
         for unit, last, size, modified_ns in taken:
             name = name_of(unit)
-            if name in found and size is not None:  # what had gone before anybody knew its size is not what is there
+            if (
+                name in found and size is not None
+            ):  # a file that was gone before its size was known is not the one that is there
                 by_name.setdefault(name, []).append((_Version(size, modified_ns), last))
         for name, versions in by_name.items():
             status = self._status(name)
@@ -127,7 +129,7 @@ class LandedFiles:
         self._listed_at_ns = -1 if self._may_come else modified_ns
 
     def take(self, most_bytes: int) -> list[SourceRange]:
-        """The next ranges, in order: at most so many bytes, but one range where there is any.
+        """The next ranges, in order: at most `most_bytes`, but at least one range where there is any.
 
         They count as taken from now on. A file larger than that is cut after a line's end if it may be.
         """
@@ -155,7 +157,7 @@ class LandedFiles:
         return taken
 
     def forget(self, units: Iterable[str]) -> None:
-        """Let what comes, or is, under these names be taken again, whole."""
+        """Let files of these names be taken again, whole."""
         for unit in units:
             name = name_of(unit)
             self._known.pop(name, None)
@@ -165,7 +167,7 @@ class LandedFiles:
     def changed(self) -> list[SourceRange]:
         """Files that were written to after they had been taken, as they are now; each is told once.
 
-        A call looks at some of the files at most, the next one at others, and none looks more often than once a second.
+        A call looks at some of the files, the next one at others, at most once a second.
         """
         if time.monotonic() - self._looked_again < _LOOK_AGAIN_SECONDS:
             return []

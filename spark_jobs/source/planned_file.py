@@ -41,7 +41,7 @@ class FileSlice:
 
 @contextmanager
 def planned_file(piece: FileSlice) -> Iterator[BinaryIO]:
-    """The file of a slice, unbuffered; it is the one that was planned, at the beginning and at the end.
+    """The file of a slice, unbuffered; checked to be the one that was planned, before and after it is read.
 
     Raises:
         SourceRangeGoneError: it is missing.

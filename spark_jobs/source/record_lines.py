@@ -17,13 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.source.records.decoded import cut_record
+from spark_jobs.source.records.decoded import BYTE_ORDER_MARK, cut_record
 
 BLOCK_BYTES = 4 << 20
 LONGEST_RECORD = 16 << 20
 """Bytes of a record beyond which it is malformed; of such a one only the beginning is kept."""
 
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _KEPT_OF_TOO_LONG = 64 << 10
 _LINE_END, _CARRIAGE_RETURN = ord("\n"), ord("\r")
 _BLANKS = b" \t\r"

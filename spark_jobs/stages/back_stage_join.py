@@ -28,7 +28,7 @@ class PagesWaitedFor:
     Attributes:
         of_tuples: int64, shape (n,), the page of each tuple.
         count: different pages among them.
-        cheapest_first: int64, shape (n,), the tuples' positions, those first whose read most others share.
+        cheapest_first: int64, shape (n,), the tuples' positions; first those whose page the most others wait for.
     """
 
     of_tuples: NDArray[np.int64]
@@ -82,7 +82,7 @@ class ShedDeadline:
         waited = self._limit.seconds_waited if self._limit else 0.0
         step = now - self._step_began - (waited - self._waited)
         if step > self._seconds / 2:
-            self._ends_at += step  # no step is so long by itself: the warehouse was away, and that is no overload
+            self._ends_at += step  # no step takes this long: the warehouse was away, which is not overload
         self._step_began, self._waited = now, waited
         ready = now + self._limit.seconds_until_ready() if self._limit else now
         return ready > self._ends_at
@@ -141,7 +141,7 @@ def make_back_stage(
 
 
 def pages_scanned(relation: RelationPart, tuples: int, memory_bytes: int, most_tuples: int | None = None) -> int:
-    """Pages that mesh_join would read for so many stream tuples that are all at hand.
+    """Pages that mesh_join would read for `tuples` stream tuples that are all at hand.
 
     It takes them in while it scans, as many in a cycle as its memory holds, and the last ones need a cycle more.
     """

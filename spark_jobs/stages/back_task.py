@@ -64,19 +64,19 @@ class _BackTask:
         """Do the lookup for all tuples that lack it; what still lacks a later one is the result."""
         asking = (arrived[MISSING].to_numpy() & self._plan.bit) != 0
         tuples = arrived if asking.all() else arrived.filter(pa.array(asking))
-        joined, held = self._join(tuples)
+        joined, held, report = self._join(tuples)
         waiting = joined if asking.all() else concatenated([joined, arrived.filter(pa.array(~asking))])
         complete = waiting[MISSING].to_numpy() == 0
         self._loading.add(waiting.filter(pa.array(complete)), held)
         self._loading.finish()
-        self._report.seconds["load"] = self._loading.seconds
-        self._report.seconds["total"] = time.perf_counter() - self._started
-        self._send(self._report)
+        report.seconds["load"] = self._loading.seconds
+        report.seconds["total"] = time.perf_counter() - self._started
+        self._send(report)
         rest = waiting.filter(pa.array(~complete))
         return rest if rest.num_rows else None
 
-    def _join(self, tuples: pa.Table) -> tuple[pa.Table, list[Held]]:
-        """The tuples that now have this lookup's columns, and those that were held."""
+    def _join(self, tuples: pa.Table) -> tuple[pa.Table, list[Held], TaskReport]:
+        """The tuples that now have this lookup's columns, those that are held, and what to report of the join."""
         plan = self._plan
         keys = stream_keys(tuples, plan)
         numbers = tuples[page_column(plan.position)].to_numpy()
@@ -88,7 +88,7 @@ class _BackTask:
         order = pages if ALGORITHMS[algorithm].reads_pages else pages.looked_up(keys.codes)
         settlement = run_back_stage(join, keys.codes, order, self._deadline(opened))
         settlement = confirmed(settlement, keys, relation)
-        self._report = TaskReport(
+        report = TaskReport(
             stage="back",
             lookup=plan.position,
             seconds={"join": time.perf_counter() - self._started},
@@ -107,7 +107,7 @@ class _BackTask:
             algorithm=algorithm,
             reason=reason,
         )
-        return self._settled(tuples, settlement)
+        return *self._settled(tuples, settlement), report
 
     def _deadline(self, opened: OpenedRelation) -> ShedDeadline | None:
         seconds = self._context.back_stage_seconds

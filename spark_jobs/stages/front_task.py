@@ -32,8 +32,8 @@ def front_task(
 ) -> Iterator[Parcel]:
     """Take the tuples of some pieces through the front stage, and load those that are complete.
 
-    A piece that can't be read is reported so, and nothing of it is loaded; of one that is changed while it is read,
-    what was read before that was seen.
+    A piece that can't be read is reported as unreadable, and nothing of it is loaded; if it changes while it is read,
+    what was read until then may be.
 
     Args:
         context: the batch.

@@ -1,4 +1,4 @@
-"""What is in a batch's way where neither its tuples nor Freshet are at fault, told by the error that the driver met."""
+"""What keeps a batch from being loaded where neither its tuples nor Freshet are at fault, by the driver's error."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from spark_jobs.errors import (
     SourceRangeGoneError,
     WarehouseUnavailableError,
 )
-from spark_jobs.loading.refusals import Meaning, meaning_of
+from spark_jobs.loading.refusals import ErrorKind, kind_of_sqlstate
 from spark_jobs.task_errors import kind_of
 
 
 class Obstacle(Enum):
     """Kinds of obstacles, by what the driver can still do."""
 
-    AWAY = auto()  # the warehouse does not answer: nobody can be told
+    AWAY = auto()  # the warehouse does not answer, so it can't show that the stream is blocked
     BLOCKED = auto()  # it answers, and can't take the batch for now
 
 
-_BY_MEANING = {
-    Meaning.CONNECTION_LOST: Obstacle.AWAY,
-    Meaning.PASSING: Obstacle.AWAY,
-    Meaning.SCHEMA_CHANGED: Obstacle.BLOCKED,
-    Meaning.SERVER_UNABLE: Obstacle.BLOCKED,
+_BY_KIND = {
+    ErrorKind.CONNECTION_LOST: Obstacle.AWAY,
+    ErrorKind.PASSING: Obstacle.AWAY,
+    ErrorKind.SCHEMA_CHANGED: Obstacle.BLOCKED,
+    ErrorKind.SERVER_UNABLE: Obstacle.BLOCKED,
 }
 
 
@@ -50,7 +50,7 @@ def obstacle(error: BaseException) -> Obstacle | None:
         return Obstacle.AWAY
     sqlstate = error.pgcode if isinstance(error, psycopg2.Error) else _sqlstates().get(kind)
     if sqlstate is not None:
-        return _BY_MEANING.get(meaning_of(sqlstate))
+        return _BY_KIND.get(kind_of_sqlstate(sqlstate))
     # What psycopg2 makes of a server that went away, in the middle of a query perhaps.
     went_away = kind is psycopg2.DatabaseError or issubclass(kind, psycopg2.OperationalError | psycopg2.InterfaceError)
     return Obstacle.AWAY if went_away else None

@@ -20,11 +20,11 @@ from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECO
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.loading.chunk import Chunk, prepare
-from spark_jobs.loading.fact_storage import Way
+from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.held_earlier import HeldFilter
+from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import latencies
-from spark_jobs.loading.worker_session import WorkerSession, session_of
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.keys.uuid_text import format_uuids
 from spark_jobs.relation.keys.values import KeyKind, key_values
@@ -88,7 +88,7 @@ class RehearsedTransaction:
         self._rehearsal = rehearsal
         self._chunk = chunk
 
-    def store(self, session: WorkerSession, way: Way) -> LoadCounts:
+    def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Go through it; nothing is stored."""
         session.connection()
         facts, held, event, fact = self._chunk.facts, self._chunk.held, self._rehearsal.event, self._rehearsal.fact
@@ -254,4 +254,4 @@ def _in_stream(values: pa.Array, kind: KeyKind, stream_type: pa.DataType) -> pa.
 
 
 def _unreported(report: TaskReport) -> None:
-    """Nobody learns from a rehearsal."""
+    """A rehearsal's reports are dropped."""

@@ -95,7 +95,7 @@ class BatchReport:
 
         Args:
             plans: of the lookups.
-            waited: seconds from the landing of its tuples to the begin of the batch; None where nobody knows.
+            waited: seconds from the landing of its tuples to the batch's start; None if not known.
         """
         waiting = {} if waited is None else {"waiting": round(waited, 4)}
         return {

@@ -1,4 +1,4 @@
-"""Loading inside a task: collects what the task settles and hands it to the warehouse in bounded chunks."""
+"""Loading inside a task: collects what the task settles and loads it in bounded chunks."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ import time
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spark_jobs.loading.chunk import MOST_ROWS
 from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.stages.batch_context import BatchContext, concatenated
-
-# One transaction holds so many tuples at most. Larger ones load no faster, and their tuples must be kept
-# in memory until the commit, in case they have to be loaded again with care.
-CHUNK_ROWS = 262_144
 
 
 class TaskLoading:
@@ -39,7 +36,7 @@ class TaskLoading:
             self._rows += facts.num_rows
         self._held += held
         self._rows += sum(part.tuples.num_rows for part in held)
-        if self._rows >= CHUNK_ROWS:
+        if self._rows >= MOST_ROWS:
             self.finish()
 
     def finish(self) -> None:

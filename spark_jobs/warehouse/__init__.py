@@ -1,7 +1,16 @@
-"""What all that touches the warehouse shares: its connection, its schema and rights, and who drives a pipeline.
+"""What all rooms that touch the warehouse share.
 
-fact_table.py, event_columns.py, event_id.py and postgres_types.py (what is loaded, and where to),
-connection.py (outlives restarts of the server), latency.py (histograms). The driver's side: drivers.py (epochs,
-heartbeats, the state that an operator wants), writer_sessions.py (locks against loaders that were left over),
-freshness_episodes.py. Schema and rights: migration.py, roles.py.
+connection.py         connections that outlive restarts of the server
+fact_table.py         the table that a pipeline loads; fact_table_check.py reads it from the catalog
+copy_encoding/        tuples as PostgreSQL's binary COPY format
+event_id.py           event ids outside the fact table: texts, hash codes, and back
+fact_staging.py       which event ids are facts already
+json_text.py          columns as JSON texts
+latency.py            latencies as histograms
+fencing.py            epochs: keeps older drivers, and loaders that were left over, from writing
+drivers.py            who drives a pipeline, and what an operator wants of it
+registration.py       which fact table and event id a pipeline has
+work_under_way.py     whether a run or a validation is still at work
+freshness_episodes.py times during which a pipeline missed its target
+migration.py  roles.py    schema and rights
 """

@@ -47,17 +47,17 @@ def connect(
     patience: timedelta = PATIENCE,
     sleep: Callable[[float], None] = time.sleep,
 ) -> extensions.connection:
-    """Connect to the warehouse; while it does not answer, try again with growing pauses.
+    """Connect to the warehouse; retry with growing pauses while it does not answer.
 
     Args:
         url: libpq URL or connection string.
         application_name: how pg_stat_activity shows the session.
         patience: how long to try.
-        sleep: pauses between two tries.
+        sleep: pauses between two attempts.
 
     Raises:
-        WarehouseUnavailableError: it did not answer in time, refuses us, or runs a version that is not supported; the
-            message shows no password.
+        WarehouseUnavailableError: it did not answer in time, refused us, or runs an unsupported version; the message
+            shows no password.
     """
     deadline = time.monotonic() + patience.total_seconds()
     pause = _FIRST_PAUSE
@@ -79,9 +79,9 @@ def connect(
 
 
 def takes_writes(connection: extensions.connection) -> bool:
-    """Whether the server, or the database, lets sessions write: a standby does not, nor one that was made read-only.
+    """Whether the server and the database let sessions write: a standby does not, nor one that was made read-only.
 
-    That the session's own user may only read says nothing of others.
+    Whether this session's user may write is another question.
     """
     with connection.cursor() as cursor:
         cursor.execute(

@@ -1,4 +1,4 @@
-"""Who drives a pipeline: registration, epochs, heartbeats and the state an operator wants.
+"""Who drives a pipeline: epochs, heartbeats and the state an operator wants.
 
 The Spark driver, the Airflow operators and the `freshet` command share this file: it stays light to import.
 Every function is one transaction on the psycopg2 connection that it is given.
@@ -6,7 +6,6 @@ Every function is one transaction on the psycopg2 connection that it is given.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from dataclasses import dataclass
@@ -19,7 +18,6 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.warehouse.fencing import PATIENCE, lock_against_loaders
-from spark_jobs.warehouse.registration import check_registration
 
 DesiredState = Literal["running", "draining"]
 EndState = Literal["stopped", "failed", "fenced"]
@@ -66,11 +64,11 @@ class DriverRecord:
 
 @dataclass(frozen=True)
 class Restart:
-    """The try to bring a driver back that is under way.
+    """The attempt to bring a driver back that is under way.
 
     Attributes:
-        number: of the try, from 1.
-        most: tries that are made.
+        number: of the attempt, from 1.
+        most: attempts that are made.
     """
 
     number: int
@@ -109,62 +107,7 @@ def is_gone(host: str, process_id: int, started_at: datetime) -> bool:
     return found is None or abs(found - started_at) > _START_TIME_TOLERANCE
 
 
-def register_pipeline(
-    connection: extensions.connection, name: str, freshness_target: timedelta, definition_json: str
-) -> None:
-    """Make the pipeline known to the warehouse, or bring its definition up to date. Its epoch and state stay.
-
-    Raises:
-        PipelineDefinitionError: another pipeline has its fact table, or tuples are held under event ids of other
-            types; the message says what to do.
-    """
-    with connection, connection.cursor() as cursor:
-        # Of two that want one fact table the second sees what the first has registered.
-        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('freshet.pipeline'))")
-        identity = check_registration(cursor, name, json.loads(definition_json), MAX_SILENCE)
-        cursor.execute(
-            """
-            INSERT INTO freshet.pipeline AS known (name, freshness_target, definition, event_id)
-            VALUES (%s, %s, %s, %s)
-            ON CONFLICT (name) DO UPDATE
-                SET freshness_target = excluded.freshness_target, definition = excluded.definition,
-                    event_id = excluded.event_id, retired_at = NULL
-                WHERE (known.freshness_target, known.definition, known.event_id, known.retired_at)
-                    IS DISTINCT FROM (excluded.freshness_target, excluded.definition, excluded.event_id, NULL)
-            """,
-            [name, freshness_target, definition_json, list(identity.event_id) or None],
-        )
-
-
-def retire_pipeline(connection: extensions.connection, name: str, *, patience: timedelta = PATIENCE) -> None:
-    """Let other pipelines have the fact table of one that is no longer used. Started again, it is used again.
-
-    What it has stored stays. A driver or a reprocessing run of it that was taken for dead can't write any more.
-
-    Raises:
-        PipelineDefinitionError: the pipeline is not registered, or its driver lives.
-    """
-    driver = newest_driver(connection, name)
-    if driver is not None and driver.is_alive():
-        raise PipelineDefinitionError(
-            f"Pipeline {name!r} is in use: its driver runs on {driver.host} as process {driver.process_id}. "
-            f"Drain it first: in Airflow with the action drain of stream_load__{name}."
-        )
-    with connection, connection.cursor() as cursor:
-        _fence_driver(cursor, name, patience)
-        cursor.execute(
-            "UPDATE freshet.pipeline SET epoch = epoch + 1, retired_at = clock_timestamp(), desired_state = 'draining' "
-            "WHERE name = %s",
-            [name],
-        )
-        cursor.execute(
-            "UPDATE freshet.reprocessing_run SET state = 'abandoned', closed_at = clock_timestamp(), "
-            "error = 'its pipeline was retired' WHERE pipeline = %s AND state = 'running'",
-            [name],
-        )
-
-
-def _fence_driver(cursor: extensions.cursor, name: str, patience: timedelta) -> datetime | None:
+def fence_driver(cursor: extensions.cursor, name: str, patience: timedelta) -> datetime | None:
     """Lock the pipeline's row against loaders, for a new epoch, and mark the driver that it has as fenced.
 
     Returns:
@@ -197,7 +140,7 @@ def take_over(
     """Become the pipeline's driver: from the commit of this on, no older driver can write.
 
     It waits for the loading transactions that older drivers have open, and ends those that stay open longer
-    than `patience` (their process was paused or orphaned). The state that the operator wants is left alone.
+    than `patience` (their process was paused or orphaned). The desired state is not changed.
 
     Returns:
         the new epoch, larger than every older driver's.
@@ -207,7 +150,7 @@ def take_over(
     """
     started_at = process_started_at(os.getpid())
     with connection, connection.cursor() as cursor:
-        if _fence_driver(cursor, pipeline, patience) is not None:
+        if fence_driver(cursor, pipeline, patience) is not None:
             raise PipelineDefinitionError(
                 f"Pipeline {pipeline} was retired meanwhile. Start it again: it gets its fact table back, if no other "
                 f"pipeline has taken it."
@@ -259,7 +202,7 @@ def heartbeat(connection: extensions.connection, pipeline: str, epoch: int) -> L
 
 
 def block(connection: extensions.connection, pipeline: str, epoch: int, reason: str) -> None:
-    """Tell the warehouse that the driver of this epoch can't go on, though it lives and goes on trying.
+    """Tell the warehouse that the driver of this epoch can't go on, but is alive and keeps trying.
 
     The status shows the pipeline as blocked, with the newest reason and the time of the first one. Blocking again
     changes the reason alone; a driver that has ended, or was fenced, blocks nothing.
@@ -268,7 +211,7 @@ def block(connection: extensions.connection, pipeline: str, epoch: int, reason: 
         connection: the driver's.
         pipeline: its name.
         epoch: the driver's epoch.
-        reason: what is in the way, and what to do about it, in words for an operator.
+        reason: what is in the way and what to do about it, for an operator.
     """
     with connection, connection.cursor() as cursor:
         cursor.execute(
@@ -301,7 +244,7 @@ def finish(
 
 
 def note_end(connection: extensions.connection, pipeline: str, epoch: int, error: str, restart: Restart | None) -> bool:
-    """Record that the driver of this epoch does not drive any more, as whoever watches it has found.
+    """Record that the driver of this epoch has ended, as its watcher has found.
 
     Should it live after all, its next heartbeat tells it to end.
 
@@ -310,7 +253,7 @@ def note_end(connection: extensions.connection, pipeline: str, epoch: int, error
         pipeline: its name.
         epoch: the driver's.
         error: why it counts as ended; what it has said itself stands.
-        restart: the try to bring it back; None if none is made.
+        restart: the attempt to bring it back; None if there is none.
 
     Returns:
         False if the driver has stopped as it was to: then nothing was recorded.

@@ -80,8 +80,8 @@ def parse_event_ids(texts: Sequence[str], key: Sequence[FactColumn]) -> tuple[pa
 
     Returns:
         the values, shape (m,), in columns named as the key's source columns with their arrow types, and the
-        numbers of the texts that they come from, int64, shape (m,). A text that can't be an id of this key any
-        more, say because the definition has changed, is left out: no fact can have it.
+        numbers of the texts that they come from, int64, shape (m,). A text that can't be an id of this key, for
+        example since the definition has changed, is left out: no fact can have it.
     """
     if len(key) == 1 and pa.types.is_integer(key[0].source_type):
         try:  # the usual case, many times faster

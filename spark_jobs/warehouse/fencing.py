@@ -13,7 +13,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import WarehouseUnavailableError, WriterFencedError
 
 PATIENCE = timedelta(seconds=10)
-_TRIES = 4
+_ATTEMPTS = 4
 _LONGEST_NAME = 63  # PostgreSQL cuts longer application names off
 
 
@@ -55,7 +55,7 @@ def lock_against_loaders(
     Raises:
         WarehouseUnavailableError: the rows stayed locked although those loaders were ended.
     """
-    for _ in range(_TRIES):
+    for _ in range(_ATTEMPTS):
         cursor.execute("SAVEPOINT before_lock")
         cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{int(patience.total_seconds() * 1000)}ms"])
         try:

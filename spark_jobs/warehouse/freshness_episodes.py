@@ -73,14 +73,14 @@ def read_untold(cursor: extensions.cursor) -> dict[str, list[Episode]]:
 
 
 def claim_news(connection: extensions.connection, told_at: datetime) -> list[tuple[News, Episode]]:
-    """Take on to tell all that has not been told yet: nobody else will get it.
+    """Claim all that has not been told yet: no other caller gets it.
 
     An episode that is over before its begin was told is told once, as recovered.
 
     Args:
         connection: of a role that may write the control schema; this is one transaction on it.
-        told_at: stands for who tells. Who asks again with the same time gets the same again: after a crash, say.
-            So it has to be a time that the teller keeps when it is started over.
+        told_at: identifies the caller. Asked again with the same time, it gives the same again, after a crash say.
+            So it has to be a time that the caller keeps when it is restarted.
     """
     with connection, connection.cursor() as cursor:
         cursor.execute(

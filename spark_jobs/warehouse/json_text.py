@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -170,3 +170,18 @@ def _escape(offsets: Offsets, data: Bytes, unescaped: Any, out: Bytes) -> None:
         out[position + 4] = _hexadecimal(byte >> 4)
         out[position + 5] = _hexadecimal(byte & 15)
         position += 6
+
+
+def json_objects(columns: Mapping[str, pa.Array]) -> pa.Array:
+    """Values of the same rows as JSON objects, large_string, shape (n,); nulls are written as null.
+
+    Strings that are not valid UTF-8 make texts that are not either.
+
+    Args:
+        columns: arrays that `json_values` takes, shape (n,), by name; at least one.
+    """
+    names = ascii_json_strings(pa.array(list(columns), pa.string())).to_pylist()
+    parts: list[str | pa.Array] = []
+    for name, values in zip(names, columns.values(), strict=True):
+        parts += [f"{',' if parts else '{'}{name}:", pc.fill_null(json_values(values), "null")]
+    return joined(*parts, "}")

@@ -1,4 +1,4 @@
-"""What a pipeline is known by in the warehouse, its fact table and its event id, and when it may not have them.
+"""Registers pipelines, and retires them: what one is known by, its fact table and its event id, and when it may not.
 
 A fact table belongs to one pipeline: two would take each other's events for duplicates of their own, and drop them.
 Held tuples are found by the text of their event id, which its columns' types decide: under other types the same event
@@ -7,6 +7,7 @@ would be stored once more.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,8 +18,10 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.warehouse.drivers import MAX_SILENCE, fence_driver, newest_driver
+from spark_jobs.warehouse.fencing import PATIENCE
 
-# Types whose values have the same text in an event id, as far as they have the value.
+# Types in which a value, if they hold it, has the same text in an event id.
 _INTEGERS = re.compile("tinyint|smallint|int|bigint")
 _PRECISION = re.compile(r"decimal\(\d+,")
 
@@ -101,7 +104,7 @@ def check_registration(
     """Check that a pipeline may be registered with this definition.
 
     Args:
-        cursor: in a transaction; who registers has locked out others who do.
+        cursor: in a transaction that has locked out others that register.
         pipeline: its name.
         definition: as JSON has it.
         max_silence: a driver that has been silent for longer is dead.
@@ -155,12 +158,12 @@ def check_registered(cursor: extensions.cursor, pipeline: str, definition: Mappi
 
 
 def lock_in_use(cursor: extensions.cursor, pipeline: str) -> bool:
-    """Whether a pipeline is registered; if so, nobody retires it until the transaction has ended.
+    """Whether a pipeline is registered; if so, it can't be retired until the transaction has ended.
 
     Raises:
         PipelineDefinitionError: it was retired.
     """
-    # FOR KEY SHARE would give the row as it was before whoever retires it has committed.
+    # FOR KEY SHARE would give the row as it was before a transaction that retires it has committed.
     cursor.execute("SELECT retired_at FROM freshet.pipeline WHERE name = %s FOR SHARE", [pipeline])
     row = cursor.fetchone()
     if row is not None and row[0] is not None:
@@ -218,3 +221,58 @@ def _form(part: str) -> str:
 
 def _listed(identity: Identity) -> str:
     return f"({', '.join(identity.event_id)})"
+
+
+def register_pipeline(
+    connection: extensions.connection, name: str, freshness_target: timedelta, definition_json: str
+) -> None:
+    """Make the pipeline known to the warehouse, or bring its definition up to date. Its epoch and state stay.
+
+    Raises:
+        PipelineDefinitionError: another pipeline has its fact table, or tuples are held under event ids of other
+            types; the message says what to do.
+    """
+    with connection, connection.cursor() as cursor:
+        # Of two that want one fact table the second sees what the first has registered.
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext('freshet.pipeline'))")
+        identity = check_registration(cursor, name, json.loads(definition_json), MAX_SILENCE)
+        cursor.execute(
+            """
+            INSERT INTO freshet.pipeline AS known (name, freshness_target, definition, event_id)
+            VALUES (%s, %s, %s, %s)
+            ON CONFLICT (name) DO UPDATE
+                SET freshness_target = excluded.freshness_target, definition = excluded.definition,
+                    event_id = excluded.event_id, retired_at = NULL
+                WHERE (known.freshness_target, known.definition, known.event_id, known.retired_at)
+                    IS DISTINCT FROM (excluded.freshness_target, excluded.definition, excluded.event_id, NULL)
+            """,
+            [name, freshness_target, definition_json, list(identity.event_id) or None],
+        )
+
+
+def retire_pipeline(connection: extensions.connection, name: str, *, patience: timedelta = PATIENCE) -> None:
+    """Let other pipelines have the fact table of one that is no longer used. Started again, it is used again.
+
+    What it has stored stays. A driver or a reprocessing run of it that was taken for dead can't write any more.
+
+    Raises:
+        PipelineDefinitionError: the pipeline is not registered, or its driver lives.
+    """
+    driver = newest_driver(connection, name)
+    if driver is not None and driver.is_alive():
+        raise PipelineDefinitionError(
+            f"Pipeline {name!r} is in use: its driver runs on {driver.host} as process {driver.process_id}. "
+            f"Drain it first: in Airflow with the action drain of stream_load__{name}."
+        )
+    with connection, connection.cursor() as cursor:
+        fence_driver(cursor, name, patience)
+        cursor.execute(
+            "UPDATE freshet.pipeline SET epoch = epoch + 1, retired_at = clock_timestamp(), desired_state = 'draining' "
+            "WHERE name = %s",
+            [name],
+        )
+        cursor.execute(
+            "UPDATE freshet.reprocessing_run SET state = 'abandoned', closed_at = clock_timestamp(), "
+            "error = 'its pipeline was retired' WHERE pipeline = %s AND state = 'running'",
+            [name],
+        )

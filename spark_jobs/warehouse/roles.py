@@ -7,8 +7,8 @@
     freshet_change_noter    notes changes of master data, and reads what is truncated: the triggers
 
 They can't log in. An administrator makes users that are members of them, for example with
-`CREATE ROLE etl LOGIN PASSWORD '...' IN ROLE freshet_loader`; the last one is for nobody to be but the migrator, who
-hands the triggers' function over to it.
+`CREATE ROLE etl LOGIN PASSWORD '...' IN ROLE freshet_loader`. Only the migrator is a member of the last one, and hands
+the triggers' function over to it.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class NotGranted(NamedTuple):
 
     Attributes:
         problem: what is missing, in words.
-        who: whoever can fix that.
+        who: the role, or person, that can fix it.
         statement: what they have to run, in SQL.
     """
 
@@ -93,10 +93,10 @@ def make_roles(cursor: extensions.cursor) -> None:
 
 
 def become_migrator(cursor: extensions.cursor) -> None:
-    """For this transaction be the migrator, so that it will own what is made; stay who we are where that can't be.
+    """Become the migrator for this transaction, so that it owns what is made; stay the current role where that fails.
 
-    It can't where there is no such role or we are no member of it, and it shall not where the schema is there
-    already and belongs to somebody else.
+    It fails where there is no such role or we are not a member of it, and it is not tried where the schema exists
+    already and belongs to another role.
     """
     cursor.execute(
         """
@@ -120,7 +120,7 @@ def become_migrator(cursor: extensions.cursor) -> None:
 def _may_become(cursor: extensions.cursor, role: str) -> bool:
     """Whether there is the role and we may SET it; tried out, for the right to ask about is not the same everywhere.
 
-    Any member may up to PostgreSQL 15, later on only one whose membership says so.
+    Up to PostgreSQL 15 any member may; later only one whose membership allows it.
     """
     cursor.execute("SAVEPOINT before_role")
     try:
@@ -134,9 +134,9 @@ def _may_become(cursor: extensions.cursor, role: str) -> bool:
 
 
 def entrust_noting(cursor: extensions.cursor) -> None:
-    """Hand the function that triggers on master data run over to a role that may do no more than it has to.
+    """Hand the function that triggers on master data run over to a role that may do only what it needs to.
 
-    Where we may not, it stays ours, and triggers are put on tables of owners only who have our rights anyway.
+    Where we may not, it stays ours, and triggers are put only on tables whose owners have our rights anyway.
 
     Args:
         cursor: of a role that owns the control schema, or a superuser's; in a transaction.
@@ -177,8 +177,8 @@ def _join_noter(cursor: extensions.cursor, role: str) -> None:
 def grant_roles(connection: extensions.connection, definitions: Iterable[PipelineDefinition]) -> list[NotGranted]:
     """Grant the roles what they need of the control schema, and of the tables of these pipelines that exist.
 
-    Granting again changes nothing. A table that belongs to somebody else may keep a role from its work; all other
-    rights are granted nevertheless.
+    Granting again changes nothing. A table that belongs to another role may keep a role from its work; all other
+    rights are granted all the same.
 
     Args:
         connection: of a role that owns the control schema, or a superuser's; this is one transaction on it.

@@ -1,7 +1,7 @@
 """Whether a reprocessing run or a validation that has not been closed is still at work, or was cut off.
 
 Each holds an advisory lock of the warehouse while it lives. PostgreSQL releases it with the session, however the
-process ends, so everybody can see from everywhere whether somebody is at work.
+process ends, so any client can see whether one is at work.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from psycopg2 import extensions
 MAX_SILENCE = timedelta(seconds=60)
 """A run whose heartbeat is older counts as dead, though its session may be open: it hangs, or its host is gone."""
 
-# The session that holds a run's lock may have to be opened anew: five heartbeats.
+# Five heartbeats: the session that holds a run's lock may have to be opened anew.
 _SILENCE_WITHOUT_LOCK = timedelta(seconds=10)
 
 RUN, VALIDATION = "freshet.reprocessing_run", "freshet.validation"
@@ -28,7 +28,7 @@ def _is_locked(work: str, name: str) -> str:
     )
 
 
-# Nobody can beat while the server is away, and locks end with it: silence counts from its start.
+# There are no heartbeats while the server is away, and locks end with it: silence counts from its start.
 RUN_LIVES = (
     "(greatest(heartbeat_at, pg_postmaster_start_time()) "
     f"> clock_timestamp() - interval '{_SILENCE_WITHOUT_LOCK.seconds} s' "
@@ -37,7 +37,7 @@ RUN_LIVES = (
 """SQL condition on a row of freshet.reprocessing_run that is running: its driver lives."""
 
 RUN_STATE = f"CASE WHEN state = 'running' AND NOT {RUN_LIVES} THEN 'abandoned' ELSE state END"
-"""SQL expression on a row of freshet.reprocessing_run: its state, also where nobody is left to write it down."""
+"""SQL expression on a row of freshet.reprocessing_run: its state, also if its driver died without noting it."""
 
 DRIVER_DIED = "its driver has died or hangs"
 """Why such a run is abandoned."""
@@ -45,7 +45,7 @@ DRIVER_DIED = "its driver has died or hangs"
 VALIDATION_RESULT = (
     f"CASE WHEN result = 'running' AND NOT {_is_locked(VALIDATION, 'pipeline')} THEN 'cut off' ELSE result END"
 )
-"""SQL expression on a row of freshet.validation: its result, also where nobody is left to write it down."""
+"""SQL expression on a row of freshet.validation: its result, also if its process died without noting it."""
 
 
 def try_lock(cursor: extensions.cursor, work: str, name: object) -> bool:

@@ -21,7 +21,7 @@ from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.freshness_episodes import Episode, begin, end
 from tests.airflow.alert_receivers import MailServer, Webhook, serving
-from tests.warehouse.ledger_rows import add_batch, drive, execute, register
+from tests.ledger.ledger_rows import add_batch, drive, execute, register
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(180)]
 

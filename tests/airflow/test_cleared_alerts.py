@@ -14,7 +14,7 @@ from psycopg2 import extensions
 
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse.freshness_episodes import begin, end
-from tests.warehouse.ledger_rows import register
+from tests.ledger.ledger_rows import register
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(180)]
 

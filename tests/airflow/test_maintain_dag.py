@@ -14,7 +14,7 @@ from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import heartbeat, open_run
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.validation.records import begin, one_at_a_time
-from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
 
 pytestmark = pytest.mark.usefixtures("airflow_database")
 
@@ -23,7 +23,7 @@ def test_it_closes_what_was_cut_off_and_leaves_what_is_at_work_alone(
     home: Home, warehouse_url: str, connection: extensions.connection
 ) -> None:
     for pipeline in ("orders", "returns"):
-        drivers.register_pipeline(connection, pipeline, timedelta(seconds=5), "{}")
+        register_pipeline(connection, pipeline, timedelta(seconds=5), "{}")
     task = DagBag(PROJECT_ROOT / "dags").dags["maintain_warehouse"].get_task("prune")
     with closing(psycopg2.connect(warehouse_url)) as worker, one_at_a_time(worker, "orders"):
         begin(worker, "orders", "all", None)

@@ -13,7 +13,7 @@ from freshet_airflow.freshness_metrics import FreshnessMetrics
 from psycopg2 import extensions
 
 from spark_jobs.ledger.status.pipeline_status import read_status
-from tests.warehouse.ledger_rows import add_batch, drive, register
+from tests.ledger.ledger_rows import add_batch, drive, register
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from psycopg2 import extensions
 
 from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(300)]
 
@@ -36,7 +36,7 @@ def dag(home: Home, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, connection:
     (folder / "orders.yaml").write_text(definition.replace(relation, f"{relation}    read: snapshot\n"))
     monkeypatch.setenv("FRESHET_PIPELINES", str(folder))
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     connection.autocommit = True
     with connection.cursor() as cursor:
         cursor.execute(CUSTOMERS)

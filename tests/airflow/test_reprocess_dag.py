@@ -21,6 +21,7 @@ from psycopg2 import extensions
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(300)]
@@ -47,7 +48,7 @@ HELD_ORDER = {
 def dag(home: Home, monkeypatch: pytest.MonkeyPatch, connection: extensions.connection) -> DAG:
     """The DAG as shipped, of a pipeline that was loaded before."""
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     dag = DagBag(PROJECT_ROOT / "dags").dags["reprocess_shed__orders"]
     for task in dag.tasks:
         task.retries = 0

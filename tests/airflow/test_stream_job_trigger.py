@@ -23,6 +23,7 @@ from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.migration import migrate
+from spark_jobs.warehouse.registration import register_pipeline
 from tests.airflow.conftest import STAND_IN
 from tests.waiting import wait_for
 
@@ -30,7 +31,7 @@ from tests.waiting import wait_for
 @pytest.fixture
 def stand_in(home: Home, connection: extensions.connection) -> Iterator[subprocess.Popen[bytes]]:
     """A living driver of the pipeline orders."""
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     with subprocess.Popen([sys.executable, str(STAND_IN), "orders"]) as process:
         wait_for(lambda: drivers.newest_driver(connection, "orders"), "the driver to take over")
         yield process
@@ -116,7 +117,7 @@ def test_it_fires_when_the_drivers_process_is_gone_and_all_can_see_that_it_is_re
 def test_a_driver_that_does_not_come_back_is_another_try_or_the_last(
     home: Home, connection: extensions.connection, restarts: int, state: str
 ) -> None:
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     epoch = drivers.take_over(connection, "orders", log_file=None)
     drivers.finish(connection, "orders", epoch, "failed", "a disk is full")
     launch = DriverLaunch(drivers.this_host(), 2**22 - 1, 0.0, after_epoch=epoch).to_json()
@@ -127,7 +128,7 @@ def test_a_driver_that_does_not_come_back_is_another_try_or_the_last(
 
 
 def test_it_tells_the_error_that_the_driver_left(home: Home, connection: extensions.connection) -> None:
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     epoch = drivers.take_over(connection, "orders", log_file=None)
     drivers.finish(connection, "orders", epoch, "failed", "a disk is full")
     event = asyncio.run(first_event(trigger()))
@@ -137,7 +138,7 @@ def test_it_tells_the_error_that_the_driver_left(home: Home, connection: extensi
 def test_it_goes_on_watching_when_somebody_restarts_the_driver_during_the_pause(
     home: Home, connection: extensions.connection
 ) -> None:
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     drivers.finish(connection, "orders", drivers.take_over(connection, "orders", log_file=None), "failed")
 
     async def restart_during_the_pause() -> dict[str, Any]:
@@ -157,7 +158,7 @@ def test_it_survives_an_outage_of_the_warehouse_without_blocking_the_event_loop(
         migrate(server.url())
         monkeypatch.setenv("FRESHET_WAREHOUSE_URL", server.url())
         with closing(psycopg2.connect(server.url())) as connection:
-            drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+            register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
             epoch = drivers.take_over(connection, "orders", log_file=None)
 
         async def restart_the_server_while_watched() -> dict[str, Any]:

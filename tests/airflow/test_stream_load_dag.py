@@ -29,6 +29,7 @@ from spark_jobs.local.detached_driver import find_driver
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
+from spark_jobs.warehouse.registration import register_pipeline
 from tests.airflow.conftest import STAND_IN
 from tests.waiting import wait_for
 
@@ -120,7 +121,7 @@ def living_driver(
     dag: DAG, home: Home, connection: extensions.connection, warehouse_url: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A driver that runs already."""
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     with subprocess.Popen([sys.executable, str(STAND_IN), "orders"]) as process:
         alive(connection, 1)
         yield process
@@ -287,7 +288,7 @@ def test_a_stream_whose_fact_table_is_anothers_is_refused_before_anything_is_lau
     dag: DAG, connection: extensions.connection
 ) -> None:
     definition = load_definition("orders").model_dump_json(by_alias=True)
-    drivers.register_pipeline(connection, "returns", timedelta(seconds=5), definition)
+    register_pipeline(connection, "returns", timedelta(seconds=5), definition)
     with pytest.raises(AirflowFailException, match="that is the fact table of pipeline returns"):
         dag.get_task("run").execute({"ti": task_instance(dag, watching_run="another run")})
     with connection.cursor() as cursor:

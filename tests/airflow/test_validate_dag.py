@@ -17,7 +17,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.validation.process import ValidationProcess
-from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(180)]
 
@@ -48,7 +48,7 @@ def load(connection: extensions.connection, first: int, last: int) -> int:
 @pytest.fixture
 def dag(home: Home, connection: extensions.connection) -> DAG:
     """The DAG as shipped, over a warehouse that holds ten customers."""
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+    register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     connection.autocommit = True
     with connection.cursor() as cursor:
         cursor.execute(CUSTOMERS)

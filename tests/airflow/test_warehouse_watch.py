@@ -16,7 +16,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.migration import migrate
-from tests.warehouse.ledger_rows import add_batch, execute, register
+from tests.ledger.ledger_rows import add_batch, execute, register
 
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'freshet watch'"
 
@@ -40,13 +40,13 @@ def test_a_watch_that_lost_its_connection_remembers_nothing(warehouse: extension
     add_batch(warehouse, age=timedelta(hours=1), facts=10)
 
     async def loaded() -> list[int]:
-        sights = cast(AsyncGenerator[dict[str, Any]], watch_warehouse(0.05))
-        first = await anext(sights)
+        waiting_work = cast(AsyncGenerator[dict[str, Any]], watch_warehouse(0.05))
+        first = await anext(waiting_work)
         restore_older(warehouse)
         execute(warehouse, _END_SESSIONS)
-        second = await anext(sights)
-        await sights.aclose()
-        return [sight["orders"].status.loaded for sight in (first, second)]
+        second = await anext(waiting_work)
+        await waiting_work.aclose()
+        return [waiting["orders"].status.loaded for waiting in (first, second)]
 
     assert asyncio.run(loaded()) == [20, 3]
 
@@ -64,10 +64,10 @@ def test_an_unexpected_error_ends_the_watch_for_nobody(
     monkeypatch.setattr(warehouse_watch, "warehouse_url_in_trigger", find_at_the_second_try)
 
     async def first() -> dict[str, Any]:
-        sights = cast(AsyncGenerator[dict[str, Any]], watch_warehouse(0.05))
-        sight = await anext(sights)
-        await sights.aclose()
-        return sight
+        waiting_work = cast(AsyncGenerator[dict[str, Any]], watch_warehouse(0.05))
+        waiting = await anext(waiting_work)
+        await waiting_work.aclose()
+        return waiting
 
     assert "orders" in asyncio.run(first())
     assert "API_SERVER_ERROR" in caplog.text

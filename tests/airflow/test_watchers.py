@@ -27,10 +27,10 @@ from psycopg2 import extensions
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
 from spark_jobs.settings import Home
 from spark_jobs.validation.records import begin, one_at_a_time
-from spark_jobs.waiting_work import Sight, WaitingWorkReader
+from spark_jobs.waiting_work import WaitingWork, WaitingWorkReader
 from spark_jobs.warehouse import drivers, freshness_episodes
 from spark_jobs.warehouse.migration import migrate
-from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, drive, execute, hold, register
+from tests.ledger.ledger_rows import MINUTE, add_batch, add_run, drive, execute, hold, register
 
 SECOND = timedelta(seconds=1)
 
@@ -57,14 +57,14 @@ class Looks:
         self._trigger = trigger
         self._connection = connection
 
-    def sight(self) -> Sight:
+    def waiting(self) -> WaitingWork:
         """What there is to see now; nothing remembered from earlier looks."""
         return WaitingWorkReader(WINDOW).read(self._connection)["orders"]
 
     def fires(self, later: timedelta = timedelta()) -> dict[str, Any] | None:
-        """What the trigger tells at this sight, if that is so much later."""
-        sight = self.sight()
-        return asyncio.run(self._trigger.look(replace(sight, read_at=sight.read_at + later)))
+        """What the trigger tells about this waiting work, if it is seen that much later."""
+        waiting = self.waiting()
+        return asyncio.run(self._trigger.look(replace(waiting, read_at=waiting.read_at + later)))
 
 
 @pytest.fixture
@@ -243,9 +243,9 @@ def test_a_target_missed_for_longer_than_its_grace_is_told_once_and_recovery_too
     add_batch(connection, facts=100, latencies_ms=(9000,) * 100)
     assert freshness.fires() is None
     assert freshness.fires(later=59 * SECOND) is None
-    assert freshness.sight().episodes == ()
+    assert freshness.waiting().episodes == ()
     assert freshness.fires(later=61 * SECOND) is None  # it is written down, and told at the next look
-    (episode,) = freshness.sight().episodes
+    (episode,) = freshness.waiting().episodes
     assert "9." in episode.reason or "8." in episode.reason
     told = {"episode": episode.episode_id, "news": "missed"}
     assert [freshness.fires(later=later * SECOND) for later in (63, 65, 67)] == [told, None, None]
@@ -267,7 +267,7 @@ def test_a_hiccup_shorter_than_the_grace_is_none(freshness: Looks, connection: e
     assert freshness.fires(later=30 * SECOND) is None
     execute(connection, "UPDATE freshet.batch SET closed_at = clock_timestamp()")
     assert [freshness.fires(later=later * SECOND) for later in (40, 70, 95)] == [None] * 3
-    assert freshness.sight().episodes == ()
+    assert freshness.waiting().episodes == ()
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_a_stream_that_does_not_load_misses_its_target(
     execute(connection, spoil)
     freshness.fires()
     freshness.fires(later=2 * MINUTE)
-    (episode,) = freshness.sight().episodes
+    (episode,) = freshness.waiting().episodes
     assert reason in episode.reason
 
 
@@ -294,11 +294,11 @@ def test_a_driver_that_gets_ready_neither_begins_nor_ends_an_episode(
     freshness: Looks, connection: extensions.connection
 ) -> None:
     drivers.take_over(connection, "orders", log_file=None)
-    assert freshness.sight().status.state == "starting"
+    assert freshness.waiting().status.state == "starting"
     assert [freshness.fires(later=later * MINUTE) for later in range(5)] == [None] * 5
     open_episode(connection)
     assert [freshness.fires(later=later * MINUTE) for later in range(5, 10)] == [None] * 5
-    assert freshness.sight().status.episode is not None
+    assert freshness.waiting().status.episode is not None
 
 
 def open_episode(connection: extensions.connection) -> None:
@@ -328,9 +328,9 @@ def test_the_time_that_a_stream_was_stopped_is_no_time_in_which_it_kept_its_targ
     drive(connection)
     for later in (20, 34):
         freshness.fires(later=later * SECOND)
-        assert freshness.sight().status.episode is not None
+        assert freshness.waiting().status.episode is not None
     freshness.fires(later=36 * SECOND)
-    assert freshness.sight().status.episode is None
+    assert freshness.waiting().status.episode is None
 
 
 def test_a_start_that_no_driver_follows_keeps_an_episode_open_and_begins_one(
@@ -342,12 +342,12 @@ def test_a_start_that_no_driver_follows_keeps_an_episode_open_and_begins_one(
     open_episode(connection)
     for later in (0, 60):
         freshness.fires(later=later * SECOND)
-    assert freshness.sight().status.episode is not None
+    assert freshness.waiting().status.episode is not None
     freshness_episodes.end(connection, "orders")
     for table, moment in (("pipeline", "desired_at"), ("driver", "stopped_at")):
         execute(connection, f"UPDATE freshet.{table} SET {moment} = {moment} - interval '10 min'")
     freshness.fires()
-    (episode,) = [each for each in freshness.sight().episodes if each.recovered_at is None]
+    (episode,) = [each for each in freshness.waiting().episodes if each.recovered_at is None]
     assert "no driver has taken the stream over" in episode.reason
     assert timedelta(minutes=9) < datetime.now(UTC) - episode.began_at < timedelta(minutes=11)
 

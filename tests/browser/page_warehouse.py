@@ -14,8 +14,9 @@ from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
 from spark_jobs.warehouse import drivers
-from tests.warehouse.conftest import RESET
-from tests.warehouse.stream import Stream
+from spark_jobs.warehouse.registration import register_pipeline
+from tests.loading.stream import Stream
+from tests.loading_warehouse import RESET
 
 _PAGE_SESSIONS = "FROM pg_stat_activity WHERE application_name = 'freshet page' AND datname = current_database()"
 STATISTICS = {
@@ -47,7 +48,7 @@ class PageWarehouse:
     def register(self, *names: str) -> None:
         """Pipelines that were never started."""
         for name in names:
-            drivers.register_pipeline(self._connection, name, timedelta(seconds=5), "{}")
+            register_pipeline(self._connection, name, timedelta(seconds=5), "{}")
 
     @contextmanager
     def running_orders(self) -> Iterator[Stream]:
@@ -91,7 +92,7 @@ class PageWarehouse:
 
     def retarget(self, name: str, target: timedelta) -> None:
         """Give a pipeline another freshness target, as a restart with a changed definition does."""
-        drivers.register_pipeline(self._connection, name, target, "{}")
+        register_pipeline(self._connection, name, target, "{}")
 
     def prune_uncounted(self, name: str, number: int) -> None:
         """Damage: so many shed tuples were pruned of which the ledger knows nothing."""

@@ -24,8 +24,8 @@ from spark_jobs.local import bad_day, bad_day_plan
 from spark_jobs.local.bad_day import BadDay
 from spark_jobs.local.bad_day_plan import LOOKUPS, WARM_UP_RATE, Overload, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.latency import histogram
+from spark_jobs.warehouse.registration import register_pipeline
 
 CALM_RATE = 100.0
 CUSTOMERS = 60
@@ -151,7 +151,7 @@ SECOND = timedelta(seconds=1.5)
 @pytest.fixture
 def platform(warehouse_url: str, home: Home) -> PlayedPlatform:
     with closing(psycopg2.connect(warehouse_url)) as connection:
-        drivers.register_pipeline(connection, "orders", SECOND, "{}")
+        register_pipeline(connection, "orders", SECOND, "{}")
         with connection, connection.cursor() as cursor:
             cursor.execute(
                 "INSERT INTO master.customer (c_custkey, customer_sk, c_name, c_address, c_nationkey, c_phone, "

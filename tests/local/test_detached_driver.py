@@ -25,8 +25,8 @@ from spark_jobs.local.detached_driver import (
 )
 from spark_jobs.local.session_process import ProcessIdentity
 from spark_jobs.settings import Home
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
+from spark_jobs.warehouse.registration import register_pipeline
 from tests.waiting import wait_for
 
 STAND_IN = Path(__file__).parents[1] / "airflow" / "stand_in_driver.py"
@@ -37,7 +37,7 @@ COMMAND = [sys.executable, str(STAND_IN), "orders"]
 def connection(warehouse_url: str) -> Iterator[extensions.connection]:
     with closing(psycopg2.connect(warehouse_url)) as connection:
         connection.autocommit = True
-        drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+        register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
         yield connection
 
 

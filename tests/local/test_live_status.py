@@ -9,14 +9,14 @@ from rich.console import Console
 
 from spark_jobs.local.live_status import LiveStatus
 from spark_jobs.local.terminal_progress import StartupSteps
-from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
 
 FOOTER = "Airflow: http://127.0.0.1:8080"
 
 
 def register(url: str) -> None:
     with closing(psycopg2.connect(url)) as connection:
-        drivers.register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
+        register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
 
 
 def shown(url: str, *, terminal: bool) -> str:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.definition import PipelineDefinition, load_definitions
-from spark_jobs.ledger.period import LedgerSpan, RelationReads
+from spark_jobs.ledger.period import LedgerPeriod, RelationReads
 from spark_jobs.local.bad_day_figures import capacity
 from spark_jobs.local.bad_day_plan import LOOKUPS, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT
 
 
-def span(*reads: RelationReads) -> LedgerSpan:
-    return LedgerSpan(10.0, 1000, 0, 0, 0, 1.0, 2.0, reads)
+def span(*reads: RelationReads) -> LedgerPeriod:
+    return LedgerPeriod(10.0, 1000, 0, 0, 0, 1.0, 2.0, reads)
 
 
 @pytest.fixture

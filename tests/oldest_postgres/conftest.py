@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.loading_warehouse import clean_warehouse, connection, loading_warehouse, orders  # noqa: F401
 from tests.oldest_postgres.server import PROGRAMS, OldestPostgres
-from tests.warehouse.conftest import clean_warehouse, connection, loading_warehouse, orders  # noqa: F401
 
 
 @pytest.fixture(scope="session")

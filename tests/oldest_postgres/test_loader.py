@@ -1,1 +1,1 @@
-from tests.warehouse.test_loader import *  # noqa: F403
+from tests.loading.test_loader import *  # noqa: F403

@@ -1,1 +1,1 @@
-from tests.warehouse.test_retention import *  # noqa: F403
+from tests.ledger.test_retention import *  # noqa: F403

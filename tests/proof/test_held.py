@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.loading.payload import json_objects
+from spark_jobs.loading.payload import tuple_objects
 from tests.proof.landed_sales import MOMENT, TABLES, LandedSales, digest_id, ids, sale
 
 NO_KEY = "a key that can never match: customer is null, which equals no value of shop.customer.id (bigint)"
@@ -90,7 +90,7 @@ def test_payloads_of_parquet_files_are_objects_of_their_columns(tmp_path: Path, 
     table = pa.table({"sale_id": [1, 2, 3], "note": ["a", 'ä "b"', None], "at": [0, 1, None]}, pa.schema(columns))
     pq.write_table(table, sales.landing / "sales.parquet")
     sales.load(sales.landing / "sales.parquet", records=3)
-    for number, payload in enumerate(json_objects(table, tuple(columns)).to_pylist(), 1):
+    for number, payload in enumerate(tuple_objects(table, tuple(columns)).to_pylist(), 1):
         sales.hold(f"[{number}]", "shed", payload.encode(), unit="sales.parquet")
     assert sales.differences() == {}
     # As an earlier schema made it: columns that it lacked are null, and their order does not matter.

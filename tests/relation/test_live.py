@@ -19,7 +19,7 @@ from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.page_index import cut_pages, outgrown
+from spark_jobs.relation.page_cutting import cut_pages, outgrown
 from spark_jobs.relation.queries import fence_query, lookup_query, page_query
 from spark_jobs.relation.reading_connection import reading_connection
 from tests.relation.conftest import Describe, Open, keys_for

@@ -14,8 +14,8 @@ from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.relation.reading_connection import ReadingConnection, reading_connection
 from spark_jobs.warehouse.connection import connect
+from tests.loading.cutting_proxy import Cut, CuttingProxy
 from tests.relation.conftest import Open, keys_for
-from tests.warehouse.cutting_proxy import Cut, CuttingProxy
 
 Execute = Callable[..., None]
 ANSWER = sql.SQL("SELECT 42")

@@ -13,7 +13,7 @@ from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.due_tuples import DueTuples, due_now
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.settlement import FailedTries, RetryPolicy
-from tests.warehouse.stream import Stream
+from tests.loading.stream import Stream
 
 MINUTE = timedelta(minutes=1)
 POLICY = RetryPolicy(most_attempts=12, first_pause=MINUTE)

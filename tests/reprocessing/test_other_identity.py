@@ -15,7 +15,7 @@ from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.settings import Home
-from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
 from tests.spark.shop import query, sales_definition, write_definition
 
 HELD = """
@@ -32,7 +32,7 @@ def write(folder: Path, **changes: Any) -> Path:
 def register(path: Path, url: str) -> None:
     definition = load_definition(path)
     with closing(psycopg2.connect(url)) as connection:
-        drivers.register_pipeline(
+        register_pipeline(
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )
 

@@ -12,10 +12,10 @@ from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.reprocessing.requeue import Rejection, Requeued, rejections, requeue
+from tests.loading.stream import Stream
 from tests.reprocessing.conftest import Backlog
 from tests.spark.shop import land, sale
 from tests.test_cli import invoke
-from tests.warehouse.stream import Stream
 
 NO_PARTITION = "PostgreSQL refuses it: no partition (id = {})"
 

@@ -15,10 +15,10 @@ import psycopg2
 import pytest
 
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
+from tests.loading.stream import wait_for_waiters
 from tests.reprocessing.conftest import STRANGER, Backlog
 from tests.spark.shop import land, sale
 from tests.waiting import wait_for
-from tests.warehouse.stream import wait_for_waiters
 
 pytestmark = pytest.mark.timeout(300)
 

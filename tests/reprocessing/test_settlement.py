@@ -21,7 +21,7 @@ from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
-from tests.warehouse.stream import Stream, wait_for_waiters
+from tests.loading.stream import Stream, wait_for_waiters
 
 POLICY = RetryPolicy(most_attempts=3, first_pause=timedelta(minutes=1))
 

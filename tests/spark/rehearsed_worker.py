@@ -31,6 +31,7 @@ from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.rehearsal import Rehearsal, rehearse
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
 from tests.spark.shop import land, sale
 
 
@@ -76,7 +77,7 @@ with closing(psycopg2.connect(url)) as connection:
     before = compiled()
     assert before > before_all
 
-    drivers.register_pipeline(connection, "sales", definition.freshness.target, "{}")
+    register_pipeline(connection, "sales", definition.freshness.target, "{}")
     epoch = drivers.take_over(connection, "sales", log_file=None)
     piece = sales(Path(definition.source.path))
     planned = SourceRange("sales.json", piece.first, piece.last, piece.size, piece.modified_ns)

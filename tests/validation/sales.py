@@ -17,8 +17,8 @@ from spark_jobs.settings import Home
 from spark_jobs.validation.report import Report
 from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.validate import validate_facts
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.latency import histogram
+from spark_jobs.warehouse.registration import register_pipeline
 
 TABLES = """
     TRUNCATE freshet.pipeline CASCADE;
@@ -51,7 +51,7 @@ class Sales:
         self.connection = psycopg2.connect(url)
         self.connection.autocommit = True
         self.query(TABLES)
-        drivers.register_pipeline(self.connection, "sales", timedelta(seconds=5), "{}")
+        register_pipeline(self.connection, "sales", timedelta(seconds=5), "{}")
         self.connection.autocommit = True
         self._sale = 0
 

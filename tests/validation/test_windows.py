@@ -15,9 +15,9 @@ from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.window import ranges_between
+from tests.ledger.ledger_rows import only
 from tests.validation.sales import Sales
 from tests.waiting import wait_for
-from tests.warehouse.ledger_rows import only
 
 FILLED = {"not_null": ["colour"]}
 

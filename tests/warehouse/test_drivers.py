@@ -15,7 +15,8 @@ from psycopg2 import extensions
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.fencing import loader_session_name
-from tests.warehouse.stream import wait_for_waiters
+from spark_jobs.warehouse.registration import register_pipeline
+from tests.loading.stream import wait_for_waiters
 
 LOADER_LOCK = "SELECT epoch FROM freshet.pipeline WHERE name = 'orders' FOR KEY SHARE"
 
@@ -23,7 +24,7 @@ LOADER_LOCK = "SELECT epoch FROM freshet.pipeline WHERE name = 'orders' FOR KEY 
 @pytest.fixture
 def connection(clean_warehouse: str) -> Iterator[extensions.connection]:
     connection = psycopg2.connect(clean_warehouse)
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=5), '{"name": "orders"}')
+    register_pipeline(connection, "orders", timedelta(seconds=5), '{"name": "orders"}')
     yield connection
     connection.close()
 
@@ -38,7 +39,7 @@ def open_loader(url: str) -> extensions.connection:
 
 def test_registering_again_updates_the_definition_and_keeps_the_epoch(connection: extensions.connection) -> None:
     drivers.take_over(connection, "orders", log_file=None)
-    drivers.register_pipeline(connection, "orders", timedelta(seconds=9), '{"name": "orders", "x": 1}')
+    register_pipeline(connection, "orders", timedelta(seconds=9), '{"name": "orders", "x": 1}')
     with connection.cursor() as cursor:
         cursor.execute("SELECT epoch, freshness_target, definition FROM freshet.pipeline")
         assert cursor.fetchall() == [(1, timedelta(seconds=9), {"name": "orders", "x": 1})]

@@ -11,7 +11,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
-from tests.warehouse.stream import definition
+from tests.loading.stream import definition
 
 TYPES = {"o_id": pa.int64(), "o_line": pa.int32(), "o_price": pa.float64(), "o_note": pa.string()}
 

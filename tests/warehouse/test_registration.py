@@ -15,8 +15,9 @@ from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.warehouse import drivers
-from tests.warehouse.ledger_rows import execute
-from tests.warehouse.stream import wait_for_waiters
+from spark_jobs.warehouse.registration import register_pipeline, retire_pipeline
+from tests.ledger.ledger_rows import execute
+from tests.loading.stream import wait_for_waiters
 
 SALES = "CREATE TABLE warehouse.sales (sale_id bigint PRIMARY KEY)"
 PARTITIONED = """
@@ -38,7 +39,7 @@ def register(
         "source": {"schema": schema, "event_id": list(event_id)},
         "fact": {"table": table, "columns": columns},
     }
-    drivers.register_pipeline(connection, name, timedelta(seconds=5), json.dumps(definition))
+    register_pipeline(connection, name, timedelta(seconds=5), json.dumps(definition))
 
 
 def hold(connection: extensions.connection, event_id: str = "[1]", place: str = "unmatched") -> None:
@@ -119,13 +120,13 @@ def test_a_retired_pipeline_leaves_its_fact_table_to_another(connection: extensi
     register(connection)
     epoch = drivers.take_over(connection, "sales", log_file=None)
     with pytest.raises(PipelineDefinitionError, match=r"is in use: its driver runs on .* Drain it first"):
-        drivers.retire_pipeline(connection, "sales")
+        retire_pipeline(connection, "sales")
     drivers.finish(connection, "sales", epoch, "stopped")
-    drivers.retire_pipeline(connection, "sales")
+    retire_pipeline(connection, "sales")
     register(connection, "returns")
     with pytest.raises(PipelineDefinitionError, match="the fact table of pipeline returns"):
         register(connection)
-    drivers.retire_pipeline(connection, "returns")
+    retire_pipeline(connection, "returns")
     register(connection)
     with pytest.raises(PipelineDefinitionError, match="the fact table of pipeline sales"):
         register(connection, "returns")
@@ -138,7 +139,7 @@ def test_a_driver_that_was_only_paused_can_write_no_more_for_a_retired_pipeline(
     register(connection)
     epoch = drivers.take_over(connection, "sales", log_file=None)
     execute(connection, "UPDATE freshet.driver SET heartbeat_at = now() - interval '1 minute'")
-    drivers.retire_pipeline(connection, "sales")
+    retire_pipeline(connection, "sales")
     assert drivers.heartbeat(connection, "sales", epoch) == "fenced"
     assert execute(connection, "SELECT epoch FROM freshet.pipeline") > (epoch,)
 
@@ -148,7 +149,7 @@ def test_a_pipeline_that_is_retired_while_its_driver_warms_up_leaves_its_fact_ta
 ) -> None:
     execute(connection, SALES)
     register(connection)
-    drivers.retire_pipeline(connection, "sales")
+    retire_pipeline(connection, "sales")
     register(connection, "returns")
     drivers.take_over(connection, "returns", log_file=None)
     with pytest.raises(PipelineDefinitionError, match="Pipeline sales was retired meanwhile"):

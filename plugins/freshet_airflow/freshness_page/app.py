@@ -26,7 +26,7 @@ from freshet_airflow.freshness_page.page_files import (
     protected,
 )
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.ledger.status.history import Span
+from spark_jobs.ledger.status.history import HistorySpan
 
 PipelineName = Annotated[str, Query(min_length=1, max_length=200)]
 
@@ -58,7 +58,7 @@ def freshness_page() -> FastAPI:
         return _figures({**read, "pipelines": await run_in_threadpool(seen_by, user, read["pipelines"])})
 
     @app.get("/api/history")
-    async def history(pipeline: PipelineName, span: Span, user: GetUserDep) -> JSONResponse:
+    async def history(pipeline: PipelineName, span: HistorySpan, user: GetUserDep) -> JSONResponse:
         """Rates and freshness of a pipeline over time."""
         if not await run_in_threadpool(may_see_figures, pipeline, user):
             raise HTTPException(404)

@@ -10,7 +10,7 @@ from typing import Any
 from psycopg2 import extensions
 
 from freshet_airflow.freshness_page.warehouse_reader import SharedRead, WarehouseReader
-from spark_jobs.ledger.status.history import Span, read_history
+from spark_jobs.ledger.status.history import HistorySpan, read_history
 from spark_jobs.ledger.status.pipeline_status import StatusReader
 
 # Pages ask every two seconds; a span's newest step is still filling.
@@ -31,7 +31,7 @@ class Figures:
         self._status_reader = StatusReader()
         self._status_connection: extensions.connection | None = None
         self._status = SharedRead(self._read_status, _STATUS_SECONDS, _PATIENCE_SECONDS)
-        self._histories: OrderedDict[tuple[str, Span], SharedRead[dict[str, Any]]] = OrderedDict()
+        self._histories: OrderedDict[tuple[str, HistorySpan], SharedRead[dict[str, Any]]] = OrderedDict()
 
     async def status(self) -> dict[str, Any]:
         """When the status was read, and the status of every pipeline.
@@ -41,7 +41,7 @@ class Figures:
         """
         return await self._status.value()
 
-    async def history(self, pipeline: str, span: Span) -> dict[str, Any]:
+    async def history(self, pipeline: str, span: HistorySpan) -> dict[str, Any]:
         """Rates and freshness over time; all lists are empty for a pipeline that is not known. Raises like `status`."""
         key = (pipeline, span)
         if key not in self._histories:
@@ -67,5 +67,5 @@ class Figures:
 
         return self._warehouse.read(read)
 
-    def _read_history(self, pipeline: str, span: Span) -> dict[str, Any]:
+    def _read_history(self, pipeline: str, span: HistorySpan) -> dict[str, Any]:
         return self._warehouse.read(lambda connection: asdict(read_history(connection, pipeline, span)))

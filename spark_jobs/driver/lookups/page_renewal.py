@@ -9,7 +9,8 @@ from psycopg2 import extensions
 from pyspark import SparkContext
 
 from spark_jobs.hot_set.publishing import MappedBroadcast
-from spark_jobs.relation.page_index import PageIndex, cut_pages, outgrown
+from spark_jobs.relation.page_cutting import cut_pages, outgrown
+from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.stages.batch_context import LookupPlan, OwnedPages
 

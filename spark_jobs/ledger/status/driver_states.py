@@ -17,7 +17,7 @@ State = Literal[
 
 # A driver that has not renewed its first heartbeat is still getting ready.
 _FIRST_HEARTBEAT = timedelta(seconds=1)
-# Whoever launches a driver gives it as long to take its pipeline over: the default of Airflow's StreamJobTrigger.
+# How long a driver that was launched has to take its pipeline over: the default of Airflow's StreamJobTrigger.
 START_TIMEOUT = timedelta(minutes=5)
 
 _READ_ONLY = (
@@ -77,10 +77,10 @@ class DrivenPipeline(NamedTuple):
 
     @property
     def start_wanted_at(self) -> datetime | None:
-        """When a start was asked for that no driver has followed; None where none is waited for.
+        """When a start was asked for that no driver has followed; None if none is expected.
 
-        That the pipeline is to run says nothing by itself: after a driver that ended with all that had landed
-        (`--once`) nobody has asked for another one.
+        That the pipeline is to run says nothing by itself: after a driver that has loaded all that had landed and ended
+        (`--once`), no other one was asked for.
         """
         if self.desired_state != "running" or self.driver_state not in (None, "stopped") or self.desired_at is None:
             return None
@@ -103,7 +103,7 @@ class DrivenPipeline(NamedTuple):
 
     @property
     def restart(self) -> Restart | None:
-        """The try to bring the driver back that is under way, which may take as long as a start."""
+        """The attempt to bring the driver back that is under way, which may take as long as a start."""
         if self.restart_number is None:
             return None
         assert self.restart_most is not None

@@ -15,10 +15,10 @@ from spark_jobs.ledger.sums import HITS, PROBES
 from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, percentile
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
-Span = Literal["15m", "1h", "1d"]
+HistorySpan = Literal["15m", "1h", "1d"]
 Numbers = list[float | None]
-# Span -> its length and its steps', in seconds.
-_LENGTHS: dict[Span, tuple[int, int]] = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 300)}
+# HistorySpan -> its length and its steps', in seconds.
+_LENGTHS: dict[HistorySpan, tuple[int, int]] = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 300)}
 _COUNTS = ("facts", "shed", "unmatched", "rejected", "probes", "hits")
 # The newest step is still filling. A rate over less than this share of it would say more about when batches end.
 _LEAST_SHARE = 0.2
@@ -145,7 +145,7 @@ class History:
     hit_ratio: Numbers
 
 
-def read_history(connection: extensions.connection, pipeline: str, span: Span) -> History:
+def read_history(connection: extensions.connection, pipeline: str, span: HistorySpan) -> History:
     """The history of the span that ends now; what reprocessing did is not part of it.
 
     Args:

@@ -22,7 +22,7 @@ from spark_jobs.ledger.sums import (
 )
 from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, mean, total
 
-# No retention is that short: what it deletes was closed, and seen, by who has looked within this time.
+# No retention is that short: a reader that has looked within this time has seen all that it deletes.
 _SEEN_WITHIN = timedelta(hours=1)
 _AFTER = "FROM unnest(%s::text[], %s::bigint[]) AS known (pipeline, after) CROSS JOIN LATERAL"
 
@@ -33,7 +33,7 @@ class ClosedBatch(NamedTuple):
     Attributes:
         records: records that it read.
         probes, hits: of the front stage.
-        stage_seconds: what its stages took, by name; None where nobody measured it.
+        stage_seconds: what its stages took, by name; None where they were not measured.
         lookups: how it made its lookups.
         event_latency, arrival_latency: histograms of event time, and of landing, to commit; shape (BUCKETS,).
     """
@@ -202,10 +202,10 @@ def _pruned_sums(cursor: extensions.cursor) -> dict[str, LedgerSums]:
 def _outdated(
     cursor: extensions.cursor, known: Mapping[str, _Known], pruned: Mapping[str, LedgerSums], now: datetime
 ) -> set[str]:
-    """Pipelines of which so much was pruned since the last time that what is known of them can't be gone on with.
+    """Pipelines whose ledger has to be read anew, because retention may have deleted batches that were never read.
 
-    What retention deletes moves from the ledger to the sums of what was pruned: who has seen all of it, and goes on
-    with the former sums of both, needs to read nothing.
+    What retention deletes moves from the ledger to the sums of what was pruned: a reader that has seen all of it goes
+    on with the sums that it has.
     """
     shortened = {name: each for name, each in known.items() if each.pruned_last.counts != pruned[name].counts}
     if not shortened:
@@ -215,7 +215,7 @@ def _outdated(
 
 
 def _gone(cursor: extensions.cursor, known: Mapping[str, _Known]) -> set[str]:
-    """Pipelines whose last known batch is deleted: so are all before it, and perhaps some after it, never seen."""
+    """Pipelines whose last known batch is deleted, and with it perhaps later ones that were never read."""
     cursor.execute(
         "SELECT batch_no FROM freshet.batch WHERE batch_no = ANY (%s)", [[each.last_batch for each in known.values()]]
     )

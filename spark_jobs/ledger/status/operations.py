@@ -24,7 +24,7 @@ class ReprocessingStatus:
         batch_no: its number.
         state: running, finished, yielded (the stream needed the warehouse), failed, abandoned (it was asked to end, or
             its driver has died).
-        closed_at: when it ended; where its driver has died, and nobody has noted that yet, when it was last heard of.
+        closed_at: when it ended; if its driver has died and that is not noted yet, its last heartbeat.
         due: tuples to be done: those due when it began, more where more became due while it ran.
         taken: tuples of them that it is done with.
         airflow_run: id of the DAG run that asked for it.
@@ -72,10 +72,10 @@ class CacheStatus:
 
 @dataclass(frozen=True)
 class ValidationStatus:
-    """The newest validation that came to a result, so that one that runs, was cut off or had no facts hides none.
+    """The newest validation with a result: one that runs, was cut off or had no facts does not hide it.
 
     Attributes:
-        result: passed, failed, error; if there has never been such a one: running, cut off, or no data.
+        result: passed, failed, error; if there has never been one: running, cut off, or no data.
         scope: which facts were looked at, in words.
         facts: how many those were.
         expectations, failed: how many were checked, and failed.

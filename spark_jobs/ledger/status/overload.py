@@ -13,7 +13,7 @@ from psycopg2 import extensions
 from spark_jobs.warehouse.drivers import newest_driver
 from spark_jobs.warehouse.latency import from_text, longest, percentile, total
 
-# A burst is over when nothing has been shed for so long: batches come every second or two.
+# A burst is over when nothing has been shed for this long: batches come every second or two.
 LOOKED_BACK = timedelta(seconds=15)
 _ROWS = 1000
 _BATCHES = """

@@ -94,8 +94,8 @@ class PipelineStatus:
         caches: of the lookups.
         validation: the newest one.
         episode: the missed freshness target that is not over yet.
-        start_wanted_at: when a start was asked for that no driver has followed; None where none is waited for.
-        restart: the try to bring the driver back that is under way.
+        start_wanted_at: when a start was asked for that no driver has followed; None if none is expected.
+        restart: the attempt to bring the driver back that is under way.
         files_not_loaded: files of its source that were set aside or lost.
         blocked_by, blocked_since: what keeps a blocked driver from loading, and since when; None in all other states.
     """
@@ -144,7 +144,7 @@ class PipelineStatus:
 
     @property
     def state_in_words(self) -> str:
-        """The state, and which try it is."""
+        """The state, and which attempt it is."""
         tries = f" (try {self.restart.number} of {self.restart.most})" if self.restart else ""
         return self.state + tries
 
@@ -287,7 +287,7 @@ class StatusReader:
 def read_status(connection: extensions.connection, window: timedelta = WINDOW) -> list[PipelineStatus]:
     """The status of every registered pipeline, by name.
 
-    Whoever asks again and again keeps a `StatusReader`: that reads only what is new.
+    To read it again and again, keep a `StatusReader`: it reads only what is new.
     """
     return StatusReader(window).read(connection)
 

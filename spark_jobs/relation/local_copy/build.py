@@ -16,7 +16,8 @@ from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.copy_files import CopyManifest, PagePlaces, PartWriter, page_schema
 from spark_jobs.relation.local_copy.store import CopyStore
-from spark_jobs.relation.page_index import PageIndex, PageRanges, cut_pages
+from spark_jobs.relation.page_cutting import cut_pages
+from spark_jobs.relation.page_index import PageIndex, PageRanges
 from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.relation.relation_spec import RelationSpec

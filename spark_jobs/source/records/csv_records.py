@@ -21,20 +21,22 @@ from numpy.typing import NDArray
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records.decoded import (
+    BYTE_ORDER_MARK,
     Decoded,
     MalformedRecordError,
     all_sound,
     arrow_schema,
+    as_lines,
     as_text,
     complaint,
+    holding,
     merged,
     not_utf8,
-    shown,
 )
 from spark_jobs.source.records.texts import Converted, from_texts
+from spark_jobs.warehouse.copy_encoding.column_encoder import shown
 
 Bools = NDArray[np.bool_]
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class Field(NamedTuple):
@@ -231,8 +233,7 @@ class CsvDecoder:
             misfits.append(row.number - 1)
             return "skip"
 
-        nothing, line_end = pa.scalar(b"", pa.large_binary()), pa.scalar(b"\n", pa.large_binary())
-        block = pc.binary_join_element_wise(pc.cast(records, pa.large_binary()), nothing, line_end).buffers()[2]
+        block = as_lines(records)
         chosen = [self._names[position] for position in self._positions]
         table = pcsv.read_csv(
             pa.BufferReader(block),
@@ -259,22 +260,18 @@ class CsvDecoder:
         offsets, data = binary_parts(records)
         odd = (offsets[:-1] == offsets[1:]).astype(np.bool_)
         content = data[offsets[0] : offsets[-1]].tobytes()
-        for sequence in (b"\r", b"\n", _BYTE_ORDER_MARK):
+        for sequence in (b"\r", b"\n", BYTE_ORDER_MARK):
             if sequence in content:
-                odd |= _holding(records, sequence)
+                odd |= holding(records, sequence)
         invalid = None if content.isascii() else not_utf8(records)
         if invalid is not None:
             odd |= invalid
         if self._layout.quote.encode() in content:
-            quoted = _holding(records, self._layout.quote.encode()) & ~odd
+            quoted = holding(records, self._layout.quote.encode()) & ~odd
             numbers = quoted.nonzero()[0]
             lines = records.filter(pa.array(quoted)).cast(pa.string())
             well_formed = pc.match_substring_regex(lines, self._layout.line_pattern).to_numpy(zero_copy_only=False)
             odd[numbers[~well_formed]] = True
             if not self._layout.doubled and self._layout.escape.encode() in content:
-                odd |= quoted & _holding(records, self._layout.escape.encode())
+                odd |= quoted & holding(records, self._layout.escape.encode())
         return odd
-
-
-def _holding(records: pa.Array, sequence: bytes) -> Bools:
-    return pc.match_substring(records, sequence).to_numpy(zero_copy_only=False)

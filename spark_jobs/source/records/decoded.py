@@ -7,12 +7,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.warehouse.copy_encoding.characters import text_faults
+from spark_jobs.warehouse.copy_encoding.column_encoder import shown
 
-_LONGEST_SHOWN = 60
 _EXAMPLES = {
     "bigint": " (a whole number of 64 bits)",
     "int": " (a whole number of 32 bits)",
@@ -23,6 +24,7 @@ _EXAMPLES = {
     "timestamp": " (as 2024-12-31T23:59:59.123456Z)",
     "binary": " (base64)",
 }
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # Ends what is kept of a record that is too long. It can't be UTF-8: what was cut off is never taken for a record.
 _CUT = b"\xff[cut: "
 
@@ -79,12 +81,6 @@ def complaint(column: str, value: str, kind: StreamType) -> str:
     return f"malformed: {column}: {value} is no {kind}{_EXAMPLES.get(kind.name, '')}"
 
 
-def shown(value: object) -> str:
-    """A value as reasons show it: printable ASCII, and short."""
-    text = ascii(value) if isinstance(value, str | bytes) else str(value)
-    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 3]}..."
-
-
 def not_utf8(records: pa.Array) -> NDArray[np.bool_] | None:
     """Which records are not valid UTF-8; bool, shape (n,), None if all are. O(bytes), fast where all are.
 
@@ -128,3 +124,14 @@ def _is_utf8(record: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def as_lines(records: pa.Array) -> pa.Buffer:
+    """Records as the lines of one block."""
+    nothing, line_end = pa.scalar(b"", pa.large_binary()), pa.scalar(b"\n", pa.large_binary())
+    return pc.binary_join_element_wise(pc.cast(records, pa.large_binary()), nothing, line_end).buffers()[2]
+
+
+def holding(records: pa.Array, sequence: bytes) -> NDArray[np.bool_]:
+    """Which records hold these bytes; bool, shape (n,)."""
+    return pc.match_substring(records, sequence).to_numpy(zero_copy_only=False)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.relation.arrow_buffers import binary_parts
-from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, merged, not_utf8
+from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, as_lines, holding, merged, not_utf8
 from spark_jobs.source.records.json_members import MOST_LEVELS, decode_each
 from spark_jobs.source.records.texts import from_texts
 
@@ -128,7 +128,7 @@ def _read_block(records: pa.Array, columns: Columns, unknown_fields: Literal["ig
     )
     if not len(records):
         return schema.empty_table()
-    block = _joined(records)
+    block = as_lines(records)
     table = pj.read_json(
         pa.BufferReader(block),
         read_options=pj.ReadOptions(use_threads=False, block_size=block.size + 1),
@@ -138,13 +138,6 @@ def _read_block(records: pa.Array, columns: Columns, unknown_fields: Literal["ig
         raise pa.ArrowInvalid("a record holds not one object")
     table.validate(full=True)  # decimals beyond their precision, which arrow does not look at
     return table
-
-
-def _joined(records: pa.Array) -> pa.Buffer:
-    """The records as lines of one block."""
-    nothing, line_end = pa.scalar(b"", pa.large_binary()), pa.scalar(b"\n", pa.large_binary())
-    lines = pc.binary_join_element_wise(pc.cast(records, pa.large_binary()), nothing, line_end)
-    return lines.buffers()[2]
 
 
 def _odd(records: pa.Array) -> Bools:
@@ -158,7 +151,7 @@ def _odd(records: pa.Array) -> Bools:
     content = data[offsets[0] : offsets[-1]].tobytes()
     for character in _LINE_BREAKING:
         if character in content:
-            odd |= _holding(records, character)
+            odd |= holding(records, character)
     invalid = None if content.isascii() else not_utf8(records)
     return odd if invalid is None else odd | invalid
 
@@ -171,17 +164,13 @@ def _leniently_passed_over(records: pa.Array) -> Bools:
     for word in _NO_NUMBERS:
         first = np.flatnonzero(text[:-1] == word[0])
         if (text[first + 1] == word[1]).any():
-            odd |= _holding(records, word)
+            odd |= holding(records, word)
     brackets = np.flatnonzero((text | _LOWER_CASE) == _OPENING_BRACE)  # [ is the other one
     # Each record has one at least.
     if len(brackets) - (len(records) - 1) > MOST_LEVELS:
         record = np.searchsorted(offsets, brackets + offsets[0], "right") - 1
         odd[record[MOST_LEVELS:][record[MOST_LEVELS:] == record[:-MOST_LEVELS]]] = True
     return odd
-
-
-def _holding(records: pa.Array, sequence: bytes) -> Bools:
-    return pc.match_substring(records, sequence).to_numpy(zero_copy_only=False)
 
 
 def _misfits(records: pa.Array, columns: Columns) -> Bools:

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.errors import UnreadableFileError
 from spark_jobs.source.damage import damage_told
-from spark_jobs.source.records.decoded import Decoded, arrow_schema, complaint, shown
+from spark_jobs.source.records.decoded import Decoded, arrow_schema, complaint
 from spark_jobs.source.records.texts import Converted, convert_or_fault, within
-from spark_jobs.warehouse.json_text import ascii_json_strings, joined, json_values
+from spark_jobs.warehouse.copy_encoding.column_encoder import shown
+from spark_jobs.warehouse.json_text import json_objects
 
 BATCH_ROWS = 16_384
 _READ_BYTES = 1 << 20
@@ -117,12 +118,11 @@ class ParquetRows:
         if decoded.reasons.null_count == count:
             return pa.nulls(count, pa.binary())
         malformed = decoded.reasons.is_valid()
-        names = ascii_json_strings(pa.array(list(self._stored), pa.string())).to_pylist()
-        parts: list[str | pa.Array] = []
-        for name, (column, stored) in zip(names, self._stored.items(), strict=True):
-            values = json_values(_writable(_plain(batch.column(stored).filter(malformed)), self._columns[column]))
-            parts += [f"{',' if parts else '{'}{name}:", pc.fill_null(values, "null")]
-        objects = joined(*parts, "}").view(pa.large_binary()).cast(pa.binary())
+        columns = {
+            column: _writable(_plain(batch.column(stored).filter(malformed)), self._columns[column])
+            for column, stored in self._stored.items()
+        }
+        objects = json_objects(columns).view(pa.large_binary()).cast(pa.binary())
         return pc.replace_with_mask(pa.nulls(count, pa.binary()), malformed, objects)
 
     def _open(self) -> pq.ParquetFile:

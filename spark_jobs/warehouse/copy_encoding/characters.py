@@ -20,6 +20,7 @@ from spark_jobs.warehouse.copy_encoding.column_encoder import (
     Integer,
     Offsets,
     VariableWidthField,
+    non_null,
     shown,
     validity,
 )
@@ -43,10 +44,7 @@ class TextEncoder(ColumnEncoder):
         """See ColumnEncoder. One pass over the bytes where all fit, a second one where some don't."""
         if self._all_fit(values):
             return None
-        unfit = self._faults(values) != _SOUND
-        if values.null_count:
-            unfit &= validity(values)
-        return unfit if unfit.any() else None
+        return non_null(self._faults(values) != _SOUND, values)
 
     def _all_fit(self, values: pa.Array) -> bool:
         offsets, data = binary_parts(values)
@@ -160,10 +158,6 @@ class ByteaEncoder(ColumnEncoder):
         """See ColumnEncoder."""
         return pa.types.is_binary(source) or pa.types.is_large_binary(source)
 
-    def unfit(self, values: pa.Array) -> Bools | None:
-        """See ColumnEncoder."""
-        return None
-
     def allowed(self) -> str:
         """See ColumnEncoder."""
         return "any bytes"
@@ -225,11 +219,7 @@ class UuidEncoder(ColumnEncoder):
 
     def unfit(self, values: pa.Array) -> Bools | None:
         """See ColumnEncoder."""
-        readable = parse_uuids(values)[1]
-        if readable.all():
-            return None
-        unreadable = ~readable & values.is_valid().to_numpy(zero_copy_only=False)
-        return unreadable if unreadable.any() else None
+        return non_null(~parse_uuids(values)[1], values)
 
     def complaint(self, value: pa.Scalar) -> str:
         """See ColumnEncoder."""
@@ -244,3 +234,9 @@ class UuidEncoder(ColumnEncoder):
         """See ColumnEncoder."""
         parsed = parse_uuids(values)[0]
         return FixedWidthField(UUID_BYTES, validity(values), lambda start, stop: parsed[start:stop])
+
+
+def storable(text: str | bytes) -> str:
+    """A text as PostgreSQL can store it, whatever is quoted in it: NUL, and what is not UTF-8, as escapes."""
+    raw = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
+    return raw.decode("utf-8", "backslashreplace").replace("\0", "\\0")

@@ -81,9 +81,9 @@ class ColumnEncoder(ABC):
     def accepts(cls, source: pa.DataType) -> bool:
         """Whether values of this arrow type can be loaded at all; single values may still not fit."""
 
-    @abstractmethod
     def unfit(self, values: pa.Array) -> Bools | None:
-        """True for values, not nulls, that the column can't take, shape (n,); None if it takes all."""
+        """True for values, not nulls, that the column can't take, shape (n,); None if it takes all, as by default."""
+        return None
 
     def complaint(self, value: pa.Scalar) -> str:
         """Why an unfit value does not fit: the value, shortened, and what is allowed."""
@@ -96,6 +96,15 @@ class ColumnEncoder(ABC):
     @abstractmethod
     def field(self, values: pa.Array) -> Field:
         """The values, none of them unfit, ready to be sent."""
+
+
+def non_null(unfit: Bools, values: pa.Array) -> Bools | None:
+    """The same without nulls; None if nothing is left."""
+    if not unfit.any():
+        return None
+    if values.null_count:
+        unfit &= validity(values)
+    return unfit if unfit.any() else None
 
 
 def shown(value: object) -> str:

@@ -22,6 +22,7 @@ from spark_jobs.warehouse.copy_encoding.column_encoder import (
     Field,
     FixedWidthField,
     Integer,
+    non_null,
     validity,
 )
 
@@ -29,7 +30,7 @@ Words = NDArray[np.int64]
 
 _HEADER_BYTES = 8
 _GROUP = 4  # decimal digits in a digit to base 10000
-_INT64_DIGITS = 18  # decimals of so many digits fit an int64
+_INT64_DIGITS = 18  # decimals of up to this many digits fit an int64
 _WIDEST_INTEGER = 19  # digits of 2**63
 
 
@@ -67,9 +68,7 @@ class NumericEncoder(ColumnEncoder):
         if self._source_digits[0] <= whole and self._source_digits[1] <= behind:
             return None
         unfit = self._unfit_small(values) if self._is_small else self._unfit_large(values)
-        if unfit is not None and values.null_count:
-            unfit &= validity(values)
-        return unfit if unfit is not None and unfit.any() else None
+        return None if unfit is None else non_null(unfit, values)
 
     def _unfit_small(self, values: pa.Array) -> Bools:
         assert self._allowed_digits is not None

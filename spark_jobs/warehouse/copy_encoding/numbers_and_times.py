@@ -14,6 +14,7 @@ from spark_jobs.warehouse.copy_encoding.column_encoder import (
     Field,
     FixedWidthField,
     PostgresType,
+    non_null,
     validity,
 )
 
@@ -45,9 +46,7 @@ class IntegerEncoder(ColumnEncoder):
             return None
         numbers = plain_values(values, f"i{self.source.bit_width // 8}")
         outside = (numbers < self._bounds.min) | (numbers > self._bounds.max)
-        if values.null_count:
-            outside &= validity(values)
-        return outside if outside.any() else None
+        return non_null(outside, values)
 
     def allowed(self) -> str:
         """See ColumnEncoder."""
@@ -66,10 +65,6 @@ class FloatEncoder(ColumnEncoder):
     def accepts(cls, source: pa.DataType) -> bool:
         """See ColumnEncoder. The catalogue narrows this down for real."""
         return source in (pa.float32(), pa.float64(), pa.int8(), pa.int16(), pa.int32())
-
-    def unfit(self, values: pa.Array) -> Bools | None:
-        """See ColumnEncoder."""
-        return None
 
     def allowed(self) -> str:
         """See ColumnEncoder."""
@@ -99,10 +94,6 @@ class BooleanEncoder(ColumnEncoder):
         """See ColumnEncoder."""
         return pa.types.is_boolean(source)
 
-    def unfit(self, values: pa.Array) -> Bools | None:
-        """See ColumnEncoder."""
-        return None
-
     def allowed(self) -> str:
         """See ColumnEncoder."""
         return "true and false"
@@ -131,7 +122,7 @@ class DateEncoder(ColumnEncoder):
     def unfit(self, values: pa.Array) -> Bools | None:
         """See ColumnEncoder."""
         days = plain_values(values, "i4")
-        return _non_null((days < _FIRST_DAY) | (days > _LAST_DAY), values)
+        return non_null((days < _FIRST_DAY) | (days > _LAST_DAY), values)
 
     def complaint(self, value: pa.Scalar) -> str:
         """See ColumnEncoder."""
@@ -165,7 +156,7 @@ class TimestampEncoder(ColumnEncoder):
         outside = times < _FIRST_MICROSECOND
         if self._tick > 1:
             outside |= times % self._tick != 0
-        return _non_null(outside, values)
+        return non_null(outside, values)
 
     @property
     def _tick(self) -> int:
@@ -189,14 +180,6 @@ class TimestampEncoder(ColumnEncoder):
             return (times[start:stop] - _EPOCH_MICROSECONDS).astype(">i8").view(np.uint8).reshape(stop - start, 8)
 
         return FixedWidthField(8, validity(values), render)
-
-
-def _non_null(outside: Bools, values: pa.Array) -> Bools | None:
-    if not outside.any():
-        return None
-    if values.null_count:
-        outside &= validity(values)
-    return outside if outside.any() else None
 
 
 def utc_times(values: pa.Array) -> pa.Array:

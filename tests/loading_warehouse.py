@@ -1,9 +1,10 @@
-"""Fixtures of the warehouse's tests."""
+"""One migrated warehouse for all tests that can share one, emptied for each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import TYPE_CHECKING
 
 import psycopg2
 import pytest
@@ -11,7 +12,9 @@ from psycopg2 import extensions
 
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
-from tests.warehouse.stream import Stream
+
+if TYPE_CHECKING:
+    from tests.loading.stream import Stream
 
 RESET = """
     TRUNCATE freshet.pipeline, freshet.held_tuple, freshet.pruned_tuple, freshet.relation_change CASCADE;
@@ -53,6 +56,8 @@ def connection(clean_warehouse: str) -> Iterator[extensions.connection]:
 @pytest.fixture
 def orders(clean_warehouse: str) -> Iterator[Stream]:
     """A pipeline of orders."""
+    from tests.loading.stream import Stream  # not where all tests begin: it takes a second to import
+
     stream = Stream(clean_warehouse)
     yield stream
     stream.close()

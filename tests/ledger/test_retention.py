@@ -12,8 +12,9 @@ from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import retention as pruning
 from spark_jobs.ledger.retention import prune, prune_all
-from spark_jobs.warehouse.drivers import register_pipeline, take_over
-from tests.warehouse.stream import Stream
+from spark_jobs.warehouse.drivers import take_over
+from spark_jobs.warehouse.registration import register_pipeline
+from tests.loading.stream import Stream
 
 FOR_EVER: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": None}
 _SUMS = "coalesce(sum(facts), 0)::int, coalesce(sum(shed), 0)::int, coalesce(sum(rejected), 0)::int"

@@ -9,7 +9,7 @@ from psycopg2 import extensions
 
 from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status
-from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, execute, hold, only, register
+from tests.ledger.ledger_rows import MINUTE, add_batch, add_run, execute, hold, only, register
 
 DAY = timedelta(days=1)
 

@@ -11,7 +11,7 @@ from spark_jobs.errors import SchemaMismatchError, WriterFencedError
 from spark_jobs.loading import chunk
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.warehouse import drivers
-from tests.warehouse.stream import Stream
+from tests.loading.stream import Stream
 
 BOTH_WAYS = pytest.mark.parametrize("careful", [False, True], ids=["optimistic", "careful"])
 

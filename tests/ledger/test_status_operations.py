@@ -15,8 +15,8 @@ from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.validation.records import begin, one_at_a_time
 from spark_jobs.warehouse import freshness_episodes
+from tests.ledger.ledger_rows import MINUTE, add_batch, add_run, execute, only, register
 from tests.waiting import wait_for
-from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, execute, only, register
 
 
 def add_cache(connection: extensions.connection, lookup: int, relation: str, watched: str, noticed: str) -> None:

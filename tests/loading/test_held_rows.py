@@ -10,8 +10,8 @@ import pyarrow as pa
 from spark_jobs.definition.stream_tuple import POSITION, RANGE
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held
+from tests.loading.stream import Stream
 from tests.proof.landed_sales import digest_id
-from tests.warehouse.stream import Stream
 
 
 def stored(orders: Stream, held: Held, units: tuple[str, ...] = ()) -> list[tuple]:

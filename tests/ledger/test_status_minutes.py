@@ -10,8 +10,8 @@ from psycopg2 import extensions
 
 from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status
 from spark_jobs.warehouse.latency import total
-from tests.warehouse.ledger_rows import MINUTE, execute, latencies, only, register
-from tests.warehouse.stream import Stream
+from tests.ledger.ledger_rows import MINUTE, execute, latencies, only, register
+from tests.loading.stream import Stream
 
 HOUR = timedelta(hours=1)
 

@@ -8,7 +8,7 @@ import pytest
 
 from spark_jobs.loading import held_earlier
 from spark_jobs.loading.held_earlier import HeldEarlier, HeldFilter
-from tests.warehouse.stream import Stream
+from tests.loading.stream import Stream
 
 
 def found(orders: Stream, held: HeldEarlier, batch_no: int, ids: range) -> list[int]:

@@ -22,6 +22,7 @@ from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
+from spark_jobs.warehouse.registration import register_pipeline
 from tests.waiting import wait_for
 
 TIME = pa.timestamp("us", tz="UTC")
@@ -75,7 +76,7 @@ class Stream:
         self.connection = psycopg2.connect(url)
         with self.connection, self.connection.cursor() as cursor:
             cursor.execute(ddl)
-        drivers.register_pipeline(self.connection, "orders", timedelta(seconds=5), "{}")
+        register_pipeline(self.connection, "orders", timedelta(seconds=5), "{}")
         self.epoch = drivers.take_over(self.connection, "orders", log_file=None)
         columns = {name: name for name in types if name != "at"}
         self.fact: FactTable = describe_fact_table(self.connection, definition(table, columns, event_id), self.types)

@@ -13,7 +13,7 @@ from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.warehouse import drivers
-from tests.warehouse.stream import Stream, wait_for_waiters
+from tests.loading.stream import Stream, wait_for_waiters
 
 BOTH_WAYS = pytest.mark.parametrize("careful", [False, True], ids=["optimistic", "careful"])
 

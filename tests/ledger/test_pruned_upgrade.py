@@ -18,9 +18,9 @@ from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.migration import migrate
+from tests.ledger.ledger_rows import execute
+from tests.loading.stream import TIME, Stream
 from tests.proof.landed_sales import digest_id
-from tests.warehouse.ledger_rows import execute
-from tests.warehouse.stream import TIME, Stream
 
 GIFT = "f7b1c2d3-0a0b-4c0d-8e0f-102030405060"
 GIFTS = pa.table(

@@ -17,9 +17,10 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
+from tests.ledger.ledger_rows import execute
 from tests.spark.shop import TABLES, sales_definition, write_definition
 from tests.waiting import wait_for
-from tests.warehouse.ledger_rows import execute
 
 COLUMNS = "sale_id string, customer bigint, amount decimal(12,2), sold_at timestamp"
 ROLE = "shop_driver"
@@ -108,9 +109,7 @@ def test_a_table_that_is_made_with_a_uuid_as_the_event_id_fits(
     execute(connection, "ALTER TABLE shop.mislaid RENAME TO fact_sales")
     wait_for(lambda: driver.failed() or driver.outcome, "the driver to go on")
     definition = text_ids(tmp_path)
-    drivers.register_pipeline(
-        connection, "sales", definition.freshness.target, definition.model_dump_json(by_alias=True)
-    )
+    register_pipeline(connection, "sales", definition.freshness.target, definition.model_dump_json(by_alias=True))
     assert drivers.take_over(connection, "sales", log_file=None) == 2
 
 

@@ -8,7 +8,7 @@ import psycopg2
 from psycopg2 import extensions
 
 from spark_jobs.ledger.status.pipeline_status import StatusReader
-from tests.warehouse.ledger_rows import execute, register
+from tests.ledger.ledger_rows import execute, register
 
 # Batches of a second each, up to now; an array of the usual size in each.
 _LEDGER = """

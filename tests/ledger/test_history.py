@@ -9,8 +9,8 @@ from datetime import timedelta
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.ledger.status.history import Span, read_history
-from tests.warehouse.ledger_rows import MINUTE, add_batch, execute, latencies, register
+from spark_jobs.ledger.status.history import HistorySpan, read_history
+from tests.ledger.ledger_rows import MINUTE, add_batch, execute, latencies, register
 
 SECOND = timedelta(seconds=1)
 HITS = {"front_stage_probes": 20, "front_stage_hits": 5}
@@ -27,7 +27,7 @@ def add_minute(connection: extensions.connection, age: timedelta, facts: int, la
 
 @pytest.mark.parametrize(("span", "steps", "seconds"), [("15m", 180, 5), ("1h", 60, 60), ("1d", 288, 300)])
 def test_all_lists_are_as_long_as_the_span_has_steps(
-    connection: extensions.connection, span: Span, steps: int, seconds: int
+    connection: extensions.connection, span: HistorySpan, steps: int, seconds: int
 ) -> None:
     register(connection)
     history = asdict(read_history(connection, "orders", span))
@@ -60,7 +60,7 @@ def test_batches_count_in_the_step_in_which_they_were_closed(connection: extensi
 
 @pytest.mark.parametrize(("span", "age", "seconds"), [("1h", 30 * MINUTE, 60), ("1d", 300 * MINUTE, 300)])
 def test_longer_spans_are_made_of_the_sums_by_minute(
-    connection: extensions.connection, span: Span, age: timedelta, seconds: int
+    connection: extensions.connection, span: HistorySpan, age: timedelta, seconds: int
 ) -> None:
     register(connection)
     add_minute(connection, timedelta(days=2), 10_000, 9000)

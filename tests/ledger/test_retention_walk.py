@@ -8,7 +8,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.ledger.retention import prune_changes, prune_held
-from tests.warehouse.ledger_rows import execute
+from tests.ledger.ledger_rows import execute
 
 MONTH = timedelta(days=30)
 HOLD = """

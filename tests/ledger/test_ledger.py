@@ -12,7 +12,7 @@ from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.outcome import Held, Outcome
-from tests.warehouse.stream import Stream, wait_for_waiters
+from tests.loading.stream import Stream, wait_for_waiters
 
 
 def test_a_committed_batch_has_the_sums_of_its_parts(orders: Stream) -> None:

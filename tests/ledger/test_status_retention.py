@@ -11,7 +11,7 @@ from psycopg2 import errors, extensions
 
 from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader, read_status
-from tests.warehouse.ledger_rows import MINUTE, add_batch, add_run, execute, latencies, only, register
+from tests.ledger.ledger_rows import MINUTE, add_batch, add_run, execute, latencies, only, register
 
 OLD = timedelta(days=40)
 HOOKED = {"front_stage_probes": 10}

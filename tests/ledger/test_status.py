@@ -16,7 +16,7 @@ from spark_jobs.ledger.status.driver_states import START_TIMEOUT
 from spark_jobs.ledger.status.overload import stream_load
 from spark_jobs.ledger.status.pipeline_status import LookupStatus, StatusReader, read_status, to_json
 from spark_jobs.warehouse import drivers
-from tests.warehouse.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
+from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
 
 
 def test_an_unknown_pipeline_is_not_there(connection: extensions.connection) -> None:

@@ -17,8 +17,8 @@ from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.copy_encoding.rows import CopyStream
 from spark_jobs.warehouse.migration import migrate
-from tests.warehouse.cutting_proxy import Cut, CuttingProxy
-from tests.warehouse.stream import Stream
+from tests.loading.cutting_proxy import Cut, CuttingProxy
+from tests.loading.stream import Stream
 
 BOTH_WAYS = pytest.mark.parametrize("careful", [False, True], ids=["optimistic", "careful"])
 

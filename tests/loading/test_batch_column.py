@@ -11,7 +11,7 @@ from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
-from tests.warehouse.stream import ORDER_TYPES, Stream, definition
+from tests.loading.stream import ORDER_TYPES, Stream, definition
 
 NUMBERED = (
     "CREATE TABLE warehouse.fact (id bigint PRIMARY KEY, amount numeric(9, 2) CHECK (amount < 100), "

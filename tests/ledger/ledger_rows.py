@@ -12,6 +12,7 @@ from psycopg2 import extensions
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.latency import histogram
+from spark_jobs.warehouse.registration import register_pipeline
 
 MINUTE = timedelta(minutes=1)
 
@@ -25,7 +26,7 @@ def execute(connection: extensions.connection, statement: str, *arguments: Any) 
 
 def register(connection: extensions.connection, name: str = "orders", definition: str = "{}") -> None:
     """Make a pipeline known, with a freshness target of 5 s."""
-    drivers.register_pipeline(connection, name, timedelta(seconds=5), definition)
+    register_pipeline(connection, name, timedelta(seconds=5), definition)
 
 
 def drive(connection: extensions.connection, name: str = "orders") -> int:
