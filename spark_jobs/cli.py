@@ -116,7 +116,7 @@ def up(
             metavar="FACTOR",
             help="A bad day of --for (300s if left out): a burst of this many times what the streams can carry, such "
             "as 3x, a dimension that changes meanwhile, and what was shed loaded afterwards. Exit status 1 if the "
-            "platform does not stand it.",
+            "platform does not withstand it.",
             show_default=False,
         ),
     ] = None,
@@ -127,12 +127,12 @@ def up(
     """Bring up everything and stream TPC-H orders into the warehouse, under Airflow, until Ctrl-C.
 
     Then it drains the streams, stops all that it started, and proves what was loaded: exit status 0 only if the
-    proof holds. The next `freshet up` goes on where this one ended.
+    proof holds. The next `freshet up` picks up where this one left off.
     """
     from spark_jobs.local.up import run_up
 
     if figures is not None and overload is None:
-        raise typer.BadParameter("--figures are those of a bad day: give --overload, too")
+        raise typer.BadParameter("--figures belong to a bad day: give --overload, too")
     status = run_up(duration, scale, port, console=console, rate=rate, overload=overload, figures_file=figures)
     raise typer.Exit(status)
 
@@ -150,7 +150,7 @@ def load(
     """Run the Spark job of a pipeline here in the foreground, without Airflow, until Ctrl-C."""
     from spark_jobs.definition import load_definition
 
-    load_definition(pipeline)  # a wrong name is told before the heavy imports
+    load_definition(pipeline)  # a wrong name is reported before the heavy imports
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.stream_load import load as run_load
 
@@ -181,7 +181,7 @@ def reprocess(
     """
     from spark_jobs.definition import load_definition
 
-    definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
+    definition = load_definition(pipeline)  # a wrong name is reported before the heavy imports
     from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
 
     if unknown := set(place or []) - set(WAITING_PLACES):
@@ -216,16 +216,14 @@ def requeue(
     *,
     reason: Annotated[
         str | None,
-        typer.Option(
-            metavar="TEXT", help="Only tuples whose reason contains this.", show_default="show the reasons there are"
-        ),
+        typer.Option(metavar="TEXT", help="Only tuples whose reason contains this.", show_default="list the reasons"),
     ] = None,
     since: Annotated[
         timedelta | None,
         typer.Option(parser=_duration, metavar="DURATION", help="Only what arrived in this time, such as 2h."),
     ] = None,
 ) -> None:
-    """Give rejected tuples of a pipeline a new try, once what refused them is fixed; reprocessing makes it."""
+    """Retry rejected tuples of a pipeline, once what refused them is fixed; reprocessing loads them."""
     from contextlib import closing
     from datetime import UTC, datetime
 
@@ -245,7 +243,7 @@ def requeue(
         done = requeueing.requeue(connection, name, reason, arrived)
     console.print(
         f"{done.tuples:,} rejected tuples wait to be reprocessed: `freshet reprocess {name}` does it now."
-        + (f" {done.hopeless:,} stay rejected: no new try makes facts of such records." if done.hopeless else ""),
+        + (f" {done.hopeless:,} stay rejected: such records can't become facts." if done.hopeless else ""),
         soft_wrap=True,
         highlight=False,
     )
@@ -310,7 +308,7 @@ def rebuild_cache(
     """Read anew what a pipeline keeps of its master data, here in the foreground; safe beside its stream."""
     from spark_jobs.definition import load_definition
 
-    definition = load_definition(pipeline)  # a wrong name is told before the heavy imports
+    definition = load_definition(pipeline)  # a wrong name is reported before the heavy imports
     from spark_jobs.hot_set.rebuild import RebuildRequest
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.rebuild_cache import rebuild
@@ -509,7 +507,7 @@ def calibrate(
     if pipeline is not None or disk == "postgres":
         from spark_jobs.definition import load_definition, load_definitions
 
-        # A wrong name is told before the heavy imports.
+        # A wrong name is reported before the heavy imports.
         definitions = [load_definition(pipeline)] if pipeline else list(load_definitions().values())
         from spark_jobs.experiments.calibration.relation_costs import calibrate_lookups
         from spark_jobs.local.warehouse_server import warehouse

@@ -47,11 +47,6 @@ async def warehouse_url_in_trigger(connection_id: str) -> str:
     return _url_of_environment(connection_id)
 
 
-async def reader_url_in_trigger() -> str:
-    """The warehouse's libpq URL for code of triggers that only reads. Raises like `warehouse_url`."""
-    return await warehouse_url_in_trigger(READER_CONNECTION_ID)
-
-
 def session(url: str, name: str, patience: timedelta = PATIENCE) -> extensions.connection:
     """Connect to the warehouse in autocommit mode, so that each function of `drivers` is one transaction.
 

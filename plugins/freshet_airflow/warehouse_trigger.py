@@ -14,6 +14,8 @@ from freshet_airflow.warehouse_watch import POLL_SECONDS, watch_warehouse
 if TYPE_CHECKING:
     from spark_jobs.waiting_work import WaitingWork
 
+_FIRST_PAUSE = timedelta(minutes=1)
+
 TROUBLE = "trouble"
 """Stands in a matter for the number of an attempt that came to nothing: the next attempt is the same matter."""
 
@@ -26,22 +28,19 @@ class Firing:
     A DAG run that was asked for may take its time, or the DAG may be paused; an event may also get lost.
 
     Args:
-        first_pause: after the first time.
-        longest_pause: it doubles up to this.
+        longest_pause: the pause doubles up to this.
     """
 
-    def __init__(
-        self, first_pause: timedelta = timedelta(minutes=1), longest_pause: timedelta = timedelta(hours=1)
-    ) -> None:
-        self._first_pause, self._longest_pause = first_pause, longest_pause
+    def __init__(self, longest_pause: timedelta = timedelta(hours=1)) -> None:
+        self._longest_pause = longest_pause
         self._matter: Hashable = None
-        self._pause = first_pause
+        self._pause = _FIRST_PAUSE
         self._again_at: datetime | None = None
 
     def fires(self, matter: Hashable, now: datetime) -> bool:
         """Whether to fire for this matter now; true is taken as done."""
         if self._again_at is None or matter != self._matter:
-            self._pause = self._first_pause
+            self._pause = _FIRST_PAUSE
         elif now < self._again_at:
             return False
         else:

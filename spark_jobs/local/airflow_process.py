@@ -195,13 +195,13 @@ class EmbeddedAirflow:
                 )
             )
 
-    def wait_until_healthy(self, timeout_seconds: float = START_TIMEOUT_SECONDS) -> None:
+    def wait_until_healthy(self) -> None:
         """Wait until the API answers and every component has sent a heartbeat since it was started.
 
         Raises:
             PlatformError: a component ended, or the time is over; with the end of the log that tells why.
         """
-        deadline = time.monotonic() + timeout_seconds
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
         with self.api() as api:
             while True:
                 self.check()
@@ -213,7 +213,7 @@ class EmbeddedAirflow:
                 if time.monotonic() > deadline:
                     name = _process_name(waiting[0] if heartbeats else "api_server")
                     raise PlatformError(
-                        f"Airflow was not healthy after {timeout_seconds:.0f} s: {name} does not report. "
+                        f"Airflow was not healthy after {START_TIMEOUT_SECONDS:.0f} s: {name} does not report. "
                         f"The end of {self._log(name)}:\n{log_tail(self._log(name))}"
                     )
                 time.sleep(POLL_SECONDS)

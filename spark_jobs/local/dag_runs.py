@@ -30,13 +30,13 @@ class StreamRuns:
         self._started: dict[str, str] = {}
         self._drains: dict[str, str] = {}
 
-    def wait_until_known(self, timeout_seconds: float = DAG_TIMEOUT_SECONDS) -> None:
+    def wait_until_known(self) -> None:
         """Wait until Airflow has read the DAG files.
 
         Raises:
             PlatformError: a DAG is still unknown after that time; with Airflow's import errors.
         """
-        deadline = time.monotonic() + timeout_seconds
+        deadline = time.monotonic() + DAG_TIMEOUT_SECONDS
         while missing := set(self._dags.values()) - self._api.dag_ids():
             if time.monotonic() > deadline:
                 errors = "\n".join(f"{file}: {error}" for file, error in self._api.import_errors().items())
@@ -114,9 +114,9 @@ class BatchDags:
         for dag_id in self._known():
             self._api.pause(dag_id)
 
-    def wait_until_ended(self, timeout_seconds: float = END_TIMEOUT_SECONDS) -> None:
+    def wait_until_ended(self) -> None:
         """Let running ones end; those that take longer are given up, which loses nothing."""
-        deadline = time.monotonic() + timeout_seconds
+        deadline = time.monotonic() + END_TIMEOUT_SECONDS
         while (running := [dag_id for dag_id in self._known() if self._api.unfinished_runs(dag_id)]) and (
             time.monotonic() < deadline
         ):

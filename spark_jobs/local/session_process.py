@@ -26,6 +26,7 @@ START_TIME_TOLERANCE_SECONDS = 2.0
 
 POLL_SECONDS = 0.05
 KILL_TIMEOUT_SECONDS = 10.0
+_TAIL_BYTES = 3000
 
 
 @dataclass(frozen=True)
@@ -197,11 +198,11 @@ def _wait_until(condition: Callable[[], bool], timeout_seconds: float) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def log_tail(log: Path, most_bytes: int = 3000) -> str:
-    """The last lines of a log, `most_bytes` at most."""
+def log_tail(log: Path) -> str:
+    """The last lines of a log, for an error message."""
     try:
         with log.open("rb") as file:
-            file.seek(max(0, log.stat().st_size - most_bytes))
+            file.seek(max(0, log.stat().st_size - _TAIL_BYTES))
             return file.read().decode(errors="replace").strip()
     except OSError as error:
         return f"({error.strerror})"

@@ -3,7 +3,7 @@
 What it does not trust is what comes after: joins, loader, ledger.
 
 verification.py                 verify: the course of a proof
-landing.py                      the files, those that are there and those that the ledger knows
+landing_folder.py               the files, those that are there and those that the ledger knows
 account.py                      reads the files, and compares their ranges with the ledger's account of them
 held.py  landed_records.py      what is held, what has landed, and under which ids the warehouse may know a record
 staged_events.py                records in a temporary table

@@ -17,7 +17,7 @@ from psycopg2 import extensions
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.proof.landed_records import EventIds, read_records
-from spark_jobs.proof.landing import AbsentFile, LandedFile, LedgerRange, PlannedFiles
+from spark_jobs.proof.landing_folder import AbsentFile, LandedFile, LedgerRange, PlannedFiles
 from spark_jobs.proof.proof import Findings
 from spark_jobs.proof.staged_events import Staging
 

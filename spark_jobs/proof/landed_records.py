@@ -17,7 +17,7 @@ from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.stream_tuple import POSITION, RECORD
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
-from spark_jobs.proof.landing import LandedFile
+from spark_jobs.proof.landing_folder import LandedFile
 from spark_jobs.proof.staged_events import StagedEvents
 from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.source.file_reading import read_slice

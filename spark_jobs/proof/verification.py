@@ -18,7 +18,7 @@ from spark_jobs.proof.comparison import Comparison
 from spark_jobs.proof.held import HeldTuples
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.landed_records import EventIds
-from spark_jobs.proof.landing import accounted_files, landed_files
+from spark_jobs.proof.landing_folder import accounted_files, landed_files
 from spark_jobs.proof.proof import DIFFERENCES, NOTES, Proof
 from spark_jobs.proof.staged_events import Staging
 from spark_jobs.settings import Home

@@ -16,8 +16,7 @@ import numpy.typing as npt
 from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import WorkloadError
 from spark_jobs.settings import Home
-from spark_jobs.workload.arrival_schedule import ArrivalSchedule
-from spark_jobs.workload.bursts import bursty_arrivals, steady_arrivals
+from spark_jobs.workload.bursts import ArrivalSchedule, bursty_arrivals, steady_arrivals
 from spark_jobs.workload.landing import land, remove_unfinished
 from spark_jobs.workload.order_events import EventFiles, OrderFiles, OrderLineFiles, Written
 from spark_jobs.workload.order_source import OrderSource

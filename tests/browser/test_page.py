@@ -246,7 +246,7 @@ def test_rejected_tuples_come_with_the_query_that_shows_them(log_in: LogIn, ware
 def test_a_viewer_sees_why_the_buttons_do_nothing(log_in: LogIn, warehouse: PageWarehouse) -> None:
     warehouse.register("orders")
     freshness = opened(log_in("viewer"), f"{ROUTE}#orders")
-    expect(freshness.locator(".note")).to_contain_text("You may look, but not act")
+    expect(freshness.locator(".note")).to_contain_text("You can look but not act")
     expect(freshness.locator("button[data-key^=run-]").first).to_be_disabled()
     assert freshness.locator("button[data-key^=run-]:not([aria-disabled])").count() == 0
 

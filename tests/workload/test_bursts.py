@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.workload.arrival_schedule import ArrivalSchedule
-from spark_jobs.workload.bursts import bursty_arrivals, steady_arrivals
+from spark_jobs.workload.bursts import ArrivalSchedule, bursty_arrivals, steady_arrivals
 
 STEPS = 50_000
 

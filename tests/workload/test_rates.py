@@ -13,8 +13,7 @@ import pytest
 
 from spark_jobs.errors import WorkloadError
 from spark_jobs.settings import Home
-from spark_jobs.workload.arrival_schedule import ArrivalSchedule
-from spark_jobs.workload.bursts import bursty_arrivals, steady_arrivals
+from spark_jobs.workload.bursts import ArrivalSchedule, bursty_arrivals, steady_arrivals
 from spark_jobs.workload.order_stream import OrderStreamOptions, write_order_stream
 from spark_jobs.workload.rates import Phase, SteeredRate, constant, phased, steer
 

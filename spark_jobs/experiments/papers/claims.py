@@ -20,8 +20,6 @@ def is_faster(
     text: str,
     *,
     lower_is_better: bool = False,
-    cause: Cause | None = None,
-    contradicted: bool = False,
 ) -> Claim:
     """The winner's line lies above (or below) those of the losers at every x."""
 
@@ -32,7 +30,7 @@ def is_faster(
         predicted = _predicted_ratios(pairs, lower_is_better)
         return Outcome(_range(predicted), measured, as_published=min(ratios) > 1)
 
-    return Claim(text, "at every point", judge, cause, contradicted)
+    return Claim(text, "at every point", judge)
 
 
 def is_as_fast(name: str, other: str, within: float, text: str) -> Claim:
@@ -67,9 +65,7 @@ def ratio_at(
     return Claim(text, told, judge, cause, contradicted)
 
 
-def ratio_below(
-    x: float, slower: str, faster: str, text: str, *, cause: Cause | None = None, contradicted: bool = False
-) -> Claim:
+def ratio_below(x: float, slower: str, faster: str, text: str) -> Claim:
     """At one x a line lies a little lower than another: by less than a third."""
 
     def judge(curves: Curves) -> Outcome:
@@ -77,7 +73,7 @@ def ratio_below(
         ratio = curves[slower].at(x).y / curves[faster].at(x).y
         return Outcome(outcome.predicted, outcome.measured, as_published=2 / 3 < ratio < 1)
 
-    return Claim(text, "a little below 1x", judge, cause, contradicted)
+    return Claim(text, "a little below 1x", judge)
 
 
 def greatest_ratio(
@@ -107,9 +103,7 @@ def ratio_moves(
     return Claim(text, "grows with x" if rises else "shrinks with x", judge, cause, contradicted)
 
 
-def lead_moves(
-    winner: str, loser: str, *, rises: bool, text: str, cause: Cause | None = None, contradicted: bool = False
-) -> Claim:
+def lead_moves(winner: str, loser: str, *, rises: bool, text: str) -> Claim:
     """From the first x to the last the winner's lead, as a difference, grows or shrinks."""
 
     def judge(curves: Curves) -> Outcome:
@@ -123,7 +117,7 @@ def lead_moves(
             as_published=last[0] > first[0] if rises else last[0] < first[0],
         )
 
-    return Claim(text, "grows with x" if rises else "shrinks with x", judge, cause, contradicted)
+    return Claim(text, "grows with x" if rises else "shrinks with x", judge)
 
 
 def line_moves(name: str, *, rises: bool, text: str, cause: Cause | None = None, contradicted: bool = False) -> Claim:
@@ -138,14 +132,7 @@ def line_moves(name: str, *, rises: bool, text: str, cause: Cause | None = None,
     return Claim(text, "rises" if rises else "falls", judge, cause, contradicted)
 
 
-def rises_then_falls(
-    name: str,
-    text: str,
-    *,
-    published: str = "rises, then falls",
-    cause: Cause | None = None,
-    contradicted: bool = False,
-) -> Claim:
+def rises_then_falls(name: str, text: str) -> Claim:
     """A line has its maximum between its ends."""
 
     def judge(curves: Curves) -> Outcome:
@@ -155,19 +142,10 @@ def rises_then_falls(
         told = f"top at {max(expected, key=_prediction).x:g}" if expected else ""
         return Outcome(told, f"top at {series.top.x:g}", as_published=inside)
 
-    return Claim(text, published, judge, cause, contradicted)
+    return Claim(text, "rises, then falls", judge)
 
 
-def top_near(
-    name: str,
-    x: float,
-    within: float,
-    text: str,
-    published: str,
-    *,
-    cause: Cause | None = None,
-    contradicted: bool = False,
-) -> Claim:
+def top_near(name: str, x: float, within: float, text: str, published: str) -> Claim:
     """A line's maximum lies within so much of x, or is hardly higher than the line there."""
 
     def judge(curves: Curves) -> Outcome:
@@ -179,7 +157,7 @@ def top_near(
         measured = f"top at {series.top.x:g}, {part:.0%} of it at {x:g}"
         return Outcome(told, measured, as_published=near, reached=near)
 
-    return Claim(text, published, judge, cause, contradicted)
+    return Claim(text, published, judge)
 
 
 def predictions_hold(names: Sequence[str], within: float, text: str) -> Claim:

@@ -58,10 +58,9 @@ class AutoJoin(SemiStreamJoin):
         memory_bytes: the budget; a 64th of it is for the sample.
         disk_costs: what reading R costs, measured or known.
         processor_costs: what the join's own work costs.
-        arrival_rate: stream tuples per second; None as long as the stream is faster than the join.
 
     Attributes:
-        arrival_rate: may be set anew at any time.
+        arrival_rate: stream tuples per second, to be set at any time; None: the stream is faster than the join.
         decisions: every choice made so far, the one in force last; each gives its reason.
 
     Raises:
@@ -74,11 +73,9 @@ class AutoJoin(SemiStreamJoin):
         memory_bytes: int,
         disk_costs: DiskCosts,
         processor_costs: ProcessorCosts,
-        *,
-        arrival_rate: float | None = None,
     ) -> None:
         super().__init__()
-        self.arrival_rate = arrival_rate
+        self.arrival_rate: float | None = None
         self._relation = relation
         self._disk_costs = disk_costs
         self._processor_costs = processor_costs
@@ -88,8 +85,8 @@ class AutoJoin(SemiStreamJoin):
         self._memory_bytes = memory_bytes - self._sample.memory_used()
         self._stream = ZipfStream(max(1, relation.row_count), _ASSUMED_EXPONENT, shuffled=True)
         self._samples = 0
-        self._decided_for = (self._stream, arrival_rate)
-        self.decisions = [choose(self._setting(), self._stream, arrival_rate=arrival_rate)]
+        self._decided_for: tuple[ZipfStream, float | None] = (self._stream, None)
+        self.decisions = [choose(self._setting(), self._stream, arrival_rate=None)]
         self._make(self.decisions[0])
         self._draining = False
         self.statistics.extra["front_stage_hits"] = 0

@@ -14,8 +14,7 @@ from spark_jobs.experiments.semi_stream.run_measurement import FloatArray, Measu
 from spark_jobs.experiments.virtual_relation import VirtualClock
 from spark_jobs.joins.semi_stream.base import SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.theory.setting import ProcessorCosts
-from spark_jobs.workload.arrival_schedule import ArrivalSchedule
-from spark_jobs.workload.bursts import Arrivals
+from spark_jobs.workload.bursts import Arrivals, ArrivalSchedule
 
 Clock = Callable[[], float]
 

@@ -100,12 +100,12 @@ class SheddingSetting:
         return VirtualRelation(self.workload.key_count, disk, tuple_bytes=tuple_bytes, page_rows=self.page_rows)
 
 
-def unshedded_service_rate(setting: SheddingSetting, position: LookupPosition | None = None) -> float:
+def unshedded_service_rate(setting: SheddingSetting) -> float:
     """Service rate of the join on a stream that never lets it wait, in stream tuples a second."""
     clock = VirtualClock()
     relation = setting.relation(clock)
     return measure_saturated(
-        setting.hybrid_join(relation, position or OldestTuple()),
+        setting.hybrid_join(relation, OldestTuple()),
         relation,
         setting.workload.stream(seed=1),
         clock,

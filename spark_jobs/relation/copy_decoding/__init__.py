@@ -4,5 +4,5 @@
 |---|---|
 | column_types | the column types that can be read, and the Arrow type of each |
 | decode | `decode_copy`: the way in, and where the fields of the tuples lie |
-| columns | from the bytes of a column's fields to its Arrow array |
+| column_arrays | from the bytes of a column's fields to its Arrow array |
 """

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.structures.jit import kernel, read_only
+from spark_jobs.relation.copy_decoding.column_arrays import fixed_width_column, gathered, numeric_column, text_column
 from spark_jobs.relation.copy_decoding.column_types import ColumnType, changed_type
-from spark_jobs.relation.copy_decoding.columns import fixed_width_column, gathered, numeric_column, text_column
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _EXTENSION_LENGTH_AT = len(_SIGNATURE) + 4

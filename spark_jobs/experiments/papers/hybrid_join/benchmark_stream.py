@@ -10,7 +10,7 @@ from spark_jobs.experiments.papers.claims import fact, line_moves
 from spark_jobs.experiments.papers.figure import Axis, Curves, Figure, Origin, Panel, Point, Series
 from spark_jobs.experiments.papers.figure_setting import FigureSetting
 from spark_jobs.experiments.papers.hybrid_join.hybrid_join_data import TUNED_RELATION, workload
-from spark_jobs.workload.bursts import DEFAULT_STEP_SECONDS, bursty_arrivals, steady_arrivals
+from spark_jobs.workload.bursts import STEP_SECONDS, bursty_arrivals, steady_arrivals
 
 _SEGMENTS = 800  # of 20 pages each: 16,000 pages
 _DRAWN = 4_000_000
@@ -53,7 +53,7 @@ def measure_long_tail(setting: FigureSetting) -> list[Panel]:
 
 def measure_bursts(setting: FigureSetting) -> list[Panel]:
     """Tuples in each second of a bursty stream, and of a steady one with the same mean."""
-    steps = round(1 / DEFAULT_STEP_SECONDS)
+    steps = round(1 / STEP_SECONDS)
     lines = []
     for name, arrivals, origin in (
         ("bursty", bursty_arrivals(_MEAN_RATE, seed=1), Origin.PAPER),

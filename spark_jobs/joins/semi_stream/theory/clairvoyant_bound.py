@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from spark_jobs.joins.structures.jit import kernel, read_only
 
 Int64Array = NDArray[np.int64]
-Float64Array = NDArray[np.float64]
 
 # Of halving the interval of prices; the bound holds for every price, so that no more than its sharpness is at stake.
 _STEPS = 40

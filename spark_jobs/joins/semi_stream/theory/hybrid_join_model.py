@@ -133,9 +133,7 @@ def stays_in_queue(popularity: PagePopularity, waiting_tuples: float) -> Stays:
     return Stays(at_load, loads, 1 / popularity.sum(loads), time_in_queue(lowest))
 
 
-def paper_matches_per_load(
-    waiting_tuples: float, page_rows: float, row_count: float, constant: float = PAPER_CONSTANT
-) -> float:
+def paper_matches_per_load(waiting_tuples: float, page_rows: float, row_count: float) -> float:
     """Equation (2) of 000: w = -k h_S d / R, for the distribution and settings that k was measured with.
 
     It has the right form wherever nearly all pages have many tuples waiting, that is for a long queue: there w is
@@ -146,9 +144,8 @@ def paper_matches_per_load(
         waiting_tuples: h_S, H_t.
         page_rows: d, D_t.
         row_count: R_t.
-        constant: k.
     """
-    return -constant * waiting_tuples * page_rows / row_count
+    return -PAPER_CONSTANT * waiting_tuples * page_rows / row_count
 
 
 def longest_wait_join(setting: Setting, stream: StreamPopularity, cached_keys: float = 0) -> BackStage:
