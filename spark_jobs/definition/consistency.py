@@ -27,13 +27,13 @@ _RESERVED = (
 )
 
 # Where Freshet keeps its ledger; a table of facts there would be in its way.
-CONTROL_SCHEMA = "freshet"
+_CONTROL_SCHEMA = "freshet"
 
-EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
-JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
+_EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
+_JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
 
 # What spark_jobs.source.records knows. The names are those of Spark's readers.
-READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": ()}
+_READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": ()}
 # Options that are one character, and what they must differ from, with what that is by default.
 _CHARACTERS = {"sep": {"quote": '"'}, "quote": {"sep": ","}, "escape": {"sep": ","}}
 _TIMES = {"date", "timestamp"}
@@ -66,7 +66,7 @@ def inconsistencies(
         yield from _fact_problems(fact, source, _outputs_of(lookups))
     if fact is not None:
         yield from _table_problems(fact)
-        yield from expectation_problems(expectations, fact, source)
+        yield from _expectation_problems(expectations, fact, source)
 
 
 def _outputs_of(lookups: Sequence[Lookup | None]) -> dict[str, str]:
@@ -84,12 +84,12 @@ def _not_a_column(name: str, columns: Collection[str]) -> str:
 
 
 def _event_id_problems(source: Source) -> Iterator[Problem]:
-    allowed = ", ".join(EVENT_ID_TYPES)
+    allowed = ", ".join(_EVENT_ID_TYPES)
     for position, name in enumerate(source.event_id):
         key, kind = path_of("source", "event_id", position), source.columns.get(name)
         if kind is None:
             yield Problem(key, _not_a_column(name, source.columns))
-        elif kind.name not in EVENT_ID_TYPES:
+        elif kind.name not in _EVENT_ID_TYPES:
             yield Problem(
                 key, f"column {name!r} is of type {kind}, which is not safe to tell events apart. Allowed: {allowed}."
             )
@@ -107,7 +107,7 @@ def _event_time_problems(source: Source) -> Iterator[Problem]:
 
 
 def _format_problems(source: Source) -> Iterator[Problem]:
-    allowed = READER_OPTIONS[source.format]
+    allowed = _READER_OPTIONS[source.format]
     choice = f"Allowed for {source.format}: {', '.join(allowed)}." if allowed else f"{source.format} takes none."
     if source.format == "csv":
         for name, kind in source.columns.items():
@@ -140,7 +140,7 @@ def _join_key_problems(position: int, lookup: Lookup, source: Source, fetched: d
             yield Problem(key, f"{text} Columns: {', '.join(source.columns)}.")
         elif kind is None:
             yield Problem(key, _not_a_column(column, source.columns))
-        elif kind.name not in JOIN_KEY_TYPES:
+        elif kind.name not in _JOIN_KEY_TYPES:
             allowed = f"Allowed: {', '.join(JOIN_KEY_TYPES)} (string for a uuid, too)."
             yield Problem(key, f"column {column!r} is of type {kind}, which can't be a join key. {allowed}")
 
@@ -197,7 +197,7 @@ def _validity_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
 
 def _table_problems(fact: Fact) -> Iterator[Problem]:
     schema, table = fact.table.split(".", 1)
-    if schema == CONTROL_SCHEMA:
+    if schema == _CONTROL_SCHEMA:
         text = f"{fact.table!r} is in the schema {schema}, which holds Freshet's own tables."
         yield Problem("fact.table", f"{text} Allowed: any other schema. Write for example warehouse.{table}.")
 
@@ -214,7 +214,7 @@ def _fact_problems(fact: Fact, source: Source, fetched: dict[str, str]) -> Itera
         yield Problem("fact.columns", f"{text} Add for example {missing[0]}: {missing[0]}.")
 
 
-def expectation_problems(
+def _expectation_problems(
     expectations: Sequence[Expectation | None], fact: Fact, source: Source | None
 ) -> Iterator[Problem]:
     """Problems between the expectations and the fact; None stands for one that is wrong in itself."""

@@ -12,7 +12,7 @@ from spark_jobs.errors import PipelineDefinitionError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-MAX_DECIMAL_PRECISION = 38
+_MAX_DECIMAL_PRECISION = 38
 _PLAIN_DECIMAL = (10, 0)  # what Spark takes `decimal` without brackets for
 
 _SYNONYMS = {
@@ -179,7 +179,7 @@ def _parse_type(column: str, word: str, arguments: str | None) -> StreamType:
 
 def _decimal(column: str, numbers: list[int]) -> StreamType:
     precision, scale = [*numbers, *_PLAIN_DECIMAL[len(numbers) :]] if len(numbers) <= 2 else (0, 0)
-    if not 1 <= precision <= MAX_DECIMAL_PRECISION or scale > precision:
+    if not 1 <= precision <= _MAX_DECIMAL_PRECISION or scale > precision:
         written = f"decimal({', '.join(map(str, numbers))})"
         allowed = f"decimal(p,s) with 1 <= p <= {MAX_DECIMAL_PRECISION} and 0 <= s <= p"
         raise ValueError(f"column {column!r}: {written} is not a decimal; write {allowed}.")

@@ -31,7 +31,7 @@ from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
 from spark_jobs.settings import HOME_VARIABLE, Home, pipelines_folder
 
-SUFFIXES = (".yaml", ".yml")
+_SUFFIXES = (".yaml", ".yml")
 
 ALGORITHMS = ("auto", *CATALOGUE)
 """What `algorithm` may be: the cost model's choice, or a name of the catalogue."""
@@ -231,7 +231,7 @@ def load_definition(name_or_path: str | Path) -> PipelineDefinition:
             each with key, value, what is allowed and what to do.
     """
     path = Path(name_or_path)
-    if isinstance(name_or_path, str) and len(path.parts) <= 1 and path.suffix not in SUFFIXES:
+    if isinstance(name_or_path, str) and len(path.parts) <= 1 and path.suffix not in _SUFFIXES:
         path = _file_of(name_or_path)
     content = read_yaml(path)
     definition, problems = _parse(content)
@@ -277,7 +277,7 @@ def definition_files(folder: Path | None = None) -> list[Path]:
     folder = folder or pipelines_folder()
     if not folder.is_dir():
         raise PipelineDefinitionError(f"{folder} is no folder. Pipelines are the YAML files of $FRESHET_PIPELINES.")
-    return sorted(path for path in folder.iterdir() if path.suffix in SUFFIXES and not path.name.startswith("."))
+    return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and not path.name.startswith("."))
 
 
 def _files_by_name(folder: Path | None = None) -> dict[str, list[Path]]:

@@ -178,7 +178,7 @@ def _close(
     fact: FactTable,
 ) -> None:
     """Close a batch whose row is locked against its loaders; `arrived`: records of its ranges, None if not counted."""
-    dropped = drop_held_facts(cursor, fact, pipeline, batch_no)
+    dropped = _drop_held_facts(cursor, fact, pipeline, batch_no)
     cursor.execute(
         "DELETE FROM freshet.batch_part WHERE batch_no = %s "
         "RETURNING facts, shed, unmatched, rejected, duplicates, event_latency, arrival_latency",
@@ -207,10 +207,10 @@ def _close(
             batch_no,
         ],
     )
-    add_to_minute(cursor, batch_no)
+    _add_to_minute(cursor, batch_no)
 
 
-def drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int) -> Counter[Place]:
+def _drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int) -> Counter[Place]:
     """Delete the tuples that a batch holds although they are facts.
 
     Two transactions that run at the same time don't see each other's tuples, and no constraint spans the fact
@@ -251,7 +251,7 @@ def _drop_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, event
     return Counter(dict(cursor.fetchall()))
 
 
-def add_to_minute(cursor: extensions.cursor, batch_no: int) -> None:
+def _add_to_minute(cursor: extensions.cursor, batch_no: int) -> None:
     """Add a batch that is being closed to the minute of its end; in the transaction that closes it, so once only.
 
     Costs two index look-ups and some 400 additions, below a millisecond.

@@ -18,7 +18,7 @@ from spark_jobs.warehouse.fact_table import FactTable
 
 # The staged tuples of a page are stored at once, unless one of them is refused: then one by one. A savepoint around
 # each of 4,000 tuples takes 0.14 s.
-_INSERT = """
+_INSERT_ACCEPTABLE = """
     DECLARE
         first_of_page tid;
         first_of_next tid;
@@ -66,43 +66,6 @@ _INSERT = """
 Bools = NDArray[np.bool_]
 _READ_BYTES = 1 << 20
 _SAMPLE = 256
-
-
-def insert_acceptable(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> dict[int, Refusal]:
-    """Insert those tuples that PostgreSQL does not refuse.
-
-    Args:
-        cursor: in a transaction, whose deferred constraints are immediate.
-        fact: the fact table.
-        tuples: shape (n,), all of whose values fit.
-
-    Returns:
-        number of each tuple that was refused -> why.
-
-    Raises:
-        psycopg2.Error: an error that no single tuple is to blame for.
-    """
-    columns = [sql.Identifier(column.name) for column in fact.columns]
-    names = staged_names(fact.columns)
-    body = sql.SQL(_INSERT).format(
-        staging=STAGING,
-        staging_name=sql.Literal(STAGING.string),
-        fact=fact.identifier,
-        columns=sql.SQL(", ").join(columns),
-        staged_columns=sql.SQL(", ").join(names),
-        staged_columns_of_one=sql.SQL(", ").join(sql.SQL("one.{}").format(name) for name in names),
-        not_of_tuples=sql.Literal(f"^({'|'.join(NOT_OF_TUPLES)})"),
-    )
-    cursor.execute(
-        "CREATE TEMPORARY TABLE freshet_refused "
-        "(number bigint, sqlstate text, message text, detail text, named text) ON COMMIT DROP"
-    )
-    with staged(cursor, fact, fact.columns, tuples):
-        cursor.execute(sql.SQL("DO {}").format(sql.Literal(body.as_string(cursor))))
-    cursor.execute(sql.SQL("SELECT * FROM freshet_refused ORDER BY {}").format(NUMBER))
-    refused = {number: Refusal.by_server(*told) for number, *told in cursor.fetchall()}
-    cursor.execute("DROP TABLE freshet_refused")
-    return refused
 
 
 class StorageMode(IntEnum):
@@ -190,7 +153,7 @@ def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table
 def _insert(
     cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, chosen: NDArray[np.int64]
 ) -> dict[int, Refusal]:
-    refused = insert_acceptable(cursor, fact, tuples.take(pa.array(chosen)))
+    refused = _insert_acceptable(cursor, fact, tuples.take(pa.array(chosen)))
     blame_table(fact, list(refused.values()), len(chosen))
     return {int(chosen[number]): refusal for number, refusal in refused.items()}
 
@@ -201,3 +164,40 @@ def _first_of_each(tuples: pa.Table, fact: FactTable) -> Bools:
     codes = event_id_texts(tuples, fact.key).dictionary_encode().indices.to_numpy()
     first[np.unique(codes, return_index=True)[1]] = True
     return first
+
+
+def _insert_acceptable(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> dict[int, Refusal]:
+    """Insert those tuples that PostgreSQL does not refuse.
+
+    Args:
+        cursor: in a transaction, whose deferred constraints are immediate.
+        fact: the fact table.
+        tuples: shape (n,), all of whose values fit.
+
+    Returns:
+        number of each tuple that was refused -> why.
+
+    Raises:
+        psycopg2.Error: an error that no single tuple is to blame for.
+    """
+    columns = [sql.Identifier(column.name) for column in fact.columns]
+    names = staged_names(fact.columns)
+    body = sql.SQL(_INSERT_ACCEPTABLE).format(
+        staging=STAGING,
+        staging_name=sql.Literal(STAGING.string),
+        fact=fact.identifier,
+        columns=sql.SQL(", ").join(columns),
+        staged_columns=sql.SQL(", ").join(names),
+        staged_columns_of_one=sql.SQL(", ").join(sql.SQL("one.{}").format(name) for name in names),
+        not_of_tuples=sql.Literal(f"^({'|'.join(NOT_OF_TUPLES)})"),
+    )
+    cursor.execute(
+        "CREATE TEMPORARY TABLE freshet_refused "
+        "(number bigint, sqlstate text, message text, detail text, named text) ON COMMIT DROP"
+    )
+    with staged(cursor, fact, fact.columns, tuples):
+        cursor.execute(sql.SQL("DO {}").format(sql.Literal(body.as_string(cursor))))
+    cursor.execute(sql.SQL("SELECT * FROM freshet_refused ORDER BY {}").format(NUMBER))
+    refused = {number: Refusal.by_server(*told) for number, *told in cursor.fetchall()}
+    cursor.execute("DROP TABLE freshet_refused")
+    return refused

@@ -18,8 +18,8 @@ Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 Words = NDArray[np.uint32]
 
-BLOCK_WORDS = 8
-_BLOCK_BYTES = 4 * BLOCK_WORDS
+_BLOCK_WORDS = 8
+_BLOCK_BYTES = 4 * _BLOCK_WORDS
 # With more, false alarms get expensive: each costs an index probe.
 _CODES_PER_BLOCK = 24
 # Odd multipliers of the split block Bloom filter, from the Parquet format's specification.
@@ -53,7 +53,7 @@ class HeldFilter:
     """
 
     def __init__(self, memory: int) -> None:
-        self._words = np.zeros((max(memory // _BLOCK_BYTES, 1), BLOCK_WORDS), np.uint32)
+        self._words = np.zeros((max(memory // _BLOCK_BYTES, 1), _BLOCK_WORDS), np.uint32)
         self.added = 0
 
     @property

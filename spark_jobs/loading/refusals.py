@@ -25,7 +25,7 @@ _SERVER = ("53", "25", "57", "58", "XX001", "XX002", "F0")
 NOT_OF_TUPLES = (*_LOST, *_PASSING, *_SCHEMA, *_SERVER)
 """Beginnings of the SQLSTATEs that no tuple is to blame for; triggers may raise any other for one."""
 
-UNIQUE_VIOLATION = "23505"
+_UNIQUE_VIOLATION = "23505"
 # Fewer may be refused for any reason: a handful of bad tuples in a small batch must not stop a stream.
 _LEAST = 20
 _LONGEST_WORDS = 500
@@ -66,7 +66,7 @@ def kind_of_sqlstate(sqlstate: str) -> ErrorKind:
         return ErrorKind.PASSING
     if sqlstate.startswith(_SERVER):
         return ErrorKind.SERVER_UNABLE
-    return ErrorKind.CONFLICT if sqlstate == UNIQUE_VIOLATION else ErrorKind.TUPLE_REFUSED
+    return ErrorKind.CONFLICT if sqlstate == _UNIQUE_VIOLATION else ErrorKind.TUPLE_REFUSED
 
 
 def words(error: psycopg2.Error) -> str:
@@ -105,7 +105,7 @@ class Refusal(NamedTuple):
             told = "PostgreSQL did not store it, and raised no error: a trigger of the table drops it"
             return cls(told, told)
         told = f"PostgreSQL refuses it: {message}{f' ({detail})' if detail else ''}"
-        cause = None if sqlstate == UNIQUE_VIOLATION else f"{sqlstate} {named or _VALUES.sub('', message)}"
+        cause = None if sqlstate == _UNIQUE_VIOLATION else f"{sqlstate} {named or _VALUES.sub('', message)}"
         return cls(f"{told[:_LONGEST_WORDS]} [SQLSTATE {sqlstate}]", cause)
 
 

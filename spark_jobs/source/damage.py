@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 
 Part = TypeVar("Part")
-KEPT_BYTES = 64 << 20
+_KEPT_BYTES = 64 << 20
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def damage_told(file: str) -> Iterator[None]:
 
 
 def checked_whole(
-    read: Callable[[], Iterator[Part]], size_of: Callable[[Part], int], kept: int = KEPT_BYTES
+    read: Callable[[], Iterator[Part]], size_of: Callable[[Part], int], kept: int = _KEPT_BYTES
 ) -> Iterator[Part]:
     """The parts that `read` gives, once it has given all of them without an error.
 

@@ -25,7 +25,59 @@ from spark_jobs.source.records.json_blocks import decode_json
 from spark_jobs.source.records.parquet_rows import ParquetRows
 
 
-class LineFile:
+def read_slice(piece: FileSlice, source: Source) -> Iterator[Arrivals]:
+    """Read a slice. O(bytes); in memory are some blocks of it, however large the file.
+
+    Args:
+        piece: a slice of a file of the source's format.
+        source: how records look.
+
+    Raises:
+        UnreadableFileError: the file is damaged or not of the format, or lacks what the schema needs; always before
+            the first tuple.
+        SourceRangeGoneError: the file is missing, or not the one that was planned; also after the last tuple.
+        OSError: the machine can't read it.
+    """
+    with planned_file(piece) as file:
+        reading = _parquet(piece, source, file) if source.format == "parquet" else _lines(piece, source, file)
+        yield from reading
+
+
+def _lines(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
+    lines = _LineFile(piece, source, file)
+    for block in lines.blocks():
+        records, positions = lines.records_of(block)
+        if len(records):
+            yield _arrivals(piece, lines.decode(records), lines.with_header(records), positions)
+
+
+def _parquet(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
+    rows = ParquetRows(file, source.columns, shown_path(piece))
+    position = 0
+    for batch in checked_whole(rows.batches, lambda batch: batch.nbytes):
+        positions = np.arange(position, position + batch.num_rows)
+        position += batch.num_rows
+        decoded = rows.decode(batch)
+        yield _arrivals(piece, decoded, rows.records_of_malformed(batch, decoded), positions)
+
+
+def _arrivals(piece: FileSlice, decoded: Decoded, records: pa.Array, positions: NDArray[np.int64]) -> Arrivals:
+    count = len(positions)
+    arrived = pa.scalar(piece.modified_ns // 1000, pa.timestamp("us", "UTC"))
+    tuples = (
+        decoded.tuples.append_column(ARRIVED_AT, pa.repeat(arrived, count))
+        .append_column(RECORD, records)
+        .append_column(RANGE, pa.repeat(pa.scalar(piece.range_no, pa.int32()), count))
+        .append_column(POSITION, pa.array(positions))
+    )
+    if decoded.reasons.null_count == count:
+        return Arrivals(tuples, [], count)
+    sound = pc.is_null(decoded.reasons)
+    malformed = Held("rejected", decoded.reasons.drop_null(), None, tuples.filter(pc.invert(sound)), identified=False)
+    return Arrivals(tuples.filter(sound), [malformed], count)
+
+
+class _LineFile:
     """The lines of a slice, and their decoder.
 
     Args:
@@ -126,55 +178,3 @@ class _SliceReader:
             )
         self._left -= len(content)
         return content
-
-
-def read_slice(piece: FileSlice, source: Source) -> Iterator[Arrivals]:
-    """Read a slice. O(bytes); in memory are some blocks of it, however large the file.
-
-    Args:
-        piece: a slice of a file of the source's format.
-        source: how records look.
-
-    Raises:
-        UnreadableFileError: the file is damaged or not of the format, or lacks what the schema needs; always before
-            the first tuple.
-        SourceRangeGoneError: the file is missing, or not the one that was planned; also after the last tuple.
-        OSError: the machine can't read it.
-    """
-    with planned_file(piece) as file:
-        reading = _parquet(piece, source, file) if source.format == "parquet" else _lines(piece, source, file)
-        yield from reading
-
-
-def _lines(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
-    lines = LineFile(piece, source, file)
-    for block in lines.blocks():
-        records, positions = lines.records_of(block)
-        if len(records):
-            yield _arrivals(piece, lines.decode(records), lines.with_header(records), positions)
-
-
-def _parquet(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
-    rows = ParquetRows(file, source.columns, shown_path(piece))
-    position = 0
-    for batch in checked_whole(rows.batches, lambda batch: batch.nbytes):
-        positions = np.arange(position, position + batch.num_rows)
-        position += batch.num_rows
-        decoded = rows.decode(batch)
-        yield _arrivals(piece, decoded, rows.records_of_malformed(batch, decoded), positions)
-
-
-def _arrivals(piece: FileSlice, decoded: Decoded, records: pa.Array, positions: NDArray[np.int64]) -> Arrivals:
-    count = len(positions)
-    arrived = pa.scalar(piece.modified_ns // 1000, pa.timestamp("us", "UTC"))
-    tuples = (
-        decoded.tuples.append_column(ARRIVED_AT, pa.repeat(arrived, count))
-        .append_column(RECORD, records)
-        .append_column(RANGE, pa.repeat(pa.scalar(piece.range_no, pa.int32()), count))
-        .append_column(POSITION, pa.array(positions))
-    )
-    if decoded.reasons.null_count == count:
-        return Arrivals(tuples, [], count)
-    sound = pc.is_null(decoded.reasons)
-    malformed = Held("rejected", decoded.reasons.drop_null(), None, tuples.filter(pc.invert(sound)), identified=False)
-    return Arrivals(tuples.filter(sound), [malformed], count)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from spark_jobs.source.records.decoded import BYTE_ORDER_MARK, cut_record
 
 BLOCK_BYTES = 4 << 20
-LONGEST_RECORD = 16 << 20
+_LONGEST_RECORD = 16 << 20
 """Bytes of a record beyond which it is malformed; of such a one only the beginning is kept."""
 
 _KEPT_OF_TOO_LONG = 64 << 10
@@ -58,7 +58,7 @@ def line_end_at_or_after(path: str | Path, offset: int) -> int:
 
 
 def line_blocks(
-    read: Callable[[int], bytes], position: int, block_bytes: int = BLOCK_BYTES, longest: int = LONGEST_RECORD
+    read: Callable[[int], bytes], position: int, block_bytes: int = BLOCK_BYTES, longest: int = _LONGEST_RECORD
 ) -> Iterator[Block]:
     """Cut a stream of bytes into blocks of whole lines. O(bytes); in memory are a block and a record.
 

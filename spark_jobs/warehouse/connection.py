@@ -22,7 +22,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 _HOPELESS = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) .* does not exist|no password")
 
 
-def check_version(connection: extensions.connection, address: str) -> None:
+def _check_version(connection: extensions.connection, address: str) -> None:
     """Refuse a server of another version.
 
     Args:
@@ -64,7 +64,7 @@ def connect(
     while True:
         try:
             connection = psycopg2.connect(url, application_name=application_name, **LIVENESS)
-            check_version(connection, address(url))
+            _check_version(connection, address(url))
             connection.set_session(isolation_level=extensions.ISOLATION_LEVEL_READ_COMMITTED)
             connection.set_client_encoding("UTF8")
         except psycopg2.Error as error:

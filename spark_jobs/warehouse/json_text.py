@@ -44,9 +44,9 @@ def json_values(values: pa.Array) -> pa.Array:
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
         return _quoted(_each(values, lambda value: base64.b64encode(value).decode()))
     if pa.types.is_date(kind):
-        return _quoted(date_texts(values))
+        return _quoted(_date_texts(values))
     if pa.types.is_timestamp(kind):
-        return _quoted(timestamp_texts(values))
+        return _quoted(_timestamp_texts(values))
     if pa.types.is_decimal(kind):
         return decimal_texts(values)
     texts = pc.cast(values, pa.string())
@@ -66,12 +66,12 @@ def ascii_json_strings(values: pa.Array) -> pa.Array:
     return pa.array(texts, pa.large_string())
 
 
-def date_texts(values: pa.Array) -> pa.Array:
+def _date_texts(values: pa.Array) -> pa.Array:
     """Dates as 2024-12-31; years of more or less than four digits are written out."""
     return _readable(pc.cast(values, pa.string()), values, "i4", "datetime64[D]")
 
 
-def timestamp_texts(values: pa.Array) -> pa.Array:
+def _timestamp_texts(values: pa.Array) -> pa.Array:
     """Timestamps of microseconds as 2024-12-31T23:59:59.123456Z."""
     local = pc.cast(pc.cast(values, pa.int64()), pa.timestamp("us"))  # arrow formats these many times faster
     texts = _readable(pc.cast(local, pa.string()), values, "i8", "datetime64[us]")

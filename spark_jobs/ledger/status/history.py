@@ -43,7 +43,7 @@ class HourAndDay(NamedTuple):
     day: Int64Array
 
 
-class SlidingHistogram:
+class _SlidingHistogram:
     """Sum of the histograms of the last while; what is too old leaves it a step at a time.
 
     Args:
@@ -74,8 +74,8 @@ class _Minutes:
     """The minutes of one pipeline that are over, and the last one, which may still grow."""
 
     def __init__(self) -> None:
-        self.hour = SlidingHistogram(HOUR, timedelta(minutes=1))
-        self.day = SlidingHistogram(DAY, timedelta(minutes=10))
+        self.hour = _SlidingHistogram(HOUR, timedelta(minutes=1))
+        self.day = _SlidingHistogram(DAY, timedelta(minutes=10))
         self.last: datetime | None = None
         self.growing: Int64Array = np.zeros(BUCKETS, np.int64)
 

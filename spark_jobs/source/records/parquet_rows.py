@@ -17,7 +17,7 @@ from spark_jobs.source.records.texts import Converted, convert_or_fault, within
 from spark_jobs.warehouse.copy_encoding.column_encoder import shown
 from spark_jobs.warehouse.json_text import json_objects
 
-BATCH_ROWS = 16_384
+_BATCH_ROWS = 16_384
 _READ_BYTES = 1 << 20
 _ANY_INTEGER = pa.decimal128(20, 0)
 
@@ -91,7 +91,7 @@ class ParquetRows:
         """
         with damage_told(self._name):
             file = self._open()
-            yield from file.iter_batches(BATCH_ROWS, columns=list(self._stored.values()), use_threads=False)
+            yield from file.iter_batches(_BATCH_ROWS, columns=list(self._stored.values()), use_threads=False)
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """The tuples of rows; a value that does not fit its column costs its row only."""

@@ -59,7 +59,7 @@ class TextEncoder(ColumnEncoder):
     def complaint(self, value: pa.Scalar) -> str:
         """See ColumnEncoder."""
         fault = self._faults(pa.array([value.as_buffer().to_pybytes()], pa.binary()).view(pa.string()))[0]
-        text = shown_text(value)
+        text = _shown_text(value)
         if fault == _NOT_UTF8:
             return f"{text} is not valid UTF-8, which {self.type.sql} must be"
         if fault == _NUL:
@@ -76,7 +76,7 @@ class TextEncoder(ColumnEncoder):
         return VariableWidthField(offsets, data, validity(values))
 
 
-def shown_text(value: pa.Scalar) -> str:
+def _shown_text(value: pa.Scalar) -> str:
     """A string value, which need not be valid UTF-8, as an error message shows it."""
     raw = value.as_buffer().to_pybytes()
     try:

@@ -25,7 +25,7 @@ Positions = NDArray[np.int64]
 Offsets = NDArray[np.int32] | NDArray[np.int64]
 Integer = int | np.int64
 LENGTH_BYTES = 4
-NO_NULLS = np.empty(0, np.bool_)  # stands for "all valid" in the kernels
+_NO_NULLS = np.empty(0, np.bool_)  # stands for "all valid" in the kernels
 
 
 @dataclass(frozen=True)
@@ -155,7 +155,7 @@ class FixedWidthField(Field):
 
     Args:
         width: bytes of a value.
-        valid: bool, shape (n,), False for nulls; `NO_NULLS` if there are none.
+        valid: bool, shape (n,), False for nulls; `_NO_NULLS` if there are none.
         render: gives the values start to stop as they are sent: uint8, shape (stop - start, width).
     """
 
@@ -179,7 +179,7 @@ class VariableWidthField(Field):
     Args:
         offsets: int32 or int64, shape (n + 1,): string i is data[offsets[i]:offsets[i + 1]].
         data: uint8.
-        valid: bool, shape (n,), False for nulls; `NO_NULLS` if there are none.
+        valid: bool, shape (n,), False for nulls; `_NO_NULLS` if there are none.
         prefix: bytes sent before each value.
     """
 
@@ -201,8 +201,8 @@ class VariableWidthField(Field):
 
 
 def validity(values: pa.Array) -> Bools:
-    """False for nulls, shape (n,); `NO_NULLS` if there are none."""
-    return values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else NO_NULLS
+    """False for nulls, shape (n,); `_NO_NULLS` if there are none."""
+    return values.is_valid().to_numpy(zero_copy_only=False) if values.null_count else _NO_NULLS
 
 
 @kernel

@@ -51,7 +51,7 @@ _ENCODERS: dict[str, tuple[type[ColumnEncoder], str]] = {
     "timestamptz": (TimestampEncoder, "timestamp"),
     "bytea": (ByteaEncoder, "binary"),
 }
-SUPPORTED = (
+_SUPPORTED = (
     "smallint, integer, bigint, real, double precision, numeric, boolean, text, varchar, char, "
     "date, timestamp, timestamptz, uuid, bytea, json, jsonb"
 )
