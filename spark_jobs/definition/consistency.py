@@ -141,7 +141,7 @@ def _join_key_problems(position: int, lookup: Lookup, source: Source, fetched: d
         elif kind is None:
             yield Problem(key, _not_a_column(column, source.columns))
         elif kind.name not in _JOIN_KEY_TYPES:
-            allowed = f"Allowed: {', '.join(JOIN_KEY_TYPES)} (string for a uuid, too)."
+            allowed = f"Allowed: {', '.join(_JOIN_KEY_TYPES)} (string for a uuid, too)."
             yield Problem(key, f"column {column!r} is of type {kind}, which can't be a join key. {allowed}")
 
 

@@ -181,6 +181,6 @@ def _decimal(column: str, numbers: list[int]) -> StreamType:
     precision, scale = [*numbers, *_PLAIN_DECIMAL[len(numbers) :]] if len(numbers) <= 2 else (0, 0)
     if not 1 <= precision <= _MAX_DECIMAL_PRECISION or scale > precision:
         written = f"decimal({', '.join(map(str, numbers))})"
-        allowed = f"decimal(p,s) with 1 <= p <= {MAX_DECIMAL_PRECISION} and 0 <= s <= p"
+        allowed = f"decimal(p,s) with 1 <= p <= {_MAX_DECIMAL_PRECISION} and 0 <= s <= p"
         raise ValueError(f"column {column!r}: {written} is not a decimal; write {allowed}.")
     return StreamType("decimal", precision, scale)

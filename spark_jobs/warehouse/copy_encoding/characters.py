@@ -183,7 +183,7 @@ class JsonEncoder(ColumnEncoder):
 
     def complaint(self, value: pa.Scalar) -> str:
         """See ColumnEncoder."""
-        return f"{shown_text(value)} is no JSON text, which {self.type.sql} must be"
+        return f"{_shown_text(value)} is no JSON text, which {self.type.sql} must be"
 
     def allowed(self) -> str:
         """See ColumnEncoder."""
@@ -224,7 +224,7 @@ class UuidEncoder(ColumnEncoder):
     def complaint(self, value: pa.Scalar) -> str:
         """See ColumnEncoder."""
 
-        return f"{shown_text(value)} is no uuid; allowed is {self.allowed()}"
+        return f"{_shown_text(value)} is no uuid; allowed is {self.allowed()}"
 
     def allowed(self) -> str:
         """See ColumnEncoder."""

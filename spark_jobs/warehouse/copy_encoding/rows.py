@@ -68,7 +68,7 @@ def encoder_for(type: PostgresType, source: pa.DataType) -> ColumnEncoder:
         SchemaMismatchError: there is none: the type is not supported, or values would change on the way.
     """
     if type.name not in _ENCODERS:
-        raise SchemaMismatchError(f"type {type.sql} is not supported; supported are {SUPPORTED}")
+        raise SchemaMismatchError(f"type {type.sql} is not supported; supported are {_SUPPORTED}")
     if type.scale is not None and type.scale < 0:
         raise SchemaMismatchError(f"type {type.sql} is not supported; use a scale of at least 0")
     encoder, sources = _ENCODERS[type.name]
