@@ -62,7 +62,7 @@ class BadDay:
         if PIPELINE not in definitions:
             raise PlatformError(
                 f"A bad day needs the shipped pipeline {PIPELINE}, but there are {', '.join(definitions) or 'none'}. "
-                "Leave FRESHET_PIPELINES out, or put it there."
+                "Unset FRESHET_PIPELINES, or put it there."
             )
         self.figures = BadDayFigures(overload.factor, BACKLOG_BOUND)
         self.figures.targets = {
@@ -179,7 +179,7 @@ class BadDay:
         found = capacity(self._calm_rate, [(self._definitions[name], span) for name, span in spans.items()])
         if found is None:
             raise PlatformError(
-                "What the streams can carry can't be told: in the calm time no relation with a read_limit was read. "
+                "The streams' capacity can't be determined: in the calm time no relation with a read_limit was read. "
                 "Give their lookups less memory, or a larger --rate."
             )
         return found

@@ -39,13 +39,13 @@ class Overload:
     def __post_init__(self) -> None:
         if not SMALLEST_FACTOR <= self.factor <= LARGEST_FACTOR:
             raise PlatformError(
-                f"An overload of {self.factor:g}x makes no bad day. Give {SMALLEST_FACTOR:g}x to {LARGEST_FACTOR:g}x: "
+                f"An overload of {self.factor:g}x is not a bad day. Give {SMALLEST_FACTOR:g}x to {LARGEST_FACTOR:g}x: "
                 "the burst's rate as a multiple of what the streams can carry."
             )
         if self.duration < SHORTEST_DURATION:
             raise PlatformError(
-                f"{self.duration.total_seconds():g} s are too short for a bad day: what the streams can carry has to "
-                f"be found out first. Give --for {SHORTEST_DURATION.total_seconds():g}s or more."
+                f"{self.duration.total_seconds():g} s are too short for a bad day: the streams' capacity has to "
+                f"be measured first. Give --for {SHORTEST_DURATION.total_seconds():g}s or more."
             )
 
     def at(self, share: float) -> float:

@@ -242,7 +242,7 @@ def _show(day: BadDay, console: Console, figures_file: Path | None) -> bool:
     problems = list(day.figures.problems())
     console.print(day.figures.table())
     for problem in problems:
-        console.print(f"[bold red]Not stood:[/] {escape(problem)}", soft_wrap=True, highlight=False)
+        console.print(f"[bold red]Not withstood:[/] {escape(problem)}", soft_wrap=True, highlight=False)
     if figures_file is not None:
         figures_file.write_text(day.figures.to_json() + "\n")
     return not problems
@@ -256,7 +256,7 @@ def _only_one(installation: Home) -> Iterator[None]:
             stack.enter_context(exclusive_lock(installation.root / "up.lock", wait=False))
         except BlockingIOError:
             raise PlatformError(
-                f"`freshet up` runs already in {installation.root}. Stop it, or choose another {HOME_VARIABLE}."
+                f"`freshet up` is already running in {installation.root}. Stop it, or choose another {HOME_VARIABLE}."
             ) from None
         yield
 
@@ -280,4 +280,6 @@ def _check_port(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise PlatformError(f"Port {port} can't be had: {error.strerror}. Choose another with --port.") from error
+            raise PlatformError(
+                f"Port {port} is not available: {error.strerror}. Choose another with --port."
+            ) from error

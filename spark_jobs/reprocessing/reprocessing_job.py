@@ -153,7 +153,7 @@ class ReprocessingJob:
             if self._abandoned:
                 return RunEnd("abandoned", _ASKED_TO_END, so_far.due - so_far.taken)
             if heartbeat.wanted == "fenced":
-                raise WriterFencedError(f"{run} was taken for dead. Whatever is left is taken by the next run.")
+                raise WriterFencedError(f"{run} was presumed dead. The next run takes what is left.")
             if busy := self._why_to_yield():
                 return RunEnd("yielded", busy, so_far.due - so_far.taken)
             plan = self._planned(tables, run)

@@ -157,7 +157,7 @@ def test_a_run_that_was_taken_for_dead_settles_nothing_more(shed: Stream) -> Non
         ("abandoned", "its driver has died or hangs"),
         ("running", None),
     ]
-    with pytest.raises(WriterFencedError, match="was taken for dead"):
+    with pytest.raises(WriterFencedError, match="was presumed dead"):
         zombie.settle(joined)
     assert facts(shed) == []
     assert run_ledger.heartbeat(shed.connection, zombie.batch_no) == "fenced"

@@ -66,7 +66,7 @@ class PartTask:
         except OSError as error:
             raise FreshetError(
                 f"The snapshot of {self.spec.relation} could not be written to {path}: {error.strerror}. The former "
-                "one goes on being used. Make room on the disk; where Spark runs on several hosts, FRESHET_HOME must "
+                "one stays in use. Make room on the disk; where Spark runs on several hosts, FRESHET_HOME must "
                 "be a folder that all of them share."
             ) from error
         return path.name, writer.places
