@@ -1,4 +1,4 @@
-"""The ways in which an alert is told: Airflow's log, an email, a webhook; the latter two where they are set up."""
+"""The ways in which an alert is sent: Airflow's log, an email, a webhook; the latter two where they are set up."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from spark_jobs.warehouse.connection import takes_writes
 
 _UNREACHABLE = (psycopg2.OperationalError, psycopg2.InterfaceError, WarehouseUnavailableError)
 
-# What is told of a driver that has said nothing of its end itself.
+# Errors of drivers that did not report their own end.
 _WORDS = {
     Ending.FAILED: drivers.GONE,
     Ending.SILENT: "it has fallen silent: its process hangs, or its host can't be reached",

@@ -56,7 +56,7 @@ class Overload:
 WARM_UP_RATE = 0.25
 """The day begins with this share of the calm rate: front stages are empty, and every tuple is read from R."""
 
-# Shares of the day. The capacity is told by the time between late orders and burst: before, front stages fill up.
+# Shares of the day. The capacity is measured between late orders and burst: before that, front stages fill up.
 # The dimension changes in the middle of the day, which lies in the burst.
 WARM_AT, LATE_ORDERS_AT, BURST_AT, CHANGE_AT, BURST_ENDS_AT = 0.1, 0.25, 0.35, 0.5, 0.55
 

@@ -172,7 +172,7 @@ class _Up:
             with steps.step("Airflow's database"):
                 airflow.prepare()
             if seeding.done():
-                seeding.result()  # a wrong scale is told before the rest of the start-up
+                seeding.result()  # a wrong scale is reported before the rest of the start-up
             with steps.step("Airflow"):
                 airflow.start()
                 airflow.wait_until_healthy()
