@@ -39,7 +39,7 @@ from spark_jobs.local.streaming import Course, Streaming, uneventful
 from spark_jobs.local.terminal_progress import StartupSteps
 from spark_jobs.local.warehouse_server import warehouse
 from spark_jobs.local.workload_process import WorkloadProcess
-from spark_jobs.proof import verify
+from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate

@@ -11,8 +11,3 @@ join.py  lookup.py  changes.py  what each fact should be, with R as it is and as
 comparison.py  ledger_sums.py   what differs
 proof.py                        how that is shown
 """
-
-from spark_jobs.proof.proof import Proof
-from spark_jobs.proof.verification import verify
-
-__all__ = ["Proof", "verify"]

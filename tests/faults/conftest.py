@@ -10,7 +10,8 @@ import psycopg2
 import pytest
 
 from spark_jobs.definition import load_definition
-from spark_jobs.proof import Proof, verify
+from spark_jobs.proof.proof import Proof
+from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.drivers import request_state
 from tests.faults.driver_process import DriverProcess
