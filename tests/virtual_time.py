@@ -1,10 +1,10 @@
-"""Time that passes when somebody sleeps."""
+"""Time that passes in sleeps only."""
 
 from __future__ import annotations
 
 
 class VirtualTime:
-    """A clock that goes on when somebody sleeps."""
+    """A clock that goes on in sleeps only."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -43,7 +43,7 @@ class FaultyShop:
         assert driver.wait() == 0, driver.log.read_text()[-3000:]
 
     def await_facts(self, count: int) -> None:
-        """Wait until the ledger holds so many facts in closed batches."""
+        """Wait until the ledger holds this many facts in closed batches."""
         closed = "SELECT sum(facts) FROM freshet.batch WHERE state <> 'started'"
         wait_for(lambda: (query(self.url, closed)[0][0] or 0) >= count, f"{count} facts", 120)
 
