@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from spark_jobs.ledger.status.pipeline_status import PipelineStatus
     from spark_jobs.waiting_work import WaitingWork
 
-# The target has to be kept, or the stream to be stopped, for so long before an episode is over.
+# The target has to be kept, or the stream to be stopped, for this long before an episode is over.
 _CALM = timedelta(seconds=15)
 _SECOND = timedelta(seconds=1)
 

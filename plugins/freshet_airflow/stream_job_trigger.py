@@ -50,7 +50,7 @@ class StreamJobTrigger(BaseTrigger):
         policy: the restart policy's fields.
         carried: for the operator, from one deferral to the next.
         poll_seconds: time between two looks.
-        max_silence_seconds: a driver without a heartbeat for so long counts as hanging.
+        max_silence_seconds: a driver without a heartbeat for this long counts as hanging.
         start_timeout_seconds: a launched driver has to take its pipeline over within this time.
     """
 

@@ -42,7 +42,7 @@ class Watched(Protocol):
         """libpq URL of the warehouse."""
 
     def tick(self, seconds: float = REFRESH_SECONDS, doing: str = "") -> bool:
-        """Let so much time go by; return whether the streams are to go on."""
+        """Let this much time go by; return whether the streams are to go on."""
 
 
 Course = Callable[[Watched], None]
@@ -80,7 +80,7 @@ class WatchedTime:
         self._asked_at = 0.0
 
     def tick(self, seconds: float = REFRESH_SECONDS, doing: str = "") -> bool:
-        """Let so much time go by; return whether the streams are to go on.
+        """Let this much time go by; return whether the streams are to go on.
 
         Args:
             seconds: how much.

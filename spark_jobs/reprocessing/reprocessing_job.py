@@ -95,7 +95,7 @@ class ReprocessingJob:
             PipelineDefinitionError: the stream was not started with this fact table and event id.
             SchemaMismatchError: a table is missing or does not fit; the message says what to do.
             WarehouseUnavailableError: the warehouse went away.
-            WriterFencedError: the run was silent for so long that the next one took it for dead.
+            WriterFencedError: the run was silent for so long that the next one presumed it dead.
             FreshetError: some tuples could not be settled. The run went on with the others.
         """
         if not self._is_registered():

@@ -88,7 +88,7 @@ class Stop(Protocol):
     """Something that tells when to end: a StopSignal, or a threading.Event."""
 
     def wait(self, seconds: float, /) -> bool:
-        """Wait so long at most; return whether the end has come."""
+        """Wait no longer than this; return whether the end has come."""
 
 
 def write_order_stream(

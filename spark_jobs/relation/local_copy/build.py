@@ -22,7 +22,7 @@ from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.relation.relation_spec import RelationSpec
 
-# A statement costs 0.2 ms before its first tuple: so much is read by each that this does not matter.
+# A statement costs 0.2 ms before its first tuple: each reads enough for this not to matter.
 _ROWS_AT_ONCE = 16_000
 
 
