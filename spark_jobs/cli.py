@@ -325,7 +325,7 @@ def status(*, as_json: Json = False) -> None:
     from contextlib import closing
 
     from spark_jobs.ledger.status.pipeline_status import read_status, to_json
-    from spark_jobs.ledger.status.table import render
+    from spark_jobs.ledger.status.table import StatusTable
     from spark_jobs.local.warehouse_server import PATIENCE, warehouse
     from spark_jobs.warehouse.connection import connect
 
@@ -334,7 +334,7 @@ def status(*, as_json: Json = False) -> None:
     if as_json:
         typer.echo(to_json(statuses))
     elif statuses:
-        console.print(render(statuses))
+        console.print(StatusTable(statuses))
     else:
         console.print("No pipeline has run in this warehouse yet. Try `freshet up`, or `freshet load PIPELINE`.")
 

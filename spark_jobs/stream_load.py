@@ -47,7 +47,7 @@ def _run(pipeline: str, warehouse_url: str, *, once: bool, foreground: bool, mas
     definition = load_definition(pipeline)
     job = StreamJob(definition, home(), warehouse_url)
     if foreground or once:
-        job.check()  # before Spark takes its seconds to start; whoever waits for the end reads the error
+        job.check()  # before Spark takes its seconds to start: the error is told at once
         _load(definition.name, job, warehouse_url, once=once, foreground=foreground, master=master)
         return
     with fitting_tables(definition, home(), warehouse_url, job.check) as outcome:

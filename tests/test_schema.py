@@ -37,7 +37,7 @@ def _downgrade(url: str, revision: str) -> None:
 
 
 def _function(url: str) -> tuple[str, bool]:
-    """The text of the triggers' function, and whether everybody may run it."""
+    """The text of the triggers' function, and whether every role may run it."""
     with psycopg2.connect(url) as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT prosrc, proacl IS NULL OR EXISTS (SELECT FROM aclexplode(proacl) WHERE grantee = 0) FROM pg_proc "

@@ -1,10 +1,10 @@
-"""Time that passes in sleeps only."""
+"""Time that passes only in calls to sleep."""
 
 from __future__ import annotations
 
 
 class VirtualTime:
-    """A clock that goes on in sleeps only."""
+    """A clock that advances only in calls to sleep."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -43,7 +43,7 @@ class DriverWatch:
     Args:
         epoch: the watched driver's epoch; None until the launched one has taken over.
         launch: the launch that is under way, if any.
-        max_silence: a driver without a heartbeat for this long counts as hanging.
+        max_silence: a driver without a heartbeat for longer counts as hanging.
         start_timeout: a launched driver has to take over within this time.
     """
 

@@ -22,7 +22,7 @@ from spark_jobs.warehouse.connection import takes_writes
 
 _UNREACHABLE = (psycopg2.OperationalError, psycopg2.InterfaceError, WarehouseUnavailableError)
 
-# Errors of drivers that did not report their own end.
+# What is told of a driver that has said nothing of its end itself.
 _WORDS = {
     Ending.FAILED: drivers.GONE,
     Ending.SILENT: "it has fallen silent: its process hangs, or its host can't be reached",
@@ -50,7 +50,7 @@ class StreamJobTrigger(BaseTrigger):
         policy: the restart policy's fields.
         carried: for the operator, from one deferral to the next.
         poll_seconds: time between two looks.
-        max_silence_seconds: a driver without a heartbeat for this long counts as hanging.
+        max_silence_seconds: a driver without a heartbeat for longer counts as hanging.
         start_timeout_seconds: a launched driver has to take its pipeline over within this time.
     """
 
@@ -124,7 +124,7 @@ class StreamJobTrigger(BaseTrigger):
         self._disconnect()
 
     async def _note(self, ending: Ending, sighting: Sighting, policy: RestartPolicy, watch: DriverWatch) -> bool:
-        """Have everybody see that the driver has ended and is restarted; whether it has not stopped as it was to."""
+        """Note for all to see that the driver has ended and is restarted; false if it has stopped as it was to."""
         newest = sighting.newest
         if newest is None or (ending is Ending.NOT_STARTED and not self.restarts):
             return True  # there is no driver that could be said to have ended

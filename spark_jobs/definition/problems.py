@@ -155,7 +155,7 @@ class _Loader(yaml.SafeLoader):
             return super().construct_object(node, deep)
         except (ValueError, KeyError, AttributeError):
             kind = node.tag.rpartition(":")[2]
-            text = f"{shown(node.value)} can't be read as {kind}; mend it, or write it in quotes, as text"
+            text = f"{shown(node.value)} can't be read as {kind}; correct it, or write it in quotes, as text"
             raise yaml.constructor.ConstructorError(None, None, text, node.start_mark) from None
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:

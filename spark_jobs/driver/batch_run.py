@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 SETTLING_BATCHES = 3
 _NO_BATCH = 0
-# Of so few records the misses travel by way of the driver: for them that is quicker than a shuffle.
+# The misses of fewer records travel by way of the driver: for them that is quicker than a shuffle.
 _CARRIED_RECORDS = 100_000
 
 
@@ -53,7 +53,7 @@ class BatchRun:
         parts: tasks that share a batch.
 
     Attributes:
-        epoch: the driver's epoch; 0, of nobody, until it has taken the pipeline over.
+        epoch: the driver's epoch; 0 until it has taken the pipeline over.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class BatchRun:
             connection: the driver's.
             batch: what to load.
             replayed: whether some of it may be stored already.
-            draining: whether somebody waits for the end: then nothing is shed.
+            draining: whether the stream is to end with what has landed: then nothing is shed.
         """
         try:
             self._load(connection, batch, replayed=replayed, draining=draining)

@@ -1,4 +1,4 @@
-"""A pipeline that does not fit its tables: its driver says so, and waits until somebody has made them fit."""
+"""A pipeline that does not fit its tables: its driver says so, and waits until they fit."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class _Blocked:
             )
             self._epoch = drivers.take_over(connection, definition.name, log_file=home.driver_log(definition.name))
         self._tell(misfit)
-        # It ends by itself when this process takes the pipeline over anew, or somebody else does.
+        # It ends by itself when this process, or another one, takes the pipeline over anew.
         beat = partial(drivers.heartbeat, pipeline=self._pipeline, epoch=self._epoch)
         self._heartbeat = Heartbeat(warehouse_url, self._pipeline, beat)
 

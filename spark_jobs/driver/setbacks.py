@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from spark_jobs.stages.obstacles import Obstacle
 
-# A batch that fails so often in a row will not get better by itself.
+# A batch that fails this often in a row will not get better by itself.
 MOST_FAILURES = 5
 # A driver that can't reach the warehouse can't be told to stop either.
 LONGEST_OUTAGE_SECONDS = 1800.0
@@ -33,7 +33,7 @@ class Setbacks:
         Args:
             obstacle: what was in the way this time; None: the batch itself.
             now: in seconds, on a clock that never goes back.
-            ends: whether the driver is to end, with all that has landed: somebody waits for it.
+            ends: whether the driver is to end once all that has landed is loaded.
         """
         if not self._tries or obstacle is not self._obstacle:
             self._obstacle, self._tries, self._since = obstacle, 0, now

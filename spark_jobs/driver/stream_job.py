@@ -63,7 +63,7 @@ class StreamJob:
                 check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
             self._tables = check_tables(connection, definition)
         except SchemaMismatchError:
-            connection.rollback()  # whoever mends the tables shall not find them locked
+            connection.rollback()  # the tables must not be locked while they are fixed
             raise
 
     def run(self, spark: SparkContext, *, once: bool, resume: bool = False) -> None:

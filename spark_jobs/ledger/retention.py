@@ -225,9 +225,7 @@ def _complaint(failures: Mapping[str, Exception], pruned: Mapping[str, Counter[s
         for name, error in failures.items()
     ]
     done = ", ".join(_TOLD.get(name, name) for name in pruned) or "nothing"
-    advice = (
-        "Mend the cause, and prune again. What a pipeline's file says of `retention` counts from its next start on."
-    )
+    advice = "Fix the cause, and prune again. What a pipeline's file says of `retention` counts from its next start on."
     return "\n".join(["Not all was pruned. Failed:", *lines, f"Pruned all the same: {done}.", advice])
 
 

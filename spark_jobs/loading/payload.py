@@ -12,9 +12,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.definition.stream_tuple import RECORD, EventColumns
-from spark_jobs.relation.arrow_buffers import binary_parts
+from spark_jobs.relation.arrow_buffers import binary_parts, plain_array
 from spark_jobs.warehouse.copy_encoding.characters import is_sound_text, text_faults
-from spark_jobs.warehouse.copy_encoding.rows import plain_array
 from spark_jobs.warehouse.json_text import json_objects
 
 RECORD_ENCODINGS = ("json", "csv", "json.base64", "csv.base64")

@@ -21,8 +21,8 @@ from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal
+from spark_jobs.relation.arrow_buffers import plain_array
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
-from spark_jobs.warehouse.copy_encoding.rows import plain_array
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fencing import check_epoch, loader_session_name, read_locked

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
-from spark_jobs.ledger.status.table import render
+from spark_jobs.ledger.status.table import StatusTable
 from spark_jobs.warehouse.connection import connect
 
 PLAIN_LINE_SECONDS = 5.0
@@ -61,7 +61,7 @@ class LiveStatus:
         statuses, trouble = self._read()
         if self._live:
             notes = [Text(note, style="yellow") for note in (trouble, doing) if note]
-            self._live.update(Group(render(statuses), *notes, self._footer), refresh=True)
+            self._live.update(Group(StatusTable(statuses), *notes, self._footer), refresh=True)
         elif time.monotonic() >= self._line_due_at:
             self._line_due_at = time.monotonic() + PLAIN_LINE_SECONDS
             for line in filter(None, [trouble, doing]):
@@ -87,7 +87,7 @@ class LiveStatus:
 def show_once(console: Console, statuses: Sequence[PipelineStatus]) -> None:
     """Print the status: a table, or where the output is no terminal, and has no width, a line for each pipeline."""
     if console.is_terminal:
-        console.print(render(statuses))
+        console.print(StatusTable(statuses))
     else:
         for status in statuses:
             console.print(_plain_line(status), highlight=False, soft_wrap=True, markup=False)

@@ -74,3 +74,24 @@ def plain_values(values: pa.Array, dtype: str) -> NDArray:
     if data is None:
         return np.zeros(len(values), dtype)
     return np.frombuffer(data, dtype)[values.offset : values.offset + len(values)]
+
+
+def plain_type(source: pa.DataType) -> pa.DataType:
+    """The type of the values themselves, for arrow types that lay them out in another way."""
+    if pa.types.is_dictionary(source):
+        return plain_type(source.value_type)
+    if pa.types.is_string_view(source):
+        return pa.large_string()
+    if pa.types.is_binary_view(source):
+        return pa.large_binary()
+    if pa.types.is_decimal32(source) or pa.types.is_decimal64(source):
+        return pa.decimal128(source.precision, source.scale)
+    return source
+
+
+def plain_array(column: pa.ChunkedArray) -> pa.Array:
+    """A table's column as one array of plain layout."""
+    plain = plain_type(column.type)
+    if plain != column.type:
+        column = column.cast(plain)
+    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, plain)])

@@ -23,7 +23,7 @@ DesiredState = Literal["running", "draining"]
 EndState = Literal["stopped", "failed", "fenced"]
 
 MAX_SILENCE = timedelta(seconds=30)
-GONE = "its process is gone: it was killed (kill -9, or no memory was left), or its machine was started anew"
+GONE = "its process is gone: it was killed (kill -9, or no memory was left), or its machine was restarted"
 _START_TIME_TOLERANCE = timedelta(seconds=2)  # the kernel's boot time, which start times count from, is rounded
 _FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of Linux: not in a container
 

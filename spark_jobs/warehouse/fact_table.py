@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pyarrow as pa
 from psycopg2 import sql
 
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
-from spark_jobs.warehouse.copy_encoding.rows import Target
+from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
 
 if TYPE_CHECKING:
     pass

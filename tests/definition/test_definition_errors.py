@@ -183,8 +183,8 @@ def test_csv_has_no_binary(tmp_path: Path) -> None:
         ("5: orders", "Keys should be strings"),
         (f"name: orders\nx: {'9' * 5000}", "line 2, column 4: the number is 5000 characters long; allowed are 100"),
         (f"name: {'[' * 3000}{']' * 3000}", "lists and mappings are nested deeper than 50 levels"),
-        ("name: orders\nx: !!timestamp soon", "line 2, column 4: 'soon' can't be read as timestamp; mend it, or"),
-        ("name: orders\nx: !!int soon", "line 2, column 4: 'soon' can't be read as int; mend it, or write it in quo"),
+        ("name: orders\nx: !!timestamp soon", "line 2, column 4: 'soon' can't be read as timestamp; correct it"),
+        ("name: orders\nx: !!int soon", "line 2, column 4: 'soon' can't be read as int; correct it, or write it in q"),
     ],
 )
 def test_what_is_no_mapping_is_told_with_its_line(tmp_path: Path, text: str, message: str) -> None:

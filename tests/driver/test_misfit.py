@@ -128,7 +128,7 @@ def test_it_goes_on_though_it_could_not_tell_why_it_waits(
 ) -> None:
     with unknown(connection):
         caplog.clear()
-        wait_for(lambda: driver.failed() or len(caplog.records) > 3, "the driver to look while it can tell nobody")
+        wait_for(lambda: driver.failed() or len(caplog.records) > 3, "the driver to look while it can't report")
     execute(connection, "ALTER TABLE shop.mislaid RENAME TO fact_sales")
     wait_for(lambda: driver.failed() or driver.outcome, "the driver to go on")
 
@@ -151,7 +151,7 @@ def test_it_can_be_drained(driver: Driver, connection: extensions.connection) ->
 
 
 def test_the_driver_that_it_becomes_takes_over_anew(driver: Driver, connection: extensions.connection) -> None:
-    """When Spark has started, and all is warm: nobody has seen the pipeline without a driver meanwhile."""
+    """When Spark has started, and all is warm: the pipeline was never seen without a driver."""
     execute(connection, "ALTER TABLE shop.mislaid RENAME TO fact_sales")
     wait_for(lambda: driver.outcome, "the driver to go on")
     assert drivers.take_over(connection, "sales", log_file=None) == 2

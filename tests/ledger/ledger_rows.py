@@ -58,7 +58,7 @@ def add_batch(
     statistics: dict[str, Any] | None = None,
     **counts: int,
 ) -> int:
-    """A batch that was closed so long ago, having lasted a second; its number."""
+    """A batch that was closed that long ago and lasted a second; its number."""
     values = {name: counts.get(name, 0) for name in ("facts", "shed", "unmatched", "rejected", "duplicates")}
     row = execute(
         connection,
@@ -95,7 +95,7 @@ def hold(
 def add_run(
     connection: extensions.connection, *, state: str = "finished", age: timedelta = MINUTE, **counts: int
 ) -> int:
-    """A reprocessing run of the pipeline orders that began so long ago; its number."""
+    """A reprocessing run of the pipeline orders that began that long ago; its number."""
     names = "".join(f", {name}" for name in counts)
     row = execute(
         connection,

@@ -82,4 +82,4 @@ def test_the_step_that_is_filling_counts_for_the_time_it_has_lasted(connection: 
 
 
 def test_a_pipeline_that_is_not_known_has_an_empty_history(connection: extensions.connection) -> None:
-    assert set(read_history(connection, "nobody", "1d").arrived) == {0.0}
+    assert set(read_history(connection, "unknown", "1d").arrived) == {0.0}

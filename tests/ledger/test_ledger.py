@@ -74,7 +74,7 @@ def test_ranges_are_closed_with_their_batch(orders: Stream) -> None:
         ("file-1", "set aside", 0, "no Parquet file: a\\0b"),
         ("file-2", "lost", None, "given up"),
     ]
-    # Of what was given up a former try may have stored some: nobody knows how much has arrived.
+    # An earlier attempt may have stored some of what was given up: how much has arrived is not known.
     assert orders.query("SELECT arrived, facts FROM freshet.batch") == [(None, 2)]
 
 

@@ -44,7 +44,7 @@ def pages_read(connection: extensions.connection, table: str) -> int:
 
 
 def walked(connection: extensions.connection, table: str, rows: int) -> int:
-    """Pages that are looked at to delete so many old rows, a hundred at a time, from a table that was empty."""
+    """Pages that are looked at to delete this many old rows, a hundred at a time, from a table that was empty."""
     held = table == "freshet.held_tuple"
     execute(connection, f"TRUNCATE {table}, freshet.pruned_tuple")
     execute(connection, HOLD if held else CHANGE, rows)

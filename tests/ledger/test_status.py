@@ -67,7 +67,7 @@ def test_a_driver_that_failed_or_fell_silent_is_down(connection: extensions.conn
 def test_a_driver_that_was_killed_is_down_at_once_where_its_process_can_be_seen(
     connection: extensions.connection,
 ) -> None:
-    """Whoever else is dead: Airflow need not have noticed, nor have 30 s of silence gone by."""
+    """Seen at once: Airflow need not have noticed, nor have 30 s of silence gone by."""
     register(connection)
     drive(connection)
     gone = subprocess.Popen([sys.executable, "-c", ""])
@@ -155,7 +155,7 @@ def test_a_blocked_driver_that_failed_or_was_replaced_blocks_no_more(connection:
 
 
 def ready(connection: extensions.connection, seconds: float) -> None:
-    """A driver that has been ready for so many seconds."""
+    """A driver that has been ready for this many seconds."""
     drive(connection)
     execute(connection, "UPDATE freshet.driver SET started_at = clock_timestamp() - %s", timedelta(seconds=seconds))
 
@@ -264,7 +264,7 @@ def test_a_first_start_that_no_driver_follows_is_told_too(connection: extensions
 
 
 def test_a_driver_that_ends_by_itself_leaves_a_stopped_stream(connection: extensions.connection) -> None:
-    """As after `freshet load --once`: nobody has asked it to drain, nor for another driver."""
+    """As after `freshet load --once`: it was not asked to drain, nor was another driver asked for."""
     register(connection)
     drivers.request_state(connection, "orders", "running")
     drivers.finish(connection, "orders", drive(connection), "stopped")

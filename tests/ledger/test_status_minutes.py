@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 
 def add_minute(connection: extensions.connection, age: timedelta, *milliseconds: float) -> None:
-    """Sums of a minute that was so long ago, with facts of these latencies."""
+    """Sums of a minute that long ago, with facts of these latencies."""
     execute(
         connection,
         "INSERT INTO freshet.ledger_minute VALUES ('orders', date_trunc('minute', clock_timestamp()) - %s, "

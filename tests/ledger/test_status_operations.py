@@ -95,7 +95,7 @@ def test_a_run_is_not_taken_for_dead_because_the_server_was_away(connection: ext
     execute(connection, "UPDATE freshet.reprocessing_run SET heartbeat_at = heartbeat_at - interval '5 min'")
 
     def state(age: timedelta) -> str:
-        """The run's state where the server was started so long ago."""
+        """The run's state if the server was started that long ago."""
         execute(
             connection,
             "CREATE OR REPLACE FUNCTION warehouse.pg_postmaster_start_time() RETURNS timestamptz LANGUAGE sql "

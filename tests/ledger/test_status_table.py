@@ -9,7 +9,7 @@ from rich.console import Console
 from spark_jobs.ledger.status.backlog import Backlog, PlaceBacklog
 from spark_jobs.ledger.status.operations import CacheStatus, ValidationStatus
 from spark_jobs.ledger.status.pipeline_status import Freshness, LookupStatus, PipelineStatus
-from spark_jobs.ledger.status.table import render
+from spark_jobs.ledger.status.table import StatusTable
 
 STATUS = PipelineStatus(
     name="orders", state="running", epoch=3, error=None, heartbeat_age_ms=500.0, log_file=None, spark_ui_url=None,
@@ -24,7 +24,7 @@ STATUS = PipelineStatus(
 def shown(*statuses: PipelineStatus) -> str:
     console = Console(width=160, force_terminal=True, color_system="standard")
     with console.capture() as capture:
-        console.print(render(statuses))
+        console.print(StatusTable(statuses))
     return capture.get()
 
 
@@ -59,7 +59,7 @@ def test_without_pipelines_the_table_says_so() -> None:
 def test_in_a_narrow_terminal_no_figure_is_cut_off() -> None:
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(render([STATUS, replace(STATUS, name="order_lines")]))
+        console.print(StatusTable([STATUS, replace(STATUS, name="order_lines")]))
     for part in ("order_lines", "420 ms / 6.9 s", "1,234,567", "hit ratio"):
         assert part in capture.get()
 
@@ -93,7 +93,7 @@ def test_what_no_pipeline_has_takes_no_column() -> None:
 def test_a_busy_day_is_readable_in_a_narrow_terminal() -> None:
     console = Console(width=80)
     with console.capture() as capture:
-        console.print(render([BUSY, replace(BUSY, name="order_lines")]))
+        console.print(StatusTable([BUSY, replace(BUSY, name="order_lines")]))
     lines = capture.get().splitlines()
     assert len([line for line in lines if "2 of 12 failed" in line]) == 1
     assert max(len(line.rstrip()) for line in lines) <= 80

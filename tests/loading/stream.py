@@ -40,7 +40,7 @@ def definition(table: str, columns: Mapping[str, str], event_id: Sequence[str], 
 
 
 def wait_for_waiters(url: str, count: int = 1) -> None:
-    """Return once so many sessions of the database wait for a lock."""
+    """Return once this many sessions of the database wait for a lock."""
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
     with closing(psycopg2.connect(url)) as watcher, watcher.cursor() as cursor:
         watcher.autocommit = True

@@ -36,7 +36,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, count: Calla
 
 
 def load_held(orders: Stream, batches: int, tuples: int) -> Iterator[tuple[int, range]]:
-    """Load so many batches of held tuples; the number of the batch after each, and the ids of its tuples."""
+    """Load this many batches of held tuples; the number of the batch after each, and the ids of its tuples."""
     for start in range(0, batches * tuples, tuples):
         ids = range(start, start + tuples)
         orders.load(orders.held(ids))

@@ -1,4 +1,4 @@
-"""Loading when the server goes away, the connection breaks, or PostgreSQL refuses what nobody foresaw."""
+"""Loading when the server goes away, the connection breaks, or PostgreSQL refuses what was not foreseen."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

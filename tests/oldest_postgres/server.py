@@ -16,7 +16,7 @@ PROGRAMS = Path(f"/usr/lib/postgresql/{OLDEST}/bin")
 
 
 class OldestPostgres:
-    """It trusts whoever gets at its socket, which only the tests' user does.
+    """It trusts every user of its socket, and only the tests' user can reach that.
 
     Args:
         data: data directory, which is made. Its path has to be short enough for a socket, and its folders open to

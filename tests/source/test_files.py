@@ -19,7 +19,7 @@ NOW = time.time_ns()
 
 
 def land(folder: Path, name: str | bytes, content: bytes = b"{}\n", age: float = 10.0) -> Path:
-    """A file that landed so many seconds ago."""
+    """A file that landed this many seconds ago."""
     path = folder / os.fsdecode(name)
     path.write_bytes(content)
     os.utime(path, ns=(NOW - int(age * 1e9),) * 2)

@@ -1,4 +1,4 @@
-"""Whoever decodes records needs neither Spark nor a database: tasks, reprocessing and the proof do it alike."""
+"""Decoding records needs neither Spark nor a database: tasks, reprocessing and the proof do it alike."""
 
 from __future__ import annotations
 

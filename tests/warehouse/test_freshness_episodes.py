@@ -1,4 +1,4 @@
-"""Episodes: one at a time, and each told once at its begin and once at its end, whoever asks."""
+"""Episodes: one at a time, and each told once when it begins and once when it ends, by one caller."""
 
 from __future__ import annotations
 

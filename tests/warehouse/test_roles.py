@@ -152,7 +152,7 @@ def test_an_ordinary_user_may_migrate_a_database_of_its_own(postgres_database: s
         assert grant_roles(connection, [load_definition("orders")]) == []
 
 
-# Master data of another role, to which the migrator and the roles have no rights at all.
+# Master data of another owner, on which the migrator and the roles have no rights at all.
 _HAND_OVER = """
     ALTER TABLE master.customer OWNER TO erp_owner;
     REVOKE ALL ON master.customer FROM freshet_migrator, freshet_loader, freshet_validator;

@@ -33,7 +33,10 @@ _COUNTS = ("arrived", "loaded", "shed", "unmatched", "rejected")
 
 
 class StatusTable:
-    """The table of `render`: fits itself to the terminal when it is printed."""
+    """The pipelines' status to print; freshness, service rate and hit ratio are those of the window.
+
+    It fits itself to the terminal when it is printed.
+    """
 
     def __init__(self, statuses: Sequence[PipelineStatus]) -> None:
         self._statuses = statuses
@@ -59,11 +62,6 @@ class StatusTable:
             if status.unaccounted:
                 told = f"{status.unaccounted:,} events arrived and are in no place (`freshet verify` names them)"
                 yield Text(f"{status.name}: {told}", style="bold red")
-
-
-def render(statuses: Sequence[PipelineStatus]) -> StatusTable:
-    """The pipelines' status to print; freshness, service rate and hit ratio are those of the window."""
-    return StatusTable(statuses)
 
 
 def _by_row(names: Sequence[str], rows: Sequence[Cells]) -> Table:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -62,6 +63,22 @@ class PostgresType:
                 return cls(name, sql, fraction=modifier if limited else 6)
             case _:
                 return cls(name, sql)
+
+
+class Target(NamedTuple):
+    """A column to be loaded.
+
+    Attributes:
+        name: the column's name in PostgreSQL.
+        source: the column of the arrow table that it gets its values from.
+        type: its type.
+        nullable: whether it takes nulls.
+    """
+
+    name: str
+    source: str
+    type: PostgresType
+    nullable: bool
 
 
 class ColumnEncoder(ABC):

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.relation.arrow_buffers import plain_array, plain_type
 from spark_jobs.warehouse.copy_encoding.characters import ByteaEncoder, JsonEncoder, TextEncoder, UuidEncoder
 from spark_jobs.warehouse.copy_encoding.column_encoder import (
     LENGTH_BYTES,
@@ -18,6 +19,7 @@ from spark_jobs.warehouse.copy_encoding.column_encoder import (
     Field,
     Positions,
     PostgresType,
+    Target,
 )
 from spark_jobs.warehouse.copy_encoding.decimals import NumericEncoder
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import (
@@ -74,35 +76,6 @@ def encoder_for(type: PostgresType, source: pa.DataType) -> ColumnEncoder:
     if not encoder.accepts(plain):
         raise SchemaMismatchError(f"{type.sql} can't keep values of type {plain}; it takes {sources}")
     return encoder(type, plain)
-
-
-def plain_type(source: pa.DataType) -> pa.DataType:
-    """The type of the values themselves, for arrow types that lay them out in another way."""
-    if pa.types.is_dictionary(source):
-        return plain_type(source.value_type)
-    if pa.types.is_string_view(source):
-        return pa.large_string()
-    if pa.types.is_binary_view(source):
-        return pa.large_binary()
-    if pa.types.is_decimal32(source) or pa.types.is_decimal64(source):
-        return pa.decimal128(source.precision, source.scale)
-    return source
-
-
-class Target(NamedTuple):
-    """A column to be loaded.
-
-    Attributes:
-        name: the column's name in PostgreSQL.
-        source: the column of the arrow table that it gets its values from.
-        type: its type.
-        nullable: whether it takes nulls.
-    """
-
-    name: str
-    source: str
-    type: PostgresType
-    nullable: bool
 
 
 class Encoding(NamedTuple):
@@ -210,14 +183,6 @@ def encode(table: pa.Table, targets: Sequence[Target]) -> Encoding:
         columns = [column.take(pa.array(fitting)) for column in columns]
     fields = [encoder.field(column) for encoder, column in zip(encoders, columns, strict=True)]
     return Encoding(EncodedRows(table.num_rows - unfit.size, fields), fitting, unfit, complaints)
-
-
-def plain_array(column: pa.ChunkedArray) -> pa.Array:
-    """A table's column as one array of plain layout."""
-    plain = plain_type(column.type)
-    if plain != column.type:
-        column = column.cast(plain)
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks or [pa.nulls(0, plain)])
 
 
 def _unfit_tuples(
