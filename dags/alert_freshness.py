@@ -1,4 +1,4 @@
-"""DAG alert_freshness: tells when a pipeline misses its freshness target, and when it keeps it again."""
+"""DAG alert_freshness: reports when a pipeline misses its freshness target, and when it keeps it again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from freshet_airflow.pipelines import pipeline_names
 from freshet_airflow.tell_freshness_operator import FreshnessNewsOperator, TellFreshnessOperator
 
 DOCUMENTATION = """
-Tells, once each, that a pipeline has missed its freshness target for longer than `freshness.grace` of its file, and
+Reports, once each, that a pipeline has missed its freshness target for longer than `freshness.grace` of its file, and
 that it keeps it again. Each channel is a task of its own, tried again by itself; a channel that fails loses no other.
 
 | channel | is used if |
@@ -26,7 +26,7 @@ assets = [freshness_alert(pipeline) for pipeline in pipeline_names()]
 
 with DAG(
     dag_id="alert_freshness",
-    description="Tells when a pipeline misses its freshness target, and when it keeps it again.",
+    description="Reports when a pipeline misses its freshness target, and when it keeps it again.",
     doc_md=DOCUMENTATION,
     schedule=AssetAny(*assets) if assets else None,
     is_paused_upon_creation=False,

@@ -354,7 +354,7 @@ def verify(
     """
     from spark_jobs.definition import load_definition
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.proof import verify as prove
+    from spark_jobs.proof.verification import verify as prove
 
     definition = load_definition(pipeline)
     with warehouse(home(), create=False) as url:

@@ -133,7 +133,7 @@ def checked_content(kind: FileKind, version: int, path: Path) -> pa.Buffer:
 def damaged(path: Path, version: int, what: str) -> CacheDamagedError:
     """The error for a damaged file."""
     return CacheDamagedError(
-        f"{path} is refused: {what}. The former version goes on being used; a rebuild of the cache makes a new one "
+        f"{path} is refused: {what}. The former version stays in use; a rebuild of the cache makes a new one "
         "(DAG rebuild_cache, or `freshet rebuild-cache`).",
         version,
     )

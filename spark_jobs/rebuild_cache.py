@@ -47,7 +47,7 @@ def rebuild(
         master: Spark master URL; default: what spark-submit says, or all cores of this machine.
 
     Raises:
-        FreshetError: a cache could not be rebuilt; the former versions go on being used.
+        FreshetError: a cache could not be rebuilt; the former versions stay in use.
     """
     contexts: list[SparkContext] = []
 

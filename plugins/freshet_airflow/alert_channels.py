@@ -1,4 +1,4 @@
-"""The ways in which an alert is told: Airflow's log, an email, a webhook; the latter two where they are set up."""
+"""The ways in which an alert is sent: Airflow's log, an email, a webhook; the latter two where they are set up."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def tell_email(alert: Alert) -> None:
 
     Raises:
         AirflowSkipException: there is no such connection.
-        AirflowException: it names no addressee, or the server refuses.
+        AirflowException: it names no recipient, or the server refuses.
     """
     # Not at the top: the DAG file, which is read again and again, leads here.
     from airflow.providers.smtp.hooks.smtp import SmtpHook
@@ -40,7 +40,7 @@ def tell_email(alert: Alert) -> None:
     to = _connection(EMAIL_CONNECTION_ID).extra_dejson.get("to")
     if not to:
         raise AirflowException(
-            f"The connection {EMAIL_CONNECTION_ID} names no addressee. Add to its extra: "
+            f"The connection {EMAIL_CONNECTION_ID} names no recipient. Add to its extra: "
             '{"to": "operator@example.com", "from_email": "freshet@example.com"}.'
         )
     with SmtpHook(smtp_conn_id=EMAIL_CONNECTION_ID) as server:

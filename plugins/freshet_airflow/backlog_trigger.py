@@ -1,4 +1,4 @@
-"""The trigger that tells when it is time to reprocess shed and unmatched tuples."""
+"""The trigger that fires when it is time to reprocess shed and unmatched tuples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trigger that tells when it is time to validate facts."""
+"""The trigger that fires when it is time to validate facts."""
 
 from __future__ import annotations
 

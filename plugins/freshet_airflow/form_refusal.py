@@ -1,4 +1,4 @@
-"""What a run is told whose trigger form was filled in wrongly."""
+"""The error of a run whose trigger form was filled in wrongly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is told when a pipeline misses its freshness target, and when that is over."""
+"""The message that is sent when a pipeline misses its freshness target, and when that is over."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Miss:
     """The target is missed.
 
     Attributes:
-        since: as far as can be told.
+        since: as far as is known.
         reason: in words.
     """
 
@@ -29,7 +29,7 @@ class Miss:
 
 
 class FreshnessJudge:
-    """Tells when an episode has to begin, and when the one that is open is over."""
+    """Decides when an episode has to begin, and when the open one is over."""
 
     def __init__(self) -> None:
         self._missed_since: datetime | None = None
@@ -57,7 +57,7 @@ class FreshnessJudge:
     def is_over(self, waiting: WaitingWork) -> bool:
         """Whether the target has been kept for a while, or the stream is stopped; after `begins` has been asked.
 
-        A stream that is stopped loads nothing, which is no recovery; what is told of it says so.
+        A stream that is stopped loads nothing, which is no recovery; its message says so.
         """
         return self._calm_since is not None and waiting.read_at - self._calm_since >= _CALM
 

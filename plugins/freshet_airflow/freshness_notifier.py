@@ -11,7 +11,7 @@ from freshet_airflow.freshness_alert import Alert
 
 
 class FreshnessNotifier(BaseNotifier):
-    """Tells an alert over one channel.
+    """Sends an alert over one channel.
 
     Args:
         channel: log, email or webhook.

@@ -1,4 +1,4 @@
-"""The trigger that tells when a pipeline misses its freshness target, and when it keeps it again."""
+"""The trigger that reports when a pipeline misses its freshness target, and when it keeps it again."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class StreamJobOperator(BaseOperator):
                 self.wait_for(found, launch_again=True)
             if found and (watching := self._watching_run(context)):
                 raise AirflowSkipException(
-                    f"The driver of {self.pipeline} runs already, and the run {watching} watches it: look there. "
+                    f"The driver of {self.pipeline} is already running, and the run {watching} watches it: look there. "
                     "To have the driver take a changed definition over, trigger this DAG with the action restart."
                 )
             drivers.request_state(connection, self.pipeline, "running")

@@ -1,4 +1,4 @@
-"""The operators of the alert DAG: find out what there is to tell, and tell it over one channel."""
+"""The operators of the alert DAG: find the alerts that are due, and send them over one channel."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class FreshnessNewsOperator(BaseOperator):
 
 
 class TellFreshnessOperator(BaseOperator):
-    """Tells one alert over one channel; skipped where the channel is not set up.
+    """Sends one alert over one channel; skipped where the channel is not set up.
 
     Args:
         channel: log, email or webhook.

@@ -1,4 +1,4 @@
-"""What is told about hot sets and copies of R: one row of freshet.cache for each lookup."""
+"""What is reported about hot sets and copies of R: one row of freshet.cache for each lookup."""
 
 from __future__ import annotations
 

@@ -132,8 +132,8 @@ class HotSetFiles:
                 self._remove_outdated(version.origin)
         except OSError as error:
             raise FreshetError(
-                f"The hot tuples could not be written into {self.folder}: {error.strerror}. The versions that are "
-                "there go on being used. Make room on the disk, or let the user that runs Freshet write there."
+                f"The hot tuples could not be written into {self.folder}: {error.strerror}. The existing versions "
+                "stay in use. Make room on the disk, or let the user that runs Freshet write there."
             ) from error
         return number
 

@@ -119,7 +119,7 @@ class LookupWatch:
             self._writing = self._writer.submit(self._write, version)
 
     def row(self) -> CacheRow:
-        """What is to be told about it."""
+        """What is to be reported about it."""
         held, refused = self._held, self._refused
         copied = None if self._copy is None else self._copy.manifest
         if refused is None and self._copy is not None:

@@ -126,15 +126,11 @@ class Noticing:
                 No tuple is hot then: batches read R, and fail for the same reason, rather than go on with old tuples.
             psycopg2.Error, WarehouseUnavailableError: the warehouse is away.
         """
-        parts = [RelationRows.empty(self._relation.spec)]
         try:
-            for first in range(0, len(keys), _KEYS_AT_ONCE):
-                some = keys.take(np.arange(first, min(first + _KEYS_AT_ONCE, len(keys))))
-                parts.append(self._relation.lookup_keys(some).rows)
+            return self._relation.rows_of_keys(keys, _KEYS_AT_ONCE)
         except (psycopg2.ProgrammingError, SchemaMismatchError):
             self._hot_set.forget()
             raise
-        return RelationRows.concatenate(parts)
 
     def _change_over(self, connection: extensions.connection, mode: Watched) -> None:
         """Read all hot tuples again, and take none that the running batch found: it would not be read once more."""

@@ -256,10 +256,7 @@ class RereadTask:
     def __call__(self, keys: KeyColumns) -> RelationRows:
         """The tuples of R that have these keys now; those that have vanished are left out."""
         relation = LimitedRelation(LiveRelation(self.url, self.spec), self.limit() if self.limit else None)
-        at_once = relation.most_tuples or max(len(keys), 1)
-        parts = (np.arange(first, min(first + at_once, len(keys))) for first in range(0, len(keys), at_once))
-        found = [relation.lookup_keys(keys.take(part)).rows for part in parts]
-        return RelationRows.concatenate([RelationRows.empty(self.spec), *found])
+        return relation.rows_of_keys(keys, relation.most_tuples or max(len(keys), 1))
 
 
 def _rebuilt_hot_set(

@@ -21,7 +21,7 @@ from spark_jobs.warehouse.connection import connect
 
 _log = logging.getLogger(__name__)
 
-# Triggers can be dropped, tables get new partitions: so often missing ones are installed again.
+# Triggers can be dropped, tables get new partitions: missing ones are installed again at this interval.
 TRIGGERS_CHECKED_SECONDS = 30.0
 _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 0.25, 5.0
 # A change may come right after a look, and its tuples have to be read and published.

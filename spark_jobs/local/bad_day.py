@@ -31,7 +31,7 @@ BACKLOG_BOUND = timedelta(seconds=300)
 
 
 class _CutShort(Exception):  # noqa: N818 - no error: the user wants the day to end
-    """A tick has told that the streams are to end."""
+    """A tick has said that the streams are to end."""
 
 
 class BadDay:
@@ -42,7 +42,7 @@ class BadDay:
         definitions: the pipelines, which have limits of reading their relations.
         home: the installation.
         calm_rate: orders a second in calm times; the workload has begun with `WARM_UP_RATE` of it.
-        console: where it is told what happens.
+        console: shows what happens.
 
     Raises:
         PlatformError: the shipped pipeline, whose dimension changes, is not there.
@@ -62,7 +62,7 @@ class BadDay:
         if PIPELINE not in definitions:
             raise PlatformError(
                 f"A bad day needs the shipped pipeline {PIPELINE}, but there are {', '.join(definitions) or 'none'}. "
-                "Leave FRESHET_PIPELINES out, or put it there."
+                "Unset FRESHET_PIPELINES, or put it there."
             )
         self.figures = BadDayFigures(overload.factor, BACKLOG_BOUND)
         self.figures.targets = {
@@ -78,7 +78,7 @@ class BadDay:
         """Live through the day; a Course.
 
         Raises:
-            PlatformError: the capacity can't be told, or a process has ended by itself.
+            PlatformError: the capacity can't be determined, or a process has ended by itself.
             WarehouseUnavailableError: the warehouse does not answer.
         """
         self._watched = watched
@@ -179,7 +179,7 @@ class BadDay:
         found = capacity(self._calm_rate, [(self._definitions[name], span) for name, span in spans.items()])
         if found is None:
             raise PlatformError(
-                "What the streams can carry can't be told: in the calm time no relation with a read_limit was read. "
+                "The streams' capacity can't be determined: in the calm time no relation with a read_limit was read. "
                 "Give their lookups less memory, or a larger --rate."
             )
         return found

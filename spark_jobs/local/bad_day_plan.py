@@ -39,13 +39,13 @@ class Overload:
     def __post_init__(self) -> None:
         if not SMALLEST_FACTOR <= self.factor <= LARGEST_FACTOR:
             raise PlatformError(
-                f"An overload of {self.factor:g}x makes no bad day. Give {SMALLEST_FACTOR:g}x to {LARGEST_FACTOR:g}x: "
+                f"An overload of {self.factor:g}x is not a bad day. Give {SMALLEST_FACTOR:g}x to {LARGEST_FACTOR:g}x: "
                 "the burst's rate as a multiple of what the streams can carry."
             )
         if self.duration < SHORTEST_DURATION:
             raise PlatformError(
-                f"{self.duration.total_seconds():g} s are too short for a bad day: what the streams can carry has to "
-                f"be found out first. Give --for {SHORTEST_DURATION.total_seconds():g}s or more."
+                f"{self.duration.total_seconds():g} s are too short for a bad day: the streams' capacity has to "
+                f"be measured first. Give --for {SHORTEST_DURATION.total_seconds():g}s or more."
             )
 
     def at(self, share: float) -> float:
@@ -56,7 +56,7 @@ class Overload:
 WARM_UP_RATE = 0.25
 """The day begins with this share of the calm rate: front stages are empty, and every tuple is read from R."""
 
-# Shares of the day. The capacity is told by the time between late orders and burst: before, front stages fill up.
+# Shares of the day. The capacity is measured between late orders and burst: before that, front stages fill up.
 # The dimension changes in the middle of the day, which lies in the burst.
 WARM_AT, LATE_ORDERS_AT, BURST_AT, CHANGE_AT, BURST_ENDS_AT = 0.1, 0.25, 0.35, 0.5, 0.55
 

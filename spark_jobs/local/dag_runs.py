@@ -78,8 +78,7 @@ class StreamRuns:
     def abandon_unfinished(self) -> None:
         """Mark unfinished runs as failed, so that nothing they would still do is done later. No driver is touched."""
         for dag_id in self._dags.values():
-            for run in self._api.unfinished_runs(dag_id):
-                self._api.fail_run(dag_id, run["dag_run_id"])
+            self._api.fail_unfinished_runs(dag_id)
 
     def _is_watching(self, pipeline: str) -> bool:
         tasks = self._api.task_instances(self._dags[pipeline], self._started[pipeline])
@@ -106,7 +105,7 @@ class BatchDags:
     def start(self) -> None:
         """Let them run; what an earlier `up` may have left behind is not taken up again."""
         for dag_id in self._known():
-            self._abandon(dag_id)
+            self._api.fail_unfinished_runs(dag_id)
             self._api.unpause(dag_id)
 
     def pause(self) -> None:
@@ -122,11 +121,7 @@ class BatchDags:
         ):
             time.sleep(BATCH_POLL_SECONDS)
         for dag_id in running:
-            self._abandon(dag_id)
+            self._api.fail_unfinished_runs(dag_id)
 
     def _known(self) -> list[str]:
         return sorted(self._all & self._api.dag_ids())
-
-    def _abandon(self, dag_id: str) -> None:
-        for run in self._api.unfinished_runs(dag_id):
-            self._api.fail_run(dag_id, run["dag_run_id"])

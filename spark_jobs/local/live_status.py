@@ -53,7 +53,7 @@ class LiveStatus:
         self._disconnect()
 
     def update(self, doing: str = "") -> None:
-        """Read the status and show it. A warehouse that does not answer is no error here: it is told.
+        """Read the status and show it. A warehouse that does not answer is no error here: it is shown.
 
         Args:
             doing: what is being done at the moment, if there is more to say than the table does.

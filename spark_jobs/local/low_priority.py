@@ -34,7 +34,7 @@ def yield_processor(nice: int = LOW_PRIORITY) -> int:
 
 
 def _is_java(process: int) -> bool:
-    """Whether the process runs Java; false where that can't be told."""
+    """Whether the process runs Java; false where that can't be determined."""
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/exe").readlink().name == _JAVA
     return False

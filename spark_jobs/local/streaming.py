@@ -42,7 +42,7 @@ class Watched(Protocol):
         """libpq URL of the warehouse."""
 
     def tick(self, seconds: float = REFRESH_SECONDS, doing: str = "") -> bool:
-        """Let so much time go by; return whether the streams are to go on."""
+        """Let this much time go by; return whether the streams are to go on."""
 
 
 Course = Callable[[Watched], None]
@@ -80,7 +80,7 @@ class WatchedTime:
         self._asked_at = 0.0
 
     def tick(self, seconds: float = REFRESH_SECONDS, doing: str = "") -> bool:
-        """Let so much time go by; return whether the streams are to go on.
+        """Let this much time go by; return whether the streams are to go on.
 
         Args:
             seconds: how much.
@@ -117,7 +117,7 @@ def uneventful(duration: timedelta | None) -> Course:
 
 
 def failed_run(pipeline: str) -> str:
-    """What is told of a stream whose DAG run has failed."""
+    """The message about a stream whose DAG run has failed."""
     return f"The run of stream_load__{pipeline} failed; Airflow's log of its task says why."
 
 
@@ -234,7 +234,7 @@ class Streaming:
                     self._not_loading[status.name] = f"{status.name} is blocked: {status.blocked_by}"
 
     def _missed(self) -> PlatformError:
-        """What is told of the pipelines that are not loaded."""
+        """The message about the pipelines that are not loaded."""
         return PlatformError("\n".join(reason for _, reason in sorted(self._not_loading.items())))
 
     def _drain(self, runs: StreamRuns, live: LiveStatus, hurry: StopSignal) -> bool:

@@ -39,7 +39,7 @@ from spark_jobs.local.streaming import Course, Streaming, uneventful
 from spark_jobs.local.terminal_progress import StartupSteps
 from spark_jobs.local.warehouse_server import warehouse
 from spark_jobs.local.workload_process import WorkloadProcess
-from spark_jobs.proof import verify
+from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate
@@ -172,7 +172,7 @@ class _Up:
             with steps.step("Airflow's database"):
                 airflow.prepare()
             if seeding.done():
-                seeding.result()  # a wrong scale is told before the rest of the start-up
+                seeding.result()  # a wrong scale is reported before the rest of the start-up
             with steps.step("Airflow"):
                 airflow.start()
                 airflow.wait_until_healthy()
@@ -242,7 +242,7 @@ def _show(day: BadDay, console: Console, figures_file: Path | None) -> bool:
     problems = list(day.figures.problems())
     console.print(day.figures.table())
     for problem in problems:
-        console.print(f"[bold red]Not stood:[/] {escape(problem)}", soft_wrap=True, highlight=False)
+        console.print(f"[bold red]Not withstood:[/] {escape(problem)}", soft_wrap=True, highlight=False)
     if figures_file is not None:
         figures_file.write_text(day.figures.to_json() + "\n")
     return not problems
@@ -256,7 +256,7 @@ def _only_one(installation: Home) -> Iterator[None]:
             stack.enter_context(exclusive_lock(installation.root / "up.lock", wait=False))
         except BlockingIOError:
             raise PlatformError(
-                f"`freshet up` runs already in {installation.root}. Stop it, or choose another {HOME_VARIABLE}."
+                f"`freshet up` is already running in {installation.root}. Stop it, or choose another {HOME_VARIABLE}."
             ) from None
         yield
 
@@ -280,4 +280,6 @@ def _check_port(port: int) -> None:
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
-            raise PlatformError(f"Port {port} can't be had: {error.strerror}. Choose another with --port.") from error
+            raise PlatformError(
+                f"Port {port} is not available: {error.strerror}. Choose another with --port."
+            ) from error

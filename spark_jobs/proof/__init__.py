@@ -9,10 +9,5 @@ held.py  landed_records.py      what is held, what has landed, and under which i
 staged_events.py                records in a temporary table
 join.py  lookup.py  changes.py  what each fact should be, with R as it is and as it was
 comparison.py  ledger_sums.py   what differs
-proof.py                        how that is told
+proof.py                        how that is shown
 """
-
-from spark_jobs.proof.proof import Proof
-from spark_jobs.proof.verification import verify
-
-__all__ = ["Proof", "verify"]

@@ -78,7 +78,7 @@ NOTES = {
     "lost": "ranges of files were given up: the files were gone before they were read",
     "gone": "loaded files are there no longer",
 }
-"""What is no difference, but told, in words."""
+"""What is not a difference, but worth reporting, in words."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Proof:
             not known how R was when they were loaded; or their landed records are there no longer. Not a difference.
         gone_facts, gone_held: facts and held tuples whose landed records are there no longer; not a difference.
         differences: what does not hold; empty if all does.
-        notes: what is no difference, but told.
+        notes: what is not a difference, but worth reporting.
         seconds: how long the proof took.
     """
 

@@ -81,7 +81,7 @@ def measure_access(relation: StoredRelation, clock: Clock = real_clock, pages_at
 
 
 def sample_lookups(relation: StoredRelation) -> SampleLookups:
-    """Lookups of keys from as many places as can be told: the first of pages, or, of a small R, those on some pages."""
+    """Lookups of keys from as many places as are known: the first of pages, or, of a small R, those on some pages."""
     keys = relation.pages.fences
     if len(keys) < _FENCES_ENOUGH:
         pages = _spread(relation.page_count, _PAGES_OF_KEYS)

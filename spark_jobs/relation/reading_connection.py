@@ -61,7 +61,7 @@ class ReadingConnection:
                 if time.monotonic() + pause > deadline:
                     raise WarehouseUnavailableError(
                         f"The warehouse could not be reached for {self._patience:.0f} s: {str(error).strip()}. "
-                        "Start PostgreSQL, or correct FRESHET_WAREHOUSE_URL; the stream then goes on where it was."
+                        "Start PostgreSQL, or correct FRESHET_WAREHOUSE_URL; the stream then continues where it was."
                     ) from error
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)

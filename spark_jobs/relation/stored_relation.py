@@ -5,6 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
+import numpy as np
+
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream.base import Int64Array, Page
 from spark_jobs.relation.keys.key_columns import KeyColumns
@@ -65,6 +67,12 @@ class StoredRelation(ABC):
     @abstractmethod
     def lookup_keys(self, keys: KeyColumns) -> Page:
         """Read the tuples with these keys, shape (n,), in one access; keys may repeat or be invalid."""
+
+    def rows_of_keys(self, keys: KeyColumns, at_once: int) -> RelationRows:
+        """The tuples with these keys, shape (n,), looked up this many at a time; those that are gone are left out."""
+        parts = (np.arange(first, min(first + at_once, len(keys))) for first in range(0, len(keys), at_once))
+        found = [self.lookup_keys(keys.take(part)).rows for part in parts]
+        return RelationRows.concatenate([RelationRows.empty(self.spec), *found])
 
 
 def page_of_rows(rows: RelationRows) -> Page:

@@ -95,7 +95,7 @@ class ReprocessingJob:
             PipelineDefinitionError: the stream was not started with this fact table and event id.
             SchemaMismatchError: a table is missing or does not fit; the message says what to do.
             WarehouseUnavailableError: the warehouse went away.
-            WriterFencedError: the run was silent for so long that the next one took it for dead.
+            WriterFencedError: the run was silent for so long that the next one presumed it dead.
             FreshetError: some tuples could not be settled. The run went on with the others.
         """
         if not self._is_registered():
@@ -153,7 +153,7 @@ class ReprocessingJob:
             if self._abandoned:
                 return RunEnd("abandoned", _ASKED_TO_END, so_far.due - so_far.taken)
             if heartbeat.wanted == "fenced":
-                raise WriterFencedError(f"{run} was taken for dead. Whatever is left is taken by the next run.")
+                raise WriterFencedError(f"{run} was presumed dead. The next run takes what is left.")
             if busy := self._why_to_yield():
                 return RunEnd("yielded", busy, so_far.due - so_far.taken)
             plan = self._planned(tables, run)

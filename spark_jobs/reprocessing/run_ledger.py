@@ -152,7 +152,7 @@ def advance(
     )
     if not cursor.rowcount:
         raise WriterFencedError(
-            f"Reprocessing run {batch_no} is closed: it was taken for dead, or ended by its driver. "
+            f"Reprocessing run {batch_no} is closed: it was presumed dead, or ended by its driver. "
             f"Nothing more is written here; the next run goes on with what is left."
         )
 

@@ -25,7 +25,7 @@ from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.warehouse.fact_table import FactTable
 
-# The pause doubles so often at most: after a dozen tries it is thousands of times the first.
+# How often the pause doubles at most: after a dozen tries it is thousands of times the first.
 _MOST_DOUBLINGS = 12
 
 # A try counts if it was due. One that was made earlier, because R had changed or on request, changes nothing of

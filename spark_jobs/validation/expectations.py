@@ -1,6 +1,6 @@
 """The expectations of a pipeline's facts: its own, those that follow from it, and whether their patterns are valid.
 
-Freshness is none that follows: that the target is missed for a while is told by an alert, and the facts are no worse
+Freshness is none that follows: an alert reports that the target is missed for a while, and the facts are no worse
 for it.
 """
 

@@ -55,7 +55,7 @@ def validate_facts(
     except psycopg2.errors.InsufficientPrivilege as error:
         raise NotValidatedError(
             f"The user may not validate {definition.name}: {error}"
-            "Make it a member of the role freshet_validator, and run `freshet migrate` for that to have its rights."
+            "Make it a member of the role freshet_validator, and run `freshet migrate` so that it gets its rights."
         ) from error
     except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
         raise WarehouseUnavailableError(

@@ -165,7 +165,7 @@ def _condition(
 
 
 def _earliest_event(cursor: extensions.cursor, chosen: str, arguments: dict[str, Any]) -> datetime | None:
-    """A time before which no event of the loads happened; None where latencies are too long to be told."""
+    """A time before which no event of the loads happened; None where latencies are too long to be known."""
     cursor.execute(
         f"""
         {_LOADS}, bucket AS (

@@ -88,7 +88,7 @@ class Stop(Protocol):
     """Something that tells when to end: a StopSignal, or a threading.Event."""
 
     def wait(self, seconds: float, /) -> bool:
-        """Wait so long at most; return whether the end has come."""
+        """Wait no longer than this; return whether the end has come."""
 
 
 def write_order_stream(
@@ -131,7 +131,7 @@ class _OrderStream:
             remove_unfinished(folder)
             if not home.workload_state.exists() and any(folder.glob(f"{files.pipeline}-*.{files.suffix}")):
                 raise WorkloadError(
-                    f"{folder} holds events, but {home.workload_state}, which tells where to go on, is gone. "
+                    f"{folder} holds events, but {home.workload_state}, which says where to continue, is gone. "
                     "Use another FRESHET_HOME, or empty the landing folders and the warehouse."
                 )
         home.workload_rate.unlink(missing_ok=True)  # an earlier run was steered by it

@@ -28,7 +28,7 @@ class StopSignal:
         os.close(self._writer)
 
     def wait(self, seconds: float) -> bool:
-        """Wait for a signal for so long at most; return whether one has come, now or earlier."""
+        """Wait for a signal, no longer than this; return whether one has come, now or earlier."""
         return bool(select.select([self._reader], [], [], max(seconds, 0.0))[0])
 
     def _remember(self, number: int, frame: FrameType | None) -> None:

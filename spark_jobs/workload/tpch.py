@@ -56,7 +56,7 @@ def seed(warehouse_url: str, home: Home, scale: float, progress: Progress) -> No
         warehouse_url: libpq URL of a migrated warehouse.
         home: where the generated files are kept; the order stream reads them too.
         scale: TPC-H scale factor; 1 is 150,000 customers, 200,000 parts, 10,000 suppliers.
-        progress: told about each step.
+        progress: called at each step.
 
     Raises:
         WorkloadError: another scale or other data is loaded, or the tables are missing.

@@ -1,5 +1,5 @@
 """A batch job without Spark: says what it was called with. STAND_IN=fail has it end with an error on several lines,
-STAND_IN=wait has it wait until whoever started it is gone.
+STAND_IN=wait has it wait until the process that started it is gone.
 """
 
 import os

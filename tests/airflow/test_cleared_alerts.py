@@ -1,4 +1,4 @@
-"""A run of the alert DAG that is cleared as a whole tells its own news again, and nobody else's."""
+"""A run of the alert DAG that is cleared as a whole reports its own news again, and no other run's."""
 
 from __future__ import annotations
 

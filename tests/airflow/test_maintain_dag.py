@@ -27,7 +27,7 @@ def test_it_closes_what_was_cut_off_and_leaves_what_is_at_work_alone(
     task = DagBag(PROJECT_ROOT / "dags").dags["maintain_warehouse"].get_task("prune")
     with closing(psycopg2.connect(warehouse_url)) as worker, one_at_a_time(worker, "orders"):
         begin(worker, "orders", "all", None)
-        begin(worker, "returns", "all", None)  # whose worker was killed: nobody holds its lock
+        begin(worker, "returns", "all", None)  # whose worker was killed: its lock is free
         runs = [open_run(worker, pipeline, ReprocessingRequest(limit=1)).batch_no for pipeline in ("orders", "returns")]
         heartbeat(worker, runs[0])
         with connection.cursor() as cursor:

@@ -186,7 +186,7 @@ def test_a_second_start_is_skipped_while_another_run_watches_the_driver(
 def test_a_start_while_the_driver_drains_is_not_skipped(
     living_driver: subprocess.Popen[bytes], dag: DAG, connection: extensions.connection
 ) -> None:
-    """Whoever watches leaves with the drained driver: the next one is this run's."""
+    """The watching run leaves with the drained driver: the next one is this run's."""
     context = {"ti": task_instance(dag, watching_run="another run")}
     os.kill(living_driver.pid, signal.SIGSTOP)
     drivers.request_state(connection, "orders", "draining")

@@ -64,7 +64,7 @@ class PageWarehouse:
             stream.close()
 
     def load(self, stream: Stream, *, facts: int = 0, shed: int = 0, unmatched: int = 0, rejected: int = 0) -> None:
-        """One batch with so many new orders in each place."""
+        """One batch with this many new orders in each place."""
         counts: dict[Place, int] = {"shed": shed, "unmatched": unmatched, "rejected": rejected}
         loaded = stream.orders(self._ids(facts))
         held = [
@@ -95,7 +95,7 @@ class PageWarehouse:
         register_pipeline(self._connection, name, target, "{}")
 
     def prune_uncounted(self, name: str, number: int) -> None:
-        """Damage: so many shed tuples were pruned of which the ledger knows nothing."""
+        """Damage: shed tuples were pruned that the ledger does not know of."""
         self._execute(
             "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
             "SELECT %s, '[' || number || ']', number, 1, 'shed' FROM generate_series(1, %s) AS number",
@@ -115,7 +115,7 @@ class PageWarehouse:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Nobody is let in for the time of the block."""
+        """No connection is accepted for the time of the block."""
         name = self._connection.get_dsn_parameters()["dbname"]
         outside = psycopg2.connect(extensions.make_dsn(self.url, dbname="postgres"))
         outside.autocommit = True

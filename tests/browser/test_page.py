@@ -192,7 +192,7 @@ def test_a_button_starts_a_run_of_the_dag(log_in: LogIn, warehouse: PageWarehous
         assert run["conf"] == {"action": "start"}
         freshness.get_by_role("link", name="See the run").click()
         page.wait_for_url("**/dags/stream_load__orders/runs/**")
-        api.fail_run("stream_load__orders", run["dag_run_id"])
+        api.fail_unfinished_runs("stream_load__orders")
 
 
 def test_a_serious_action_asks_first(log_in: LogIn, warehouse: PageWarehouse, airflow: EmbeddedAirflow) -> None:
@@ -206,7 +206,7 @@ def test_a_serious_action_asks_first(log_in: LogIn, warehouse: PageWarehouse, ai
         expect(freshness.locator(".message")).to_contain_text("Started")
         (run,) = api.unfinished_runs("stream_load__orders")
         assert run["conf"] == {"action": "drain"}
-        api.fail_run("stream_load__orders", run["dag_run_id"])
+        api.fail_unfinished_runs("stream_load__orders")
 
 
 def test_a_failed_validation_is_told_and_leads_to_its_data_docs(

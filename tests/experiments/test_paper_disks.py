@@ -16,7 +16,7 @@ WORKLOAD = zipf(1_050, sorted_by_rank=True)
 
 
 def unwatched(what: str, share: float) -> None:
-    """Nobody watches R being made."""
+    """No progress is shown while R is made."""
 
 
 @pytest.mark.parametrize("name", DISKS)

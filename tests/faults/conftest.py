@@ -10,7 +10,8 @@ import psycopg2
 import pytest
 
 from spark_jobs.definition import load_definition
-from spark_jobs.proof import Proof, verify
+from spark_jobs.proof.proof import Proof
+from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.drivers import request_state
 from tests.faults.driver_process import DriverProcess
@@ -42,7 +43,7 @@ class FaultyShop:
         assert driver.wait() == 0, driver.log.read_text()[-3000:]
 
     def await_facts(self, count: int) -> None:
-        """Wait until the ledger holds so many facts in closed batches."""
+        """Wait until the ledger holds this many facts in closed batches."""
         closed = "SELECT sum(facts) FROM freshet.batch WHERE state <> 'started'"
         wait_for(lambda: (query(self.url, closed)[0][0] or 0) >= count, f"{count} facts", 120)
 

@@ -271,7 +271,7 @@ def test_a_stream_that_reads_nothing_has_no_capacity_that_can_be_told(
 @pytest.mark.parametrize(
     ("factor", "seconds", "problem"),
     [
-        (1.0, 300, r"overload of 1x makes no bad day\. Give 1\.5x to 10x"),
+        (1.0, 300, r"overload of 1x is not a bad day\. Give 1\.5x to 10x"),
         (float("nan"), 300, "overload of nanx"),
         (3.0, 20, r"20 s are too short for a bad day.* Give --for 120s or more"),
     ],

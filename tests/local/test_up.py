@@ -24,7 +24,7 @@ def up(port: int, scale: float = 0.01) -> int:
 def test_only_one_runs_in_a_home(installation: Path) -> None:
     with (
         exclusive_lock(installation / "up.lock", wait=False),
-        pytest.raises(PlatformError, match=r"runs already in .* choose another FRESHET_HOME"),
+        pytest.raises(PlatformError, match=r"is already running in .* choose another FRESHET_HOME"),
     ):
         up(port=0)
 
@@ -33,7 +33,7 @@ def test_a_port_in_use_is_told_before_anything_is_started(installation: Path) ->
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        with pytest.raises(PlatformError, match=r"Port \d+ can't be had: .* Choose another with --port"):
+        with pytest.raises(PlatformError, match=r"Port \d+ is not available: .* Choose another with --port"):
             up(port=other.getsockname()[1])
     assert not (installation / "postgres").exists()
 
@@ -65,7 +65,7 @@ def test_what_holds_passwords_logs_or_data_is_closed_to_other_users(
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
-        with pytest.raises(PlatformError, match="can't be had"):
+        with pytest.raises(PlatformError, match="is not available"):
             up(port=other.getsockname()[1])
     modes = {path.name: path.stat().st_mode & 0o777 for path in (installation, *installation.iterdir())}
     assert modes["home"] == after

@@ -16,8 +16,8 @@ from psycopg2 import sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import RECORD, EventColumns
 from spark_jobs.loading.payload import payloads
-from spark_jobs.proof import verify
 from spark_jobs.proof.proof import Proof
+from spark_jobs.proof.verification import verify
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.settings import Home
 from spark_jobs.source.file_names import unit_of

@@ -34,7 +34,7 @@ def watched(folder: Path, url: str, **changes: Any) -> LandedSales:
 
 
 def land(sales: LandedSales, seconds: float, *records: dict[str, Any], file: str | None = None) -> None:
-    """Let a file land that arrived so many seconds from now."""
+    """Let a file land whose arrival is this many seconds from now."""
     sales.land(*records, file=file, modified=time.time() + seconds)
 
 
@@ -217,7 +217,7 @@ RELOADS = {
 
 
 def fill(sales: LandedSales) -> None:
-    """So many customers that a statement that changes them all is noted as bulk. They have always been there."""
+    """Enough customers for a statement that changes them all to be noted as bulk. They have always been there."""
     sales.execute("INSERT INTO shop.customer SELECT n, n, 'x' FROM generate_series(100, 12099) AS n")
     sales.execute("DELETE FROM freshet.relation_change")
 

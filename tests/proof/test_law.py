@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError
-from spark_jobs.proof import verify
 from spark_jobs.proof.proof import DIFFERENCES, EXAMPLES, Proof
+from spark_jobs.proof.verification import verify
 from tests.proof.landed_sales import TABLES, LandedSales, digest_id, ids, sale
 
 

@@ -46,7 +46,7 @@ def shown(proof: Proof) -> str:
 
 
 def batch_at(sales: LandedSales, seconds: float) -> int:
-    """A batch that was opened so many seconds from now."""
+    """A batch that was opened this many seconds from now."""
     number = sales.book()
     sales.execute("UPDATE freshet.batch SET started_at = now() + %s * interval '1 s'", seconds)
     return number

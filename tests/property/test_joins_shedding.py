@@ -50,7 +50,7 @@ class Workload:
 
 
 def settled_by_load(workload: Workload, policy: SheddingPolicy, arrivals_by_load: float, turnovers: int = 8) -> float:
-    """Stream tuples that a page load settles, in the second half of a run with so many arrivals between loads."""
+    """Stream tuples that a page load settles, in the second half of a run with this many arrivals between loads."""
     join = HybridJoin(workload.relation, MEMORY, policy.position)
     shedding = LoadSheddingJoin(join, policy, MemoryDestination(), workload.of, 4 * QUEUE)
     loads = int(turnovers * join.capacity / arrivals_by_load)

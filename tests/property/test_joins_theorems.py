@@ -31,7 +31,7 @@ def relation() -> MemoryRelation:
 
 @cache
 def memory_for(make: Callable[[MemoryRelation, int], SemiStreamJoin], capacity: int) -> int:
-    """The budget with which a join holds so many stream tuples (h_S)."""
+    """The budget with which a join holds this many stream tuples (h_S)."""
     least = PAGE_ROWS * TUPLE_BYTES
     return next(memory for memory in range(least, 100 * least) if _capacity(make, memory) == capacity)
 

@@ -117,7 +117,7 @@ def silence_borne(connection: extensions.connection) -> dict[str, int]:
     return asked
 
 
-@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system lets nobody ask for TCP's patience")
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="this system has no option for TCP's patience")
 def test_a_server_that_is_cut_off_without_a_word_is_noticed_as_soon_as_by_loaders(tcp_url: str) -> None:
     reading = ReadingConnection(tcp_url)
     borne = reading.run(silence_borne)

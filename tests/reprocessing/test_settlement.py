@@ -157,7 +157,7 @@ def test_a_run_that_was_taken_for_dead_settles_nothing_more(shed: Stream) -> Non
         ("abandoned", "its driver has died or hangs"),
         ("running", None),
     ]
-    with pytest.raises(WriterFencedError, match="was taken for dead"):
+    with pytest.raises(WriterFencedError, match="was presumed dead"):
         zombie.settle(joined)
     assert facts(shed) == []
     assert run_ledger.heartbeat(shed.connection, zombie.batch_no) == "fenced"
@@ -200,7 +200,7 @@ def test_a_payload_that_was_mended_after_it_was_read_is_tried_anew(shed: Stream)
 
 
 def test_what_is_a_fact_already_is_no_longer_held(shed: Stream) -> None:
-    """Somebody has loaded it past Freshet."""
+    """It was loaded past Freshet."""
     shed.query("INSERT INTO warehouse.fact (id, amount) VALUES (1, 1)")
     run = Run(shed)
     run.settle(run.read([1, 2]))

@@ -11,7 +11,8 @@ import pytest
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.session import join_context
 from spark_jobs.driver.stream_job import StreamJob
-from spark_jobs.proof import Proof, verify
+from spark_jobs.proof.proof import Proof
+from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
 from spark_jobs.source import landed_files
 from tests.spark.shop import TABLES, query, sales_definition, write_definition

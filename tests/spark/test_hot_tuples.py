@@ -311,7 +311,7 @@ def test_what_a_batch_found_before_triggers_stood_does_not_become_hot(shop: Shop
     hot.noticing.watch(hot.connection, hot.outcome(lookup))
     hot.end_batch(found)
     hot.look()
-    assert hot.hot() == {}, "nobody would read it again"
+    assert hot.hot() == {}, "it would not be read again"
     hot.batch([7])
     assert hot.hot() == {7: "Ulm"}
 

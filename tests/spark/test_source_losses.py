@@ -150,7 +150,7 @@ def test_an_unreadable_file_is_set_aside_named_and_can_be_tried_again(shop: Shop
     assert shop.verify().holds
     packed.write_bytes(whole)
     shop.load()
-    assert query(shop.url, FACTS) == [(50,)], "it is not read before somebody says so"
+    assert query(shop.url, FACTS) == [(50,)], "it is not read until a retry is asked for"
     with closing(psycopg2.connect(shop.url)) as connection:
         assert files_not_loaded.ask_to_retry(connection, "sales", "packed.json.gz")
     shop.load()

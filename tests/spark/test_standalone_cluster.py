@@ -15,7 +15,7 @@ import pytest
 
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.java import java_environment
-from spark_jobs.proof import verify
+from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
 from tests.spark.shop import land, query, sale, sales_definition, write_definition
 from tests.waiting import wait_for

@@ -1,4 +1,4 @@
-"""The workload's rate can change: as planned, or as somebody steers it while orders land."""
+"""The workload's rate can change: as planned, or steered while orders land."""
 
 from __future__ import annotations
 

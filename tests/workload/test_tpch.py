@@ -17,7 +17,7 @@ SCALE = 0.01
 
 
 def quietly(step: str, share: float) -> None:
-    """Progress that nobody looks at."""
+    """Progress that is not looked at."""
 
 
 @pytest.fixture(scope="module")

@@ -9,8 +9,3 @@
 | relation_costs | all of that for one relation, and what the cost models make of it |
 | calibration_report | what `freshet calibrate` shows |
 """
-
-from spark_jobs.experiments.calibration.disk_calibration import DiskMeasurement, measure_disk
-from spark_jobs.experiments.calibration.processor_calibration import measure_processor
-
-__all__ = ["DiskMeasurement", "measure_disk", "measure_processor"]

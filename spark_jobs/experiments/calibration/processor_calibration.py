@@ -19,8 +19,8 @@ from spark_jobs.joins.structures.stream_buffer import StreamBuffer, TupleColumns
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 from spark_jobs.relation.access_costs import ROUNDS, Clock, median_of_means, real_clock, seconds_of
 
-_STEPS = 100
-_TUPLE_BYTES = 8
+_MULTIMAP_STEPS = 100
+_MULTIMAP_TUPLE_BYTES = 8
 
 MOST_TUPLES = 1_000_000
 # Of a small R each page settles a large part of memory, again and again: as many tuples tell what more would.
@@ -55,14 +55,14 @@ def measure_multimap(waiting_tuples: int, page_rows: int, page_count: int, read:
     early_release = measure_access(EarlyReleaseMeshJoin, clock)
     probe = _probe(waiting_tuples, page_rows, clock)
     # With no more pages than tuples, most steps settle something.
-    relation = RelationInMemory(min(page_count, waiting_tuples), page_rows, _TUPLE_BYTES)
+    relation = RelationInMemory(min(page_count, waiting_tuples), page_rows, _MULTIMAP_TUPLE_BYTES)
     join = EarlyReleaseMeshJoin(relation, relation.page_bytes + KeyedTuples.bytes_for(waiting_tuples))
     random = np.random.default_rng(waiting_tuples)
     # As in the middle of a run: most wait for the pages that come next, for those were read longest ago.
     keys = ((1 - np.sqrt(random.random(join.room))) * relation.row_count).astype(np.int64)
     join.push(keys, keys, np.arange(len(keys)))
     caches, append, joined = DisplacedCaches(), [], []
-    for _ in range(_STEPS):
+    for _ in range(_MULTIMAP_STEPS):
         caches.displace()
         step = seconds_of(clock, join.advance)
         settled = join.room
@@ -91,7 +91,7 @@ def _probe(waiting_tuples: int, page_rows: int, clock: Clock) -> float:
     keys = np.arange(waiting_tuples)
     waiting.append(keys, keys)
     caches, one, page = DisplacedCaches(), [], []
-    for first in range(waiting_tuples, waiting_tuples + (_STEPS + 1) * page_rows, page_rows):
+    for first in range(waiting_tuples, waiting_tuples + (_MULTIMAP_STEPS + 1) * page_rows, page_rows):
         absent = np.arange(first, first + page_rows)
         caches.displace()
         one.append(seconds_of(clock, partial(waiting.take, absent[:1])))

@@ -15,7 +15,8 @@ from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.experiments.calibration.disk_calibration import DiskMeasurement, measure_disk
 from spark_jobs.experiments.calibration.processor_calibration import measure_processor
-from spark_jobs.experiments.direct_file import open_direct_file, write_direct_file
+from spark_jobs.experiments.direct_file.direct_relation import open_direct_file
+from spark_jobs.experiments.direct_file.writer import write_direct_file
 from spark_jobs.experiments.numbered_relation import NumberedRelation
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.front_stage_model import front_stage_slots

@@ -17,7 +17,7 @@ from spark_jobs.relation.access_costs import Clock
 
 Tuples = NDArray[np.void]
 
-_BYTES = 2 << 20
+_DISPLACED_BYTES = 2 << 20
 
 _PAGES = 256
 _MEMORY_BYTES = 1 << 20
@@ -72,7 +72,7 @@ class DisplacedCaches:
     """
 
     def __init__(self) -> None:
-        self._memory = np.zeros(_BYTES, np.uint8)
+        self._memory = np.zeros(_DISPLACED_BYTES, np.uint8)
 
     def displace(self) -> None:
         """Walk through other memory; takes about 0.1 ms."""

@@ -7,8 +7,3 @@
 | blocks | reads that no cache answers, and writes past it |
 | direct_relation | a direct file as the joins see it |
 """
-
-from spark_jobs.experiments.direct_file.direct_relation import DirectRelation, open_direct_file
-from spark_jobs.experiments.direct_file.writer import DirectFileWriter, write_direct_file
-
-__all__ = ["DirectFileWriter", "DirectRelation", "open_direct_file", "write_direct_file"]

@@ -81,7 +81,7 @@ class DirectFile:
             while count < offset - start + size:  # Linux reads at most 2 GiB at once, and may be interrupted
                 more = os.preadv(self._descriptor, [buffer[count:span].data], start + count)
                 if not more:
-                    raise DirectFileError(f"{self._path} ends within its tuples: it is truncated. Write it anew.")
+                    raise DirectFileError(f"{self._path} ends within its tuples: it is truncated. Write it again.")
                 count += more
         except OSError as error:
             raise DirectFileError(f"{self._path} could not be read at byte {start:,}: {error.strerror}.") from error

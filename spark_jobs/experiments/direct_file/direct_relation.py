@@ -141,7 +141,7 @@ class DirectRelation:
             checksum = zlib.crc32(tuples.view(np.uint8).data, checksum)
         if checksum != self._header.tuples_checksum:
             raise DirectFileError(
-                "The tuples of the direct file do not fit their checksum: the file is damaged. Write it anew."
+                "The tuples of the direct file do not fit their checksum: the file is damaged. Write it again."
             )
 
     def close(self) -> None:
@@ -202,15 +202,15 @@ def open_direct_file(path: str | Path, page_rows: int, *, direct: bool | None = 
     file = DirectFile(str(path), direct)
     if file.size < BLOCK_BYTES:
         raise DirectFileError(
-            f"{path} has {file.size:,} bytes: too few for the header of a direct file. Write it anew."
+            f"{path} has {file.size:,} bytes: too few for the header of a direct file. Write it again."
         )
     header = unpack_header(file.read(0, BLOCK_BYTES).tobytes(), str(path))
     if file.size != header.file_bytes:
         raise DirectFileError(
-            f"{path} has {file.size:,} bytes, but its header speaks of {header.file_bytes:,}: the file is truncated "
-            "or damaged. Write it anew."
+            f"{path} has {file.size:,} bytes, but its header says {header.file_bytes:,}: the file is truncated "
+            "or damaged. Write it again."
         )
     index = file.read(header.index_offset, header.index_entries * KEY_BYTES)
     if zlib.crc32(index.data) != header.index_checksum:
-        raise DirectFileError(f"The index of {path} does not fit its checksum: the file is damaged. Write it anew.")
+        raise DirectFileError(f"The index of {path} does not fit its checksum: the file is damaged. Write it again.")
     return DirectRelation(file, header, index.view(np.int64), page_rows)

@@ -97,16 +97,16 @@ def unpack_header(block: bytes, path: str) -> DirectFileHeader:
         DirectFileError: the file is no direct file, has another version, or its header is damaged.
     """
     if len(block) < _FIELDS.size or not block.startswith(_MAGIC):
-        raise DirectFileError(f"{path} is no direct file: it does not begin with {_MAGIC.decode()}. Write it anew.")
+        raise DirectFileError(f"{path} is no direct file: it does not begin with {_MAGIC.decode()}. Write it again.")
     _, version, tuple_bytes, row_count, index_rows, tuples, index, checksum = _FIELDS.unpack_from(block)
     if version != FORMAT_VERSION:
         raise DirectFileError(
             f"{path} has version {version} of the format of direct files; this program reads version {FORMAT_VERSION}. "
-            "Write the direct file anew."
+            "Write the direct file again."
         )
     header = DirectFileHeader(tuple_bytes, row_count, index_rows, tuples, index)
     if zlib.crc32(header._fields(0)) != checksum:
-        raise DirectFileError(f"The header of {path} does not fit its checksum: the file is damaged. Write it anew.")
+        raise DirectFileError(f"The header of {path} does not fit its checksum: the file is damaged. Write it again.")
     return header
 
 

@@ -146,7 +146,7 @@ def rises_then_falls(name: str, text: str) -> Claim:
 
 
 def top_near(name: str, x: float, within: float, text: str, published: str) -> Claim:
-    """A line's maximum lies within so much of x, or is hardly higher than the line there."""
+    """A line's maximum lies within a distance of x, or is hardly higher than the line there."""
 
     def judge(curves: Curves) -> Outcome:
         series = curves[name]

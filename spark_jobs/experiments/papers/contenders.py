@@ -20,7 +20,7 @@ Operator = Callable[[Any, int], SemiStreamJoin]
 # 000 §4.3 compares MESHJOIN and HYBRIDJOIN at the same number of waiting tuples, and in the papers' Java a tuple takes
 # much the same in both: the same hash table, and a queue node of 4 bytes or of 12 (003 Table 1). Our MESHJOIN packs a
 # tuple into 26 bytes, our HYBRIDJOIN takes 44. To compare the algorithms rather than the packing, the papers' line is
-# given so much less memory for its tuples; the packed one is a line of ours.
+# given less memory for its tuples by that factor; the packed one is a line of ours.
 _PAPER_MESH_TUPLE = 44
 _PACKED_MESH_TUPLE = 26
 

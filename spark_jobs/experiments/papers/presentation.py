@@ -15,7 +15,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from spark_jobs.experiments.papers.figure import Claim, Origin, Outcome, Panel, Reproduction, Series
 
-COLUMNS = (
+CSV_COLUMNS = (
     "figure",
     "disk",
     "scale",
@@ -117,7 +117,7 @@ def write_csv(reproduction: Reproduction, file: Path) -> None:
     """Write all points; `low` and `high` end the 95 % confidence interval, empty where there is one run only."""
     with file.open("w", newline="") as opened:
         writer = csv.writer(opened, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow(CSV_COLUMNS)
         for panel in reproduction.panels:
             for series in panel.series:
                 for point in series.points:

@@ -30,7 +30,7 @@ _SURPRISE = 0.25
 # Less than this is no drift: of the exponent, and of R's size and the arrival rate as a part of them.
 _EXPONENT_DRIFT = 0.05
 _DRIFT = 0.1
-# To change costs a queue that runs empty and a front stage that learns anew: it has to be worth so much.
+# To change costs a queue that runs empty and a front stage that learns anew: it has to be worth this factor.
 _GAIN = 1.05
 # A front stage tells the exponent better than the sample when it has seen this many tuples for each of its slots.
 _SEEN_PER_SLOT = 40

@@ -86,7 +86,7 @@ class JoinRun:
         )
 
     def push(self, count: int, waited: float | FloatArray = 0.0) -> int:
-        """Let the join take up to `count` tuples that have waited so long outside; how many it took."""
+        """Let the join take up to `count` tuples that have waited this long outside; how many it took."""
         keys, pages = self._blocks.take(count)
         if not isinstance(waited, float):
             waited = waited[: len(keys)]

@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
 from spark_jobs.errors import DirectFileError, WorkloadError
-from spark_jobs.experiments.direct_file import DirectRelation, open_direct_file, write_direct_file
+from spark_jobs.experiments.direct_file.direct_relation import DirectRelation, open_direct_file
+from spark_jobs.experiments.direct_file.writer import write_direct_file
 from spark_jobs.experiments.numbered_relation import NumberedTable
 from spark_jobs.relation.catalog.describe import describe_relation
 from spark_jobs.relation.live import LiveRelation

@@ -12,7 +12,7 @@ _TUPLE_BYTES = 16
 
 
 class StreamSample:
-    """Every so-manieth stream tuple, until it is full.
+    """Every n-th stream tuple, until it is full.
 
     Args:
         capacity: stream tuples that it takes.
@@ -41,7 +41,7 @@ class StreamSample:
         return self._size == self.capacity
 
     def start(self, every: int) -> None:
-        """Begin a new sample, of every so-manieth stream tuple from now on."""
+        """Begin a new sample, of every n-th stream tuple from now on."""
         self._every = every
         self._size = 0
         self._skip = 0

@@ -22,7 +22,7 @@ from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.relation.relation_spec import RelationSpec
 
-# A statement costs 0.2 ms before its first tuple: so much is read by each that this does not matter.
+# A statement costs 0.2 ms before its first tuple: each reads enough for this not to matter.
 _ROWS_AT_ONCE = 16_000
 
 
@@ -66,7 +66,7 @@ class PartTask:
         except OSError as error:
             raise FreshetError(
                 f"The snapshot of {self.spec.relation} could not be written to {path}: {error.strerror}. The former "
-                "one goes on being used. Make room on the disk; where Spark runs on several hosts, FRESHET_HOME must "
+                "one stays in use. Make room on the disk; where Spark runs on several hosts, FRESHET_HOME must "
                 "be a folder that all of them share."
             ) from error
         return path.name, writer.places

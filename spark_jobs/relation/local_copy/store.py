@@ -99,8 +99,8 @@ class CopyStore:
             ) from error
         except OSError as error:
             raise FreshetError(
-                f"A snapshot could not be written into {self.folder}: {error.strerror}. The former one goes on being "
-                "used. Make room on the disk, or let the user that runs Freshet write there."
+                f"A snapshot could not be written into {self.folder}: {error.strerror}. The former one stays in "
+                "use. Make room on the disk, or let the user that runs Freshet write there."
             ) from error
 
     def next_number(self) -> int:
@@ -119,7 +119,7 @@ class CopyStore:
         if expected_bytes > free:
             raise FreshetError(
                 f"A snapshot needs about {expected_bytes / 1e9:,.1f} GB, but {self.folder} has only "
-                f"{free / 1e9:,.1f} GB left. Make room; the former snapshot goes on being used."
+                f"{free / 1e9:,.1f} GB left. Make room; the former snapshot stays in use."
             )
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.experiments.calibration import DiskMeasurement, measure_disk
-from spark_jobs.experiments.direct_file import open_direct_file
+from spark_jobs.experiments.calibration.disk_calibration import DiskMeasurement, measure_disk
+from spark_jobs.experiments.direct_file.direct_relation import open_direct_file
 from spark_jobs.experiments.virtual_relation import (
     HARD_DISK,
     SOLID_STATE_DISK,

@@ -8,8 +8,9 @@ from statistics import median
 import numpy as np
 import pytest
 
-from spark_jobs.experiments.calibration import measure_disk, measure_processor
-from spark_jobs.experiments.direct_file import DirectRelation
+from spark_jobs.experiments.calibration.disk_calibration import measure_disk
+from spark_jobs.experiments.calibration.processor_calibration import measure_processor
+from spark_jobs.experiments.direct_file.direct_relation import DirectRelation
 from spark_jobs.experiments.semi_stream.join_run import SaturatedRun
 from spark_jobs.experiments.semi_stream.real_disks import direct_relation
 from spark_jobs.joins.semi_stream import create

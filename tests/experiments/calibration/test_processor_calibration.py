@@ -6,8 +6,8 @@ from itertools import count
 
 import pytest
 
-from spark_jobs.experiments.calibration import measure_processor
 from spark_jobs.experiments.calibration.front_stage_calibration import FrontStageAtWork, measure_front_probe
+from spark_jobs.experiments.calibration.processor_calibration import measure_processor
 from spark_jobs.experiments.calibration.step_calibration import RelationInMemory
 from spark_jobs.relation.access_costs import real_clock
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.experiments.direct_file import write_direct_file
+from spark_jobs.experiments.direct_file.writer import write_direct_file
 
 
 def payload_of(keys: NDArray[np.int64], payload_bytes: int) -> NDArray[np.uint8]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.errors import DirectFileError
-from spark_jobs.experiments.direct_file import open_direct_file
+from spark_jobs.experiments.direct_file.direct_relation import open_direct_file
 from tests.experiments.direct_file.files import write
 
 HEADER_BYTES = 40

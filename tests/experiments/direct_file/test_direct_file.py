@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.errors import DirectFileError
-from spark_jobs.experiments.direct_file import DirectFileWriter, DirectRelation, open_direct_file, write_direct_file
+from spark_jobs.experiments.direct_file.direct_relation import DirectRelation, open_direct_file
+from spark_jobs.experiments.direct_file.writer import DirectFileWriter, write_direct_file
 from spark_jobs.joins.semi_stream.base import Page
 from tests.experiments.direct_file.files import payload_of, write
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_jobs.experiments.direct_file import open_direct_file
+from spark_jobs.experiments.direct_file.direct_relation import open_direct_file
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from tests.experiments.direct_file.files import payload_of, write
 

@@ -35,7 +35,7 @@ class CustomerLookup:
 
 @dataclass
 class Customers:
-    """shop.customer, and somebody who looks at its changes."""
+    """shop.customer, and a reader of its changes."""
 
     connection: extensions.connection
     lookup: CustomerLookup

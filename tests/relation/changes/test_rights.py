@@ -1,4 +1,4 @@
-"""Whoever owns master data gains no rights by the triggers on it."""
+"""Owners of master data gain no rights by the triggers on it."""
 
 from __future__ import annotations
 

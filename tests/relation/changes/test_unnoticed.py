@@ -1,4 +1,4 @@
-"""Every committed change of R is noticed once, whoever made it, and in whatever order transactions commit."""
+"""Every committed change of R is noticed once, by any writer and in whatever order transactions commit."""
 
 from __future__ import annotations
 

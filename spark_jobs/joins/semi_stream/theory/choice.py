@@ -19,7 +19,7 @@ from spark_jobs.joins.semi_stream.theory.tuning import best_front_share
 
 # Shares of memory are tuned for those that come so close to the best without it.
 _WORTH_TUNING = 0.6
-# An algorithm keeps up with a stream if it could work off so much more: predictions may be off by a tenth.
+# An algorithm keeps up with a stream if it could work off this factor more: predictions may be off by a tenth.
 _KEEPS_UP = 1.15
 
 PREDICTABLE = tuple(name for name in ALGORITHMS if name.removeprefix(CACHED) in BACK_STAGES)

@@ -10,7 +10,7 @@ from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
 
 _STEEPEST = 3.0
-# A key seen so often is hot; less often might be chance.
+# A key seen this often is hot; less often might be chance.
 _HOT = 8
 # More than this many counts of a single key would add nothing to what the others tell.
 _ENOUGH = 64

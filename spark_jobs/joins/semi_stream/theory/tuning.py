@@ -17,7 +17,7 @@ from spark_jobs.joins.semi_stream.theory.setting import Setting
 _STEP = 0.1
 _BRACKET = 0.7
 _TOLERANCE = 1e-3
-# A disk buffer leaves at least so much of the memory for the stream; a front stage, for the back stage.
+# A disk buffer takes at most this part of the back stage's memory; a front stage, of all memory.
 _LARGEST_PAGE_PART = 0.6
 _LARGEST_SHARE = 0.95
 _SMALLEST_SHARE = 1e-4
