@@ -1,4 +1,4 @@
-"""Ranges of a source: what the driver plans, the ledger remembers, and tasks read."""
+"""What a landed file's name and status say, and how the ledger writes its name."""
 
 from __future__ import annotations
 
@@ -6,14 +6,12 @@ import os
 import re
 
 _ESCAPED = re.compile(rb"\\(\\|x[0-9a-f]{2})")
+_END_OF_TIME = (1 << 63) - 1
 
 
 def modified_ns_of(status: os.stat_result) -> int:
     """When a file was changed last, in ns since 1970; a time beyond what 64 bits hold is the nearest that they do."""
     return min(max(status.st_mtime_ns, -_END_OF_TIME), _END_OF_TIME)
-
-
-_END_OF_TIME = (1 << 63) - 1
 
 
 def unit_of(name: str) -> str:

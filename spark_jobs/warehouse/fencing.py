@@ -1,4 +1,4 @@
-"""The sessions of a pipeline's loaders: how they are named in PostgreSQL, and how a row is locked against them."""
+"""Fencing: a newer driver's epoch, and locks against loaders that were left over, keep older drivers from writing."""
 
 from __future__ import annotations
 

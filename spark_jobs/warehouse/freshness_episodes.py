@@ -1,4 +1,4 @@
-"""Episodes: times during which a pipeline missed its freshness target; their begin and end are told once each."""
+"""Episodes: times during which a pipeline missed its freshness target, whose begin and end are each told once."""
 
 from __future__ import annotations
 

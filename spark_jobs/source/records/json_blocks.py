@@ -1,4 +1,4 @@
-"""JSON records, whole blocks at a time: arrow reads those that are plain, one by one are read the others only.
+"""JSON records, whole blocks at a time: arrow reads the plain ones, and only the others are read one by one.
 
 Arrow is more lenient than the contract in places: it takes several objects on a line and one on several, NaN and
 Infinity, invalid UTF-8 in what it passes over, any depth of nesting. Records in which one of these may be are kept
