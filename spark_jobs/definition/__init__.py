@@ -1,6 +1,6 @@
 """What a pipeline is: the YAML files under dags/pipelines, their model, and what is checked about them.
 
-model.py         PipelineDefinition, and how its file is found and loaded
+model.py         PipelineDefinition, and pipeline_files.py: how its file is found and loaded
 fields.py        the kinds of values that a file is made of
 ddl.py           Spark's DDL: the source's columns and their types
 operation.py     parts: how a pipeline is operated, what its facts must be like
@@ -9,17 +9,8 @@ problems.py      the file itself, and what is said where it is wrong
 stream_tuple.py  which columns of a stream tuple make the event, and the places where it may end
 """
 
-from spark_jobs.definition.model import (
-    ALGORITHMS,
-    Default,
-    Fact,
-    Lookup,
-    PipelineDefinition,
-    Source,
-    definition_files,
-    load_definition,
-    load_definitions,
-)
+from spark_jobs.definition.model import ALGORITHMS, Default, Fact, Lookup, PipelineDefinition, Source
+from spark_jobs.definition.pipeline_files import definition_files, load_definition, load_definitions
 
 __all__ = [
     "ALGORITHMS",

@@ -1,37 +1,31 @@
-"""What a pipeline is: the model of the YAML files under dags/pipelines, and how they are loaded.
+"""What a pipeline is: the model of the YAML files under dags/pipelines.
 
-Imports pydantic and YAML only: Airflow reads the definitions whenever it parses a DAG file.
+This room imports pydantic and YAML only: Airflow reads the definitions whenever it parses a DAG file.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.ddl import StreamType, parse_columns
 from spark_jobs.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
-from spark_jobs.definition.operation import Expectation, Freshness, Reprocessing, Retention, Shedding, Validation
+from spark_jobs.definition.operation import Freshness, Reprocessing, Retention, Shedding, Validation
 from spark_jobs.definition.problems import (
     InconsistentDefinitionError,
-    Problem,
-    problems_of,
-    read_yaml,
     shown,
     suggestion,
 )
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
-from spark_jobs.settings import HOME_VARIABLE, Home, pipelines_folder
-
-_SUFFIXES = (".yaml", ".yml")
+from spark_jobs.settings import HOME_VARIABLE, Home
 
 ALGORITHMS = ("auto", *CATALOGUE)
 """What `algorithm` may be: the cost model's choice, or a name of the catalogue."""
@@ -221,127 +215,3 @@ class PipelineDefinition(Part):
         if problems:
             raise InconsistentDefinitionError(problems)
         return self
-
-
-def load_definition(name_or_path: str | Path) -> PipelineDefinition:
-    """Load a pipeline by its name (a file of the pipelines folder) or by the path of its file.
-
-    Raises:
-        PipelineDefinitionError: there is no such pipeline, there are two, or its file is wrong: all problems at once,
-            each with key, value, what is allowed and what to do.
-    """
-    path = Path(name_or_path)
-    if isinstance(name_or_path, str) and len(path.parts) <= 1 and path.suffix not in _SUFFIXES:
-        path = _file_of(name_or_path)
-    content = read_yaml(path)
-    definition, problems = _parse(content)
-    if content.get("name") != path.stem and not any(key == "name" for key, _ in problems):
-        rename = f"rename the file to {content['name']}{path.suffix}"
-        text = f"{content['name']!r} is not the name of its file. Write name: {path.stem}, or {rename}."
-        problems.append(Problem("name", text))
-    if definition is None or problems:
-        lines = [f"  {key}: {text}".replace("\n", "\n      ") for key, text in problems]
-        count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
-        raise PipelineDefinitionError("\n".join([f"{path}: {count}", *lines]))
-    return definition
-
-
-def load_definitions(folder: Path | None = None) -> dict[str, PipelineDefinition]:
-    """Load all pipelines of a folder (default: the pipelines folder), by name.
-
-    Raises:
-        PipelineDefinitionError: a file is wrong, or two have one fact table; the message holds the problems of all
-            files.
-    """
-    definitions, errors = {}, []
-    for name, paths in _files_by_name(folder).items():
-        try:
-            definitions[name] = load_definition(_only(name, paths))
-        except PipelineDefinitionError as error:
-            errors.append(str(error))
-    errors += _shared_fact_tables(definitions.values())
-    if errors:
-        raise PipelineDefinitionError("\n".join(errors))
-    return definitions
-
-
-def definition_files(folder: Path | None = None) -> list[Path]:
-    """The pipeline files of a folder (default: the pipelines folder), in order of their names.
-
-    Hidden files, such as editors leave beside the one that they edit, are none. Of two that differ by their suffix
-    alone both are there: who loads their pipeline is told.
-
-    Raises:
-        PipelineDefinitionError: there is no such folder.
-    """
-    folder = folder or pipelines_folder()
-    if not folder.is_dir():
-        raise PipelineDefinitionError(f"{folder} is no folder. Pipelines are the YAML files of $FRESHET_PIPELINES.")
-    return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and not path.name.startswith("."))
-
-
-def _files_by_name(folder: Path | None = None) -> dict[str, list[Path]]:
-    """Name of a pipeline -> the files that would be it; there should be one."""
-    files: dict[str, list[Path]] = {}
-    for path in definition_files(folder):
-        files.setdefault(path.stem, []).append(path)
-    return files
-
-
-def _only(name: str, paths: list[Path]) -> Path:
-    if len(paths) > 1:
-        files = " and ".join(path.name for path in paths)
-        text = f"{files} would both be the pipeline {name!r}. Remove one of them, or give it another name."
-        raise PipelineDefinitionError(f"{paths[0].parent}: {text}")
-    return paths[0]
-
-
-def _shared_fact_tables(definitions: Iterable[PipelineDefinition]) -> Iterator[str]:
-    """What is told of pipelines that load one table, by its spelling; the warehouse knows what else is one table."""
-    pipelines: dict[str, list[str]] = {}
-    for definition in definitions:
-        pipelines.setdefault(definition.fact.table, []).append(definition.name)
-    for table, names in pipelines.items():
-        if len(names) > 1:
-            yield (
-                f"{table} is the fact table of {' and '.join(names)}: each would take the other's events for "
-                f"duplicates of its own. Give each pipeline a fact table of its own."
-            )
-
-
-def _file_of(name: str) -> Path:
-    files = _files_by_name()
-    if name not in files:
-        raise PipelineDefinitionError(
-            f"There is no pipeline {name!r} in {pipelines_folder()}.{suggestion(name, files)} "
-            f"Pipelines: {', '.join(files) or 'none'}. Add {name}.yaml there, or name a file."
-        )
-    return _only(name, files[name])
-
-
-def _parse(content: dict[str, Any]) -> tuple[PipelineDefinition | None, list[Problem]]:
-    try:
-        return PipelineDefinition.model_validate(content), []
-    except ValidationError as error:
-        problems = list(problems_of(error, PipelineDefinition))
-    # Parts that are wrong in themselves keep the model from comparing them: compare those that are right.
-    lookups = content.get("lookups")
-    validation = content.get("validation")
-    expectations = validation.get("expectations") if isinstance(validation, dict) else None
-    found = inconsistencies(
-        _valid(Source, content.get("source")),
-        [_valid(Lookup, lookup) for lookup in lookups] if isinstance(lookups, list) else [],
-        _valid(Fact, content.get("fact")) if isinstance(lookups, list | None) else None,
-        [_valid(Expectation, each) for each in expectations] if isinstance(expectations, list) else [],
-    )
-    return None, [*problems, *(problem for problem in found if problem not in problems)]
-
-
-_AnyPart = TypeVar("_AnyPart", bound=Part)
-
-
-def _valid(part: type[_AnyPart], content: Any) -> _AnyPart | None:
-    try:
-        return part.model_validate(content)
-    except ValidationError:
-        return None
