@@ -94,7 +94,7 @@ def _event_id_problems(source: Source) -> Iterator[Problem]:
                 key, f"column {name!r} is of type {kind}, which is not safe to tell events apart. Allowed: {allowed}."
             )
         if name in source.event_id[:position]:
-            yield Problem(key, f"{name!r} is there twice; remove one.")
+            yield Problem(key, f"{name!r} appears twice; remove one.")
 
 
 def _event_time_problems(source: Source) -> Iterator[Problem]:
@@ -129,7 +129,7 @@ def _format_problems(source: Source) -> Iterator[Problem]:
             others = " and ".join(_CHARACTERS[option])
             yield Problem(key, f"{value!r} has another meaning already; choose a character that {others} is not.")
         elif option == "nullValue" and any(mark in value for mark in "\r\n"):
-            yield Problem(key, f"{value!r} is no text of a single line.")
+            yield Problem(key, f"{value!r} is not text on a single line.")
 
 
 def _join_key_problems(position: int, lookup: Lookup, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:
@@ -187,7 +187,7 @@ def _validity_problems(position: int, lookup: Lookup) -> Iterator[Problem]:
         yield Problem(key, "means nothing without as_of. Add as_of: event_time, or remove it.")
     begin, end = lookup.validity
     if begin == end:
-        text = f"{begin!r} is there twice; name the column from when, then the one until when a version is valid."
+        text = f"{begin!r} appears twice; name the column from when, then the one until when a version is valid."
         yield Problem(key, text)
     for column in dict.fromkeys(lookup.validity):
         if column in lookup.on.values():

@@ -87,7 +87,7 @@ def parse_columns(text: str) -> dict[str, StreamType]:
     """Read a Spark DDL such as `id bigint, price decimal(15,2)`; columns in their order.
 
     Raises:
-        PipelineDefinitionError: the text is no such DDL; all problems at once.
+        PipelineDefinitionError: the text is not such DDL; all problems at once.
     """
     if not text.strip():
         raise PipelineDefinitionError("it names no column; write `name type, name type`.")
@@ -98,7 +98,7 @@ def parse_columns(text: str) -> dict[str, StreamType]:
             name, kind = _parse_column(part)
             # Spark tells columns apart without regard to case.
             if name.lower() in {other.lower() for other in columns}:
-                raise ValueError(f"column {name!r} is there twice (Spark ignores case); rename or remove one.")
+                raise ValueError(f"column {name!r} appears twice (Spark ignores case); rename or remove one.")
             columns[name] = kind
         except ValueError as error:
             problems.append(str(error))
@@ -111,7 +111,7 @@ def parse_ddl(text: str) -> dict[str, pa.DataType]:
     """Read a Spark DDL into the arrow types in which the columns reach the Python workers.
 
     Raises:
-        PipelineDefinitionError: the text is no such DDL; all problems at once.
+        PipelineDefinitionError: the text is not such DDL; all problems at once.
     """
     return {name: kind.arrow() for name, kind in parse_columns(text).items()}
 
@@ -139,7 +139,7 @@ def _parse_column(text: str) -> tuple[str, StreamType]:
         raise ValueError("a column is missing between two commas, or at an end; write `name type, name type`.")
     match = _COLUMN.match(text)
     if match is None:
-        raise ValueError(f"{text.strip()!r} is no column; write `name type`, for example `o_orderkey bigint`.")
+        raise ValueError(f"{text.strip()!r} is not a column; write `name type`, for example `o_orderkey bigint`.")
     name, word, rest = match["quoted"] or match["bare"], match["type"].lower(), text[match.end() :].strip()
     if word in _NESTED or rest.startswith("<"):
         raise ValueError(

@@ -53,7 +53,7 @@ def _parsed(
         if not isinstance(given, plain) or isinstance(given, bool):
             raise ValueError(f"{shown(value)} has no unit; write a number and a unit.")
         if given <= plain(0):
-            raise ValueError(f"{shown(value)} is not more than nothing.")
+            raise ValueError(f"{shown(value)} must be more than 0.")
         if not lowest <= given <= highest:
             raise ValueError(f"{shown(value)} is not allowed. Allowed: {allowed}.")
         return given

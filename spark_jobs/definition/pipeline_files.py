@@ -73,7 +73,7 @@ def definition_files(folder: Path | None = None) -> list[Path]:
     """
     folder = folder or pipelines_folder()
     if not folder.is_dir():
-        raise PipelineDefinitionError(f"{folder} is no folder. Pipelines are the YAML files of $FRESHET_PIPELINES.")
+        raise PipelineDefinitionError(f"{folder} is not a folder. Pipelines are the YAML files of $FRESHET_PIPELINES.")
     return sorted(path for path in folder.iterdir() if path.suffix in _SUFFIXES and not path.name.startswith("."))
 
 

@@ -174,7 +174,7 @@ class _Loader(yaml.SafeLoader):
             if name in first:
                 raise yaml.constructor.ConstructorError(
                     "while reading a mapping", first[name],
-                    f"key {name!r} is there twice; remove one", key.start_mark,
+                    f"key {name!r} appears twice; remove one", key.start_mark,
                 )  # fmt: skip
             first[name] = key.start_mark
         return super().construct_mapping(node, deep)

@@ -97,7 +97,7 @@ def _find_table(cursor: extensions.cursor, schema: str, table: str) -> tuple[int
         ]
     oid, is_table, has_rules, granted = row
     if not is_table:
-        return None, ["it is no table; facts go into plain or partitioned tables only"]
+        return None, ["it is not a table; facts go into plain or partitioned tables only"]
     problems = []
     if has_rules:
         problems.append("it has rewrite rules, which COPY passes by; drop them, or use triggers instead")

@@ -72,7 +72,7 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("table: warehouse.fact", "table: a.b.c", "fact.table: 'a.b.c_orders' is not a table."),
         ("algorithm: auto", "algorithm: hybridjoin", "'hybridjoin' is not allowed. Did you mean 'hybrid_join'?"),
         ("memory: 64MB", "memory: 64XB", "lookups[0].memory: '64XB' is not a size."),
-        ("memory: 64MB", "memory: 0MB", "lookups[0].memory: '0MB' is not more than nothing."),
+        ("memory: 64MB", "memory: 0MB", "lookups[0].memory: '0MB' must be more than 0."),
         ("memory: 64MB", "memory: true", "lookups[0].memory: True has no unit"),
         ("memory: 64MB", "memory: 1B", "lookups[0].memory: '1B' is not allowed. Allowed: 64KB to 16TB."),
         ("memory: 64MB", "memory: 17TB", "lookups[0].memory: '17TB' is not allowed. Allowed: 64KB to 16TB."),
@@ -93,13 +93,13 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("target: 5s", "target: 36526d", "freshness.target: '36526d' is not allowed. Allowed: up to 36525d."),
         ("target: 5s", "target: 5", "freshness.target: 5 has no unit"),
         ("target: 5s", "target: soon", "freshness.target: 'soon' is not a duration."),
-        ("target: 5s", "target: 0s", "freshness.target: '0s' is not more than nothing."),
+        ("target: 5s", "target: 0s", "freshness.target: '0s' must be more than 0."),
         ("unmatched: hold", "unmatched: drop", "'drop' is not allowed. Allowed: hold, reject, {default: ...}."),
         ("policy: considered", "policy: on", "shedding.policy: 'on' is not allowed. Allowed: considered, off."),
         # What does not fit together.
         ("event_id: [o_orderkey]", "event_id: [o_orderky]", "source.event_id[0]: 'o_orderky' is not a column of source."
          "schema. Did you mean 'o_orderkey'? Columns: o_orderkey, o_custkey, o_price, ordered_at."),
-        ("event_id: [o_orderkey]", "event_id: [o_orderkey, o_orderkey]", "event_id[1]: 'o_orderkey' is there twice"),
+        ("event_id: [o_orderkey]", "event_id: [o_orderkey, o_orderkey]", "event_id[1]: 'o_orderkey' appears twice"),
         ("event_id: [o_orderkey]", "event_id: [o_price]", "source.event_id[0]: column 'o_price' is of type double"),
         ("event_time: ordered_at", "event_time: at", "source.event_time: 'at' is not a column"),
         ("event_time: ordered_at", "event_time: o_price", "source.event_time: column 'o_price' is of type double"),
@@ -128,7 +128,7 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("algorithm: auto", "validity: [f, t]", "lookups[0].validity: means nothing without as_of. Add as_of: "),
         ("algorithm: auto", "validity: [f]", "lookups[0].validity"),
         ("algorithm: auto", "as_of: now", "lookups[0].as_of: 'now' is not allowed."),
-        ("algorithm: auto", "as_of: event_time\n    validity: [f, f]", "lookups[0].validity: 'f' is there twice; name"),
+        ("algorithm: auto", "as_of: event_time\n    validity: [f, f]", "lookups[0].validity: 'f' appears twice; name"),
         ("algorithm: auto", "as_of: event_time\n    validity: [c_custkey, t]", "lookups[0].validity: 'c_custkey' is a "
          "column of the key in `on`."),
         ("customer_sk: customer_sk}}", "customer_sk: custmer_sk}}", "columns.customer_sk: 'custmer_sk' is neither"),
@@ -176,8 +176,8 @@ def test_csv_has_no_binary(tmp_path: Path) -> None:
     [
         ("", "is empty. A pipeline is a mapping"),
         ("- name: orders", "holds a list, not a mapping"),
-        ("name: orders\nname: orders\n", "line 2, column 1: key 'name' is there twice; remove one"),
-        ("name: orders\nsource: {path: a, path: b}\n", "line 2, column 19: key 'path' is there twice"),
+        ("name: orders\nname: orders\n", "line 2, column 1: key 'name' appears twice; remove one"),
+        ("name: orders\nsource: {path: a, path: b}\n", "line 2, column 19: key 'path' appears twice"),
         ("name: [orders", "line 1"),
         ("name: orders\n\tsource: x", "line 2, column 1"),
         ("5: orders", "Keys should be strings"),
@@ -259,5 +259,5 @@ def test_an_unknown_pipeline_is_answered_with_those_there_are(tmp_path: Path, mo
     with pytest.raises(PipelineDefinitionError, match=r"no pipeline 'order' in .* Did you mean 'orders'"):
         load_definition("order")
     monkeypatch.setenv(PIPELINES_VARIABLE, str(tmp_path / "nowhere"))
-    with pytest.raises(PipelineDefinitionError, match="is no folder"):
+    with pytest.raises(PipelineDefinitionError, match="is not a folder"):
         load_definition("orders")

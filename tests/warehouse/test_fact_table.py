@@ -76,7 +76,7 @@ def test_a_missing_table_is_reported(connection: extensions.connection) -> None:
 @pytest.mark.parametrize(
     ("ddl", "columns", "expected"),
     [
-        ("CREATE VIEW warehouse.fact AS SELECT 1::bigint AS id", {"id": "o_id"}, "it is no table; facts go into"),
+        ("CREATE VIEW warehouse.fact AS SELECT 1::bigint AS id", {"id": "o_id"}, "it is not a table; facts go into"),
         (
             "CREATE TABLE warehouse.fact (id bigint PRIMARY KEY); "
             "CREATE RULE r AS ON INSERT TO warehouse.fact DO INSTEAD NOTHING",

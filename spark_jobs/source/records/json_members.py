@@ -125,7 +125,7 @@ def _members(text: str, columns: Mapping[str, StreamType]) -> Mapping[str, Any]:
     for name, value in pairs:
         if name in columns:
             if name in members:
-                raise MalformedRecordError(f"malformed: {name} is there twice")
+                raise MalformedRecordError(f"malformed: {name} appears twice")
             members[name] = value
             nested |= isinstance(value, list) and columns[name].name == "string"
     return _with_nested_texts(text, members) if nested else members

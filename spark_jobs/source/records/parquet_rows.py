@@ -65,7 +65,7 @@ class ParquetRows:
         name: of the file, for messages.
 
     Raises:
-        UnreadableFileError: it is no Parquet file, or a column is of a type that is no safe one.
+        UnreadableFileError: it is not a Parquet file, or a column's type can't be taken safely.
     """
 
     def __init__(self, file: BinaryIO, columns: Mapping[str, StreamType], name: str) -> None:
