@@ -172,7 +172,7 @@ def test_what_to_do_first_depends_on_the_state(home: Home, connection: extension
     add_batch(connection, facts=1, shed=1)
     assert "More arrives than can be loaded" in alert(connection, home).advice
     drivers.block(connection, "orders", epoch, "no partition for May")
-    assert "Mend what blocks it" in alert(connection, home).advice
+    assert "Fix what blocks it" in alert(connection, home).advice
     execute(connection, "UPDATE freshet.driver SET state = 'failed', error = 'x' WHERE epoch = %s", epoch)
     assert "clear its task run" in alert(connection, home).advice
     drivers.take_over(connection, "orders", log_file=None)

@@ -160,7 +160,7 @@ def test_a_pattern_that_postgresql_refuses_is_named(sales: Sales, column: str, r
     assert report.result == "error"
     assert report.error is not None
     assert report.error.startswith(f"{column} matches {regex}: {refusal}")
-    assert "allowed are PostgreSQL's regular expressions" in report.error
+    assert "PostgreSQL's regular expressions are allowed" in report.error
     assert sales.query("SELECT result, error FROM freshet.validation") == [("error", report.error)]
     assert list(sales.validated_by().values()) == [None]
 

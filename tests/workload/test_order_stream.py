@@ -260,7 +260,7 @@ def test_a_damaged_state_is_not_overwritten(seeded_home: Home) -> None:
 def test_landed_events_are_not_overwritten_when_the_state_is_gone(seeded_home: Home) -> None:
     run(seeded_home, orders=10)
     seeded_home.workload_state.unlink()
-    with pytest.raises(WorkloadError, match="tells where to go on, is gone"):
+    with pytest.raises(WorkloadError, match="says where to continue, is gone"):
         run(seeded_home, orders=10)
     assert len(orders(seeded_home)) == 10
 
