@@ -23,6 +23,7 @@ from spark_jobs.local.airflow_configuration import (
     write_configuration,
 )
 from spark_jobs.local.embedded_postgres import EmbeddedPostgres
+from spark_jobs.local.kept_bytecode import keeping_bytecode
 from spark_jobs.local.log_tail import log_tail
 from spark_jobs.local.session_process import SessionProcess, stop_sessions
 from spark_jobs.settings import Home
@@ -64,7 +65,8 @@ class EmbeddedAirflow:
         self._home = home
         self._server = server
         self._port = port
-        self._environment = {**_without_other_airflow(os.environ), **environment, "AIRFLOW_HOME": str(home.airflow)}
+        inherited = keeping_bytecode(_without_other_airflow(os.environ), home)
+        self._environment = {**inherited, **environment, "AIRFLOW_HOME": str(home.airflow)}
         self._components = components
         self._started_at = _NEVER
         self._processes: list[SessionProcess] = []

@@ -93,6 +93,9 @@ class LandedFiles:
             if name in found and size is not None:  # what had gone before anybody knew its size is not what is there
                 by_name.setdefault(name, []).append((_Version(size, modified_ns), last))
         for name, versions in by_name.items():
+            if len(versions) == 1 and versions[0][1] >= versions[0][0].size:
+                self._known[name] = versions[0][0]  # whatever it holds by now: `changed` tells, file after file
+                continue
             status = self._status(name)
             if status is None:
                 continue
