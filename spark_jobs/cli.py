@@ -285,7 +285,7 @@ def source(
                 raise FreshetError(f"{file}: no file of this name was loaded or set aside by pipeline {name}.")
         for file in give_up or []:
             if not source_ranges.give_up(connection, name, unit_of(file), f"given up by {getpass.getuser()}"):
-                raise FreshetError(f"{file}: the open batch of pipeline {name} does not wait for a file of this name.")
+                raise FreshetError(f"{file}: pipeline {name} does not wait for a file of this name.")
         found = source_ranges.troubled_ranges(connection, name)
     for each in found:
         told = f"{each.state:10}  {each.unit}" + (f": {each.reason}" if each.reason else "")

@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.05
 _LISTENING_SECONDS = 0.2
 _TIDY_SECONDS = 2.0
+# To find the files that may go takes the longer the more are kept: after that, so many times as long without.
+_REST = 20
 _CHANGED = "it was changed after it had been read: files have to appear whole, and to stay as they are"
 
 
@@ -71,6 +73,7 @@ class StreamLoop:
         self._blocked = False
         self._draining = False
         self._tidied_at = 0.0
+        self._remove_at = 0.0
 
     def run(self, *, once: bool) -> None:
         """Load until drained, or with `once` until all that has landed is loaded.
@@ -143,12 +146,15 @@ class StreamLoop:
                 _log.warning("%s: %s is set aside: %s", self._pipeline, each.unit, _CHANGED)
             with connection, connection.cursor() as cursor:
                 source_ranges.note_ranges(cursor, self._pipeline, changed, "set aside", reason=_CHANGED)
-        if self._loaded_files is not None:
+        if self._loaded_files is not None and time.monotonic() >= self._remove_at:
+            began = time.monotonic()
             before = self._loaded_files.loaded_before
             if loaded := source_ranges.removable_units(connection, self._pipeline, before):
                 removed = self._loaded_files.remove(loaded)
                 self._source.forget(removed)
                 source_ranges.note_removed(connection, self._pipeline, removed)
+            ended = time.monotonic()
+            self._remove_at = ended + _REST * (ended - began)
 
     def _heed(self) -> None:
         """Do what the warehouse wants.

@@ -161,9 +161,9 @@ class LandedFiles:
         """Let what comes, or is, under these names be taken again, whole."""
         for unit in units:
             name = name_of(unit)
-            self._known.pop(name, None)
-            self._begun.pop(name, None)
-        self._listed_at_ns = -1
+            known, begun = self._known.pop(name, None), self._begun.pop(name, None)
+            if known or begun:
+                self._listed_at_ns = -1  # of what is not there no look can find more than the last one
 
     def changed(self) -> list[SourceRange]:
         """Files that were written to after they had been taken, as they are now; each is told once.

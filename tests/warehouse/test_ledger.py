@@ -98,6 +98,18 @@ def test_files_to_be_retried_are_retried_by_the_batch_that_plans_them(orders: St
     assert list(source_ranges.taken_units(orders.connection, "orders")) == [("file-0", 100, 100, 10**18)]
 
 
+def test_a_file_that_does_not_come_back_to_be_read_again_can_be_given_up(orders: Stream) -> None:
+    orders.close_batch(orders.open(ranges=2))
+    orders.query("UPDATE freshet.source_range SET state = 'set aside', reason = 'damaged' WHERE unit = 'file-1'")
+    for unit in ("file-0", "file-1"):
+        assert source_ranges.ask_to_retry(orders.connection, "orders", unit)
+        assert source_ranges.give_up(orders.connection, "orders", unit, "given up")
+        assert not source_ranges.give_up(orders.connection, "orders", unit, "given up")
+    states = "SELECT unit, state, reason FROM freshet.source_range ORDER BY range_id"
+    assert orders.query(states) == [("file-0", "loaded", None), ("file-1", "lost", "given up")]
+    assert source_ranges.units_to_retry(orders.connection, "orders") == []
+
+
 def large_file(orders: Stream, *parts: tuple[int, int]) -> None:
     """Load parts of one file of 100 bytes, a batch each."""
     for first, last in parts:
