@@ -164,9 +164,12 @@ class StreamLoop:
         """
         wanted = self._wanted()
         if wanted == "fenced":
+            connection = self._connect()
+            with connection, connection.cursor() as cursor:
+                batch_ledger.require_epoch(cursor, self._pipeline, self._epoch)
             raise WriterFencedError(
-                f"Another driver has taken over pipeline {self._pipeline} (this one had epoch {self._epoch}). "
-                "It goes on; nothing is to be done."
+                f"The driver of epoch {self._epoch} of pipeline {self._pipeline} was taken for dead: it had fallen "
+                "silent. The run that watches the stream starts another one."
             )
         if wanted == "draining" and not self._draining:
             _log.info("%s: draining", self._pipeline)
