@@ -11,8 +11,6 @@ from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import psycopg2
-
 from spark_jobs.driver.session import starting_context
 from spark_jobs.job_main import run_main
 from spark_jobs.settings import home
@@ -85,6 +83,8 @@ def _load(
 
 def _drain_on_interrupt(pipeline: str, warehouse_url: str) -> None:
     """The first Ctrl-C asks the job to load what has landed and end; the second one ends it at once."""
+    import psycopg2
+
     from spark_jobs.warehouse import drivers
 
     def drain(number: int, frame: FrameType | None) -> None:
