@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import psycopg2
 from psycopg2 import extensions
@@ -99,7 +100,7 @@ class StreamLoop:
         fact = self._batches.fact
         for batch in batch_ledger.take_open_batches(self._connect(), self._pipeline, self._epoch, fact):
             self._load(batch, replayed=True)
-        self._source.resume(source_ranges.taken_units(self._connect(), self._pipeline))
+        self._source.resume(partial(source_ranges.taken_units, self._connect(), self._pipeline))
         self._look()
         while True:
             ranges = self._source.take(self._batches.most_bytes)

@@ -7,7 +7,7 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,17 +78,17 @@ class LandedFiles:
         """Their bytes, of begun ones what is left. O(waiting files)."""
         return sum(size - self._begun_at(name) for _, name, size in self._waiting)
 
-    def resume(self, taken: Iterable[tuple[str, int, int | None, int | None]]) -> None:
+    def resume(self, taken: Callable[[list[str]], Iterable[tuple[str, int, int | None, int | None]]]) -> None:
         """Begin anew with what the ledger knows; before the first look.
 
         Args:
-            taken: (unit, offset after the last byte that was taken, size, mtime in ns) of files, maybe several of one
-                name: of what it held at different times.
+            taken: of these units, and maybe others: (unit, offset after the last byte that was taken, size, mtime in
+                ns), maybe several of one name: of what it held at different times.
         """
         self._known, self._begun, self._waiting, self._named = {}, {}, [], set()
         found = self._list()
         by_name: dict[str, list[tuple[_Version, int]]] = {}
-        for unit, last, size, modified_ns in taken:
+        for unit, last, size, modified_ns in taken([unit_of(name) for name in found]):
             name = name_of(unit)
             if name in found and size is not None:  # what had gone before anybody knew its size is not what is there
                 by_name.setdefault(name, []).append((_Version(size, modified_ns), last))

@@ -37,7 +37,7 @@ def looked(folder: Path, cuttable: bool = True) -> LandedFiles:
 
 def resumed(folder: Path, ranges: list[SourceRange]) -> LandedFiles:
     source = LandedFiles(folder, cuttable=True)
-    source.resume((each.unit, each.last, each.size, each.modified_ns) for each in ranges)
+    source.resume(lambda _: ((each.unit, each.last, each.size, each.modified_ns) for each in ranges))
     source.look()
     return source
 
