@@ -283,7 +283,7 @@ def source(
                 raise FreshetError(f"{file}: no file of this name was loaded or set aside by pipeline {name}.")
         for file in give_up or []:
             if not files_not_loaded.give_up(connection, name, unit_of(file), f"given up by {getpass.getuser()}"):
-                raise FreshetError(f"{file}: the open batch of pipeline {name} does not wait for a file of this name.")
+                raise FreshetError(f"{file}: pipeline {name} does not wait for a file of this name.")
         found = files_not_loaded.troubled_ranges(connection, name)
     for each in found:
         told = f"{each.state:10}  {each.unit}" + (f": {each.reason}" if each.reason else "")

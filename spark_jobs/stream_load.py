@@ -5,18 +5,20 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import closing
+from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
-import psycopg2
-
-from spark_jobs.definition import load_definition
-from spark_jobs.driver.misfit import fitting_tables
-from spark_jobs.driver.session import join_context
-from spark_jobs.driver.stream_job import StreamJob
+from spark_jobs.driver.session import starting_context
 from spark_jobs.job_main import run_main
 from spark_jobs.settings import home
-from spark_jobs.warehouse import drivers
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+    from spark_jobs.driver.stream_job import StreamJob
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,31 +46,46 @@ def load(pipeline: str, warehouse_url: str, *, once: bool, master: str | None = 
 
 
 def _run(pipeline: str, warehouse_url: str, *, once: bool, foreground: bool, master: str | None = None) -> None:
-    definition = load_definition(pipeline)
-    job = StreamJob(definition, home(), warehouse_url)
     if foreground or once:
-        job.check()  # before Spark takes its seconds to start: the error is told at once
-        _load(definition.name, job, warehouse_url, once=once, foreground=foreground, master=master)
+        job = _job(pipeline, warehouse_url)
+        job.check()  # before Spark takes its seconds to start; whoever waits for the end reads the error
+        with starting_context(job.definition.name, home(), master) as spark:
+            _load(job, spark, warehouse_url, once=once, foreground=foreground)
         return
-    with fitting_tables(definition, home(), warehouse_url, job.check) as outcome:
-        if outcome == "fitting":
-            _load(definition.name, job, warehouse_url, once=False, foreground=False, master=master)
+    # Events may be waiting for this driver: Spark starts beside everything else.
+    with starting_context(Path(pipeline).stem, home(), master) as spark:
+        job = _job(pipeline, warehouse_url)
+        from spark_jobs.driver.misfit import fitting_tables
+
+        with fitting_tables(job.definition, home(), warehouse_url, job.check) as outcome:
+            if outcome == "fitting":
+                _load(job, spark, warehouse_url, once=False, foreground=False)
+
+
+def _job(pipeline: str, warehouse_url: str) -> StreamJob:
+    # Not at the top: to import it all takes seconds, which Spark's start shall not wait for.
+    from spark_jobs.definition import load_definition
+    from spark_jobs.driver.stream_job import StreamJob
+    from spark_jobs.optional_imports import do_without_pandas_and_scipy
+
+    do_without_pandas_and_scipy()
+    return StreamJob(load_definition(pipeline), home(), warehouse_url)
 
 
 def _load(
-    pipeline: str, job: StreamJob, warehouse_url: str, *, once: bool, foreground: bool, master: str | None
+    job: StreamJob, spark: Callable[[], SparkContext], warehouse_url: str, *, once: bool, foreground: bool
 ) -> None:
-    spark = join_context(pipeline, home(), master)
+    context = spark()
     if foreground:
-        _drain_on_interrupt(pipeline, warehouse_url)  # Spark's own handler would cut the batch off
-    try:
-        job.run(spark, once=once, resume=foreground)
-    finally:
-        spark.stop()
+        _drain_on_interrupt(job.definition.name, warehouse_url)  # Spark's own handler would cut the batch off
+    job.run(context, once=once, resume=foreground)
 
 
 def _drain_on_interrupt(pipeline: str, warehouse_url: str) -> None:
     """The first Ctrl-C asks the job to load what has landed and end; the second one ends it at once."""
+    import psycopg2
+
+    from spark_jobs.warehouse import drivers
 
     def drain(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)

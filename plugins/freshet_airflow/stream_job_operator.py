@@ -118,9 +118,7 @@ class StreamJobOperator(BaseOperator):
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
         return warehouse_connection.session(url, f"freshet {self.task_id} {self.pipeline}")
 
-    def attach_or_launch(
-        self, connection: extensions.connection, silent_epoch: int | None = None
-    ) -> DriverRecord | DriverLaunch:
+    def attach_or_launch(self, connection: extensions.connection) -> DriverRecord | DriverLaunch:
         """The living driver, or the launch under way, or a new launch."""
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
         try:
@@ -129,7 +127,6 @@ class StreamJobOperator(BaseOperator):
                 self.pipeline,
                 home(),
                 lambda: driver_command.driver_command(self.pipeline, self.spark_conn_id, home(), url, self.application),
-                silent_epoch=silent_epoch,
             )
         except PlatformError as error:
             raise AirflowFailException(str(error)) from error
@@ -186,9 +183,8 @@ class StreamJobOperator(BaseOperator):
             self._fail(f"was restarted {self.restart_policy.most} times within {minutes:.0f} minutes", error)
         if ending is Ending.NOT_STARTED:
             end_driver(home(), self.pipeline, DriverLaunch(**event["launch"]))
-        silent_epoch = event["epoch"] if ending is Ending.SILENT else None
         with closing(self.connect()) as connection:
-            found = self.attach_or_launch(connection, silent_epoch)
+            found = self.attach_or_launch(connection)
         self.wait_for(found, [*self.restart_policy.recent(restarts, now), now], **event["carried"])
 
     def _fail(self, what: str, error: str | None) -> NoReturn:

@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 import psycopg2
 from psycopg2 import extensions
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 _LOOK_SECONDS = 0.05
 _LISTENING_SECONDS = 0.2
 _TIDY_SECONDS = 2.0
+# To find the files that may go takes the longer the more are kept: after that, so many times as long without.
+_REST = 20
 _CHANGED = "it was changed after it had been read: files have to appear whole, and to stay as they are"
 
 
@@ -72,6 +75,7 @@ class StreamLoop:
         self._blocked = False
         self._draining = False
         self._tidied_at = 0.0
+        self._remove_at = 0.0
 
     def run(self, *, once: bool) -> None:
         """Load until drained, or with `once` until all that has landed is loaded.
@@ -97,7 +101,7 @@ class StreamLoop:
         fact = self._batches.fact
         for batch in batch_ledger.take_open_batches(self._connect(), self._pipeline, self._epoch, fact):
             self._load(batch, replayed=True)
-        self._source.resume(source_ranges.taken_units(self._connect(), self._pipeline))
+        self._source.resume(partial(source_ranges.taken_units, self._connect(), self._pipeline))
         self._look()
         while True:
             ranges = self._source.take(self._batches.most_bytes)
@@ -144,12 +148,15 @@ class StreamLoop:
                 _log.warning("%s: %s is set aside: %s", self._pipeline, each.unit, _CHANGED)
             with connection, connection.cursor() as cursor:
                 source_ranges.note_ranges(cursor, self._pipeline, changed, "set aside", reason=_CHANGED)
-        if self._loaded_files is not None:
+        if self._loaded_files is not None and time.monotonic() >= self._remove_at:
+            began = time.monotonic()
             before = self._loaded_files.loaded_before
             if loaded := source_ranges.removable_units(connection, self._pipeline, before):
                 removed = self._loaded_files.remove(loaded)
                 self._source.forget(removed)
                 source_ranges.note_removed(connection, self._pipeline, removed)
+            ended = time.monotonic()
+            self._remove_at = ended + _REST * (ended - began)
 
     def _heed(self) -> None:
         """Do what the warehouse wants.
@@ -159,9 +166,12 @@ class StreamLoop:
         """
         wanted = self._wanted()
         if wanted == "fenced":
+            connection = self._connect()
+            with connection, connection.cursor() as cursor:
+                require_epoch(cursor, self._pipeline, self._epoch)
             raise WriterFencedError(
-                f"Another driver has taken over pipeline {self._pipeline} (this one had epoch {self._epoch}). "
-                "It goes on; nothing is to be done."
+                f"The driver of epoch {self._epoch} of pipeline {self._pipeline} was taken for dead: it had fallen "
+                "silent. The run that watches the stream starts another one."
             )
         if wanted == "draining" and not self._draining:
             _log.info("%s: draining", self._pipeline)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from spark_jobs.driver.java import java_environment
@@ -29,13 +32,39 @@ _SETTINGS = {
 _LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
+@contextmanager
+def starting_context(pipeline: str, home: Home, master: str | None = None) -> Iterator[Callable[[], SparkContext]]:
+    """Make the context, and start the process that its Python workers are forked from, in a thread; stop it at the end.
+
+    Both take seconds, in which the caller imports and plans what tasks are to do. Arguments as for `join_context`.
+
+    Yields:
+        what waits for the context.
+    """
+    with ThreadPoolExecutor(1, "spark-start") as beside:
+        context = beside.submit(join_context, pipeline, home, master)
+        beside.submit(_start_workers, context)  # should it fail, the first batch's tasks tell why
+        try:
+            yield context.result
+        finally:
+            if context.exception() is None:
+                context.result().stop()
+
+
+def _start_workers(context: Future[SparkContext]) -> None:
+    spark = context.result()
+    spark.setJobDescription("start Python workers")
+    spark.parallelize([None], 1).count()
+
+
 def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkContext:
     """Make the context, or take the one that spark-submit configured.
 
     Args:
         pipeline: name of the pipeline, for the Spark UI.
         home: the installation.
-        master: Spark master URL; None leaves it to spark-submit, or else to all cores of this machine.
+        master: Spark master URL; None leaves it to spark-submit, or else to all cores of this machine. Of a cluster it
+            waits for the first executor: its cores are not known before.
     """
     os.environ.update(java_environment(home))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -45,10 +74,13 @@ def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkC
         SparkContext._ensure_initialized()
     configuration = SparkConf()  # what spark-submit handed over
     chosen = master or configuration.get("spark.master") or DEFAULT_MASTER
-    if chosen.startswith("local"):
+    local = chosen.startswith("local")
+    if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the Spark UI too is for this machine only
-    for key, value in (_SETTINGS | (_LOCAL_SETTINGS if chosen.startswith("local") else {})).items():
+    for key, value in (_SETTINGS | (_LOCAL_SETTINGS if local else {})).items():
         configuration.setIfMissing(key, value)
     context = SparkContext.getOrCreate(configuration.setAppName(f"freshet {pipeline}").setMaster(chosen))
     context.setLogLevel("WARN")
+    if not local:
+        context.parallelize([None], 1).count()
     return context

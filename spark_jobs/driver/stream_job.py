@@ -39,10 +39,13 @@ class StreamJob:
         definition: the pipeline.
         home: the installation.
         warehouse_url: libpq URL of the warehouse.
+
+    Attributes:
+        definition: as it was given.
     """
 
     def __init__(self, definition: PipelineDefinition, home: Home, warehouse_url: str) -> None:
-        self._definition = definition
+        self.definition = definition
         self._home = home
         self._url = warehouse_url
         self._connection: extensions.connection | None = None
@@ -56,7 +59,7 @@ class StreamJob:
             SchemaMismatchError: a table is missing or does not fit; the message says what to do.
             WarehouseUnavailableError: the warehouse does not answer.
         """
-        connection, definition = self._connect(), self._definition
+        connection, definition = self._connect(), self.definition
         try:
             with connection, connection.cursor() as cursor:
                 stated = definition.model_dump(mode="json", by_alias=True)
@@ -79,7 +82,7 @@ class StreamJob:
             WriterFencedError: a newer driver has taken the pipeline over.
             FreshetError: loading failed again and again.
         """
-        name = self._definition.name
+        name = self.definition.name
         batches, source, lookups = self._prepare(spark, resume=resume)
         try:
             epoch = self._take_over(spark, batches, lookups)
@@ -87,7 +90,7 @@ class StreamJob:
             heartbeat = Heartbeat(self._url, name, beat, when_fenced=spark.cancelAllJobs)
             heartbeat.start()
             try:
-                take_over_checkpoint(self._connect(), self._definition, self._home)
+                take_over_checkpoint(self._connect(), self.definition, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._connect, self._disconnect, lambda: heartbeat.wanted),
                     *(source, self._loaded_files(), batches),
@@ -111,7 +114,7 @@ class StreamJob:
         if self._tables is None:
             self.check()
         assert self._tables is not None
-        definition, connection = self._definition, self._connect()
+        definition, connection = self.definition, self._connect()
         folder = definition.source.resolved_path(self._home)
         folder.mkdir(parents=True, exist_ok=True)
         source = LandedFiles(folder, cuttable=definition.source.format != "parquet")
@@ -120,8 +123,6 @@ class StreamJob:
         )
         if resume:
             drivers.request_state(connection, definition.name, "running")
-        # A cluster's cores are known only when its executors have come.
-        spark.parallelize([None], 1).count()
         parts = spark.defaultParallelism
         lookups = DrivenLookups(definition, self._tables.relations, self._home, self._url, spark, parts)
         lookups.begin(connection)
@@ -133,7 +134,7 @@ class StreamJob:
 
     def _take_over(self, spark: SparkContext, batches: BatchRun, lookups: DrivenLookups) -> int:
         """Become the pipeline's driver; the epoch."""
-        name = self._definition.name
+        name = self.definition.name
         epoch = drivers.take_over(
             self._connect(),
             name,
@@ -147,7 +148,7 @@ class StreamJob:
         return epoch
 
     def _loaded_files(self) -> LoadedFiles | None:
-        source, policy = self._definition.source, self._definition.source.after_load
+        source, policy = self.definition.source, self.definition.source.after_load
         if policy == "keep":
             return None
         archive, kept = policy.archive_folder(self._home), policy.delete_after or timedelta()
@@ -156,9 +157,9 @@ class StreamJob:
     def _finish_failed(self, epoch: int, state: drivers.EndState, error: str) -> None:
         """Record the end. The error tells more than that it could not be recorded."""
         try:
-            drivers.finish(self._connect(), self._definition.name, epoch, state, error)
+            drivers.finish(self._connect(), self.definition.name, epoch, state, error)
         except (psycopg2.Error, WarehouseUnavailableError) as unrecorded:
-            _log.warning("%s: the driver's end was not recorded: %s", self._definition.name, unrecorded)
+            _log.warning("%s: the driver's end was not recorded: %s", self.definition.name, unrecorded)
 
     def _disconnect(self) -> None:
         if self._connection is not None:
@@ -168,5 +169,5 @@ class StreamJob:
         """The driver's connection to the warehouse; a new one where the former was lost."""
         if self._connection is not None and not self._connection.closed:
             return self._connection
-        self._connection = connect(self._url, application_name=f"freshet driver {self._definition.name}")
+        self._connection = connect(self._url, application_name=f"freshet driver {self.definition.name}")
         return self._connection

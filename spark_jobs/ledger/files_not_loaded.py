@@ -57,11 +57,18 @@ def ask_to_retry(connection: extensions.connection, pipeline: str, unit: str) ->
 
 
 def give_up(connection: extensions.connection, pipeline: str, unit: str, reason: str) -> bool:
-    """Give up what the open batch is to read of a file that is gone for good; whether there is such a range."""
+    """Give up what is to be read of a file that is gone for good, by the open batch or again; whether anything was.
+
+    What was loaded of it once, and was only to be read again, stays loaded.
+    """
     with connection, connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE freshet.source_range SET state = 'lost', reason = %s "
-            "WHERE pipeline = %s AND unit = %s AND state = 'planned'",
+            """
+            UPDATE freshet.source_range SET (state, reason) = (
+                SELECT 'loaded', NULL WHERE state = 'to retry' AND reason IS NULL
+                UNION ALL SELECT 'lost', %s WHERE state = 'planned' OR reason IS NOT NULL)
+            WHERE pipeline = %s AND unit = %s AND state IN ('planned', 'to retry')
+            """,
             [reason, pipeline, unit],
         )
         return cursor.rowcount > 0

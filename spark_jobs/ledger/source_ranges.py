@@ -14,6 +14,8 @@ from spark_jobs.warehouse.copy_encoding.characters import storable
 _LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 # What is planned or done, in one way or another, and is not to be planned again.
 _TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
+_WHOLE = "(first = 0 AND last IS NOT DISTINCT FROM size)"
+_FEW_UNITS = 50_000
 _ROWS_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 1_000
 _LONGEST_REASON = 2_000
@@ -79,21 +81,33 @@ class TakenUnit(NamedTuple):
     modified_ns: int | None
 
 
-def taken_units(connection: extensions.connection, pipeline: str) -> Iterator[TakenUnit]:
-    """All files of which anything is planned, loaded, set aside or lost; one by one, in bounded memory.
+def taken_units(connection: extensions.connection, pipeline: str, units: Sequence[str]) -> Iterator[TakenUnit]:
+    """The files of which anything is planned, loaded, set aside or lost; one by one, in bounded memory.
 
-    A name under which several versions of a file were seen comes once for each.
+    A file of which several versions were seen under one name comes as often, and one that was read again, too.
+
+    Args:
+        connection: to the warehouse, not in a transaction.
+        pipeline: its name.
+        units: the files that are asked for. Up to 50,000 take time in proportion to their number; for more, all that
+            was ever taken is read, and others come as well.
     """
+    few = "unit = ANY (%(units)s)" if len(units) <= _FEW_UNITS else "true"
     with connection, connection.cursor("taken_units") as cursor:
         cursor.itersize = _ROWS_AT_ONCE
+        # Nearly all files were taken at once, and there may be millions: those are not grouped.
         cursor.execute(
             f"""
+            SELECT unit, last, size, modified_ns FROM freshet.source_range
+            WHERE pipeline = %(pipeline)s AND {few} AND {_TAKEN} AND {_WHOLE}
+            UNION ALL
             SELECT unit, coalesce((SELECT upper(part) FROM unnest(parts) AS part WHERE lower(part) = 0), 0), size,
                 modified_ns
             FROM (SELECT unit, range_agg(int8range(first, last)) AS parts, size, modified_ns FROM freshet.source_range
-                  WHERE pipeline = %s AND {_TAKEN} GROUP BY unit, size, modified_ns) AS taken
+                  WHERE pipeline = %(pipeline)s AND {few} AND {_TAKEN} AND NOT {_WHOLE}
+                  GROUP BY unit, size, modified_ns) AS taken
             """,
-            [pipeline],
+            {"pipeline": pipeline, "units": list(units)},
         )
         for row in cursor:
             yield TakenUnit(*row)

@@ -25,6 +25,7 @@ from psycopg2 import errors, sql
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.airflow_api import COMPONENTS, AirflowApi
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+from spark_jobs.local.kept_bytecode import keeping_bytecode
 from spark_jobs.local.private_files import write_private
 from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.settings import PROJECT_ROOT, Home
@@ -156,7 +157,8 @@ class EmbeddedAirflow:
         self._home = home
         self._server = server
         self._port = port
-        self._environment = {**_without_other_airflow(os.environ), **environment, "AIRFLOW_HOME": str(home.airflow)}
+        inherited = keeping_bytecode(_without_other_airflow(os.environ), home)
+        self._environment = {**inherited, **environment, "AIRFLOW_HOME": str(home.airflow)}
         self._components = components
         self._started_at = _NEVER
         self._processes: list[SessionProcess] = []

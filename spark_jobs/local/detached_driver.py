@@ -19,6 +19,7 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.driver.java import java_environment
+from spark_jobs.local.kept_bytecode import keeping_bytecode
 from spark_jobs.local.private_files import write_private
 from spark_jobs.local.session_process import ProcessIdentity, SessionProcess, stop_sessions
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
@@ -67,26 +68,23 @@ def attach_or_launch(
     pipeline: str,
     home: Home,
     command: Callable[[], DriverCommand],
-    *,
-    silent_epoch: int | None = None,
 ) -> DriverRecord | DriverLaunch:
     """Find the pipeline's living driver, or the launch that is under way, or launch one.
 
-    Callers on all hosts take turns under an advisory lock of the warehouse.
+    Callers on all hosts take turns under an advisory lock of the warehouse. A driver whose end was noted
+    (`drivers.note_end`), because it fell silent, is ended and replaced, though its process may live.
 
     Args:
         connection: to the warehouse, in autocommit mode.
         pipeline: a registered pipeline.
         home: the installation on this host.
         command: tells what to launch; called only if a driver is launched.
-        silent_epoch: a driver that was found without a heartbeat for too long: it is ended and replaced,
-            though its process may live.
 
     Raises:
         PlatformError: the command could not be executed, or a hanging driver not be ended.
     """
     with _launch_lock(connection, pipeline):
-        found = find_driver(connection, pipeline, home, silent_epoch=silent_epoch)
+        found = find_driver(connection, pipeline, home)
         if found is not None:
             return found
         # What is left of the last launch hangs, or has stopped and its JVM is on the way out.
@@ -95,9 +93,7 @@ def attach_or_launch(
         return _launch(pipeline, home, command(), newest.epoch if newest else 0)
 
 
-def find_driver(
-    connection: extensions.connection, pipeline: str, home: Home, *, silent_epoch: int | None = None
-) -> DriverRecord | DriverLaunch | None:
+def find_driver(connection: extensions.connection, pipeline: str, home: Home) -> DriverRecord | DriverLaunch | None:
     """The pipeline's living driver, or a launch on this host that has not taken the pipeline over yet.
 
     How old a heartbeat is does not count here: after an outage of the warehouse all of them are old. On this host
@@ -107,10 +103,9 @@ def find_driver(
         connection: to the warehouse.
         pipeline: name of the pipeline.
         home: the installation on this host.
-        silent_epoch: a driver that does not count as living, because it was found silent.
     """
     newest = drivers.newest_driver(connection, pipeline)
-    if newest and newest.epoch != silent_epoch and newest.is_alive(timedelta.max):
+    if newest and newest.is_alive(timedelta.max):
         return newest
     launch = _recorded_launch(home, pipeline)
     registered = launch is not None and newest is not None and newest.epoch > launch.after_epoch
@@ -142,7 +137,7 @@ def driver_environment(home: Home, warehouse_url: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("AIRFLOW")}
     programs = Path(sys.executable).parent
     return {
-        **inherited,
+        **keeping_bytecode(inherited, home),
         **java_environment(home),
         HOME_VARIABLE: str(home.root),
         WAREHOUSE_URL_VARIABLE: warehouse_url,

@@ -7,7 +7,7 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,23 +78,26 @@ class LandedFiles:
         """Their bytes, of begun ones what is left. O(waiting files)."""
         return sum(size - self._begun_at(name) for _, name, size in self._waiting)
 
-    def resume(self, taken: Iterable[tuple[str, int, int | None, int | None]]) -> None:
+    def resume(self, taken: Callable[[list[str]], Iterable[tuple[str, int, int | None, int | None]]]) -> None:
         """Begin anew with what the ledger knows; before the first look.
 
         Args:
-            taken: (unit, offset after the last byte that was taken, size, mtime in ns) of files, maybe several of one
-                name: of what it held at different times.
+            taken: of these units, and maybe others: (unit, offset after the last byte that was taken, size, mtime in
+                ns), maybe several of one name: of what it held at different times.
         """
         self._known, self._begun, self._waiting, self._named = {}, {}, [], set()
         found = self._list()
         by_name: dict[str, list[tuple[_Version, int]]] = {}
-        for unit, last, size, modified_ns in taken:
+        for unit, last, size, modified_ns in taken([unit_of(name) for name in found]):
             name = name_of(unit)
             if (
                 name in found and size is not None
             ):  # a file that was gone before its size was known is not the one that is there
                 by_name.setdefault(name, []).append((_Version(size, modified_ns), last))
         for name, versions in by_name.items():
+            if len(versions) == 1 and versions[0][1] >= versions[0][0].size:
+                self._known[name] = versions[0][0]  # whatever it holds by now: `changed` tells, file after file
+                continue
             status = self._status(name)
             if status is None:
                 continue
@@ -160,9 +163,9 @@ class LandedFiles:
         """Let files of these names be taken again, whole."""
         for unit in units:
             name = name_of(unit)
-            self._known.pop(name, None)
-            self._begun.pop(name, None)
-        self._listed_at_ns = -1
+            known, begun = self._known.pop(name, None), self._begun.pop(name, None)
+            if known or begun:
+                self._listed_at_ns = -1  # of what is not there no look can find more than the last one
 
     def changed(self) -> list[SourceRange]:
         """Files that were written to after they had been taken, as they are now; each is told once.

@@ -18,6 +18,7 @@ from pyspark.daemon import manager
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
+from spark_jobs.optional_imports import do_without_pandas_and_scipy
 from spark_jobs.source import file_reading
 from spark_jobs.stages import back_task, front_task, rehearsal
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
@@ -74,6 +75,7 @@ def spare_what_is_loaded() -> None:
 
 
 if __name__ == "__main__":
+    do_without_pandas_and_scipy()
     load_kernels()
     spare_what_is_loaded()
     manager()

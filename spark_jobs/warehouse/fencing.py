@@ -86,9 +86,14 @@ def check_epoch(found: int, pipeline: str, epoch: int) -> None:
     """Compare the pipeline's epoch with ours.
 
     Raises:
-        WriterFencedError: they differ.
+        WriterFencedError: they differ; the message says why.
     """
-    if found != epoch:
+    if found < epoch:
+        raise WriterFencedError(
+            f"The warehouse was restored to an earlier time: there pipeline {pipeline} has epoch {found}, this driver "
+            f"has {epoch}. Nothing more is written here; the next driver goes on from what the warehouse holds."
+        )
+    if found > epoch:
         raise WriterFencedError(
             f"A newer driver of pipeline {pipeline} has taken over: it has epoch {found}, this one {epoch}. "
             f"Nothing more is written here; the newer one loads what is left."

@@ -5,6 +5,7 @@ from datetime import UTC, datetime
 from functools import partial
 
 import psycopg2
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -90,12 +91,37 @@ def test_files_to_be_retried_are_retried_by_the_batch_that_plans_them(orders: St
     orders.close_batch(batch_no)
     orders.query("UPDATE freshet.source_range SET state = 'to retry'")
     assert files_not_loaded.units_to_retry(orders.connection, "orders") == ["file-0"]
-    assert list(source_ranges.taken_units(orders.connection, "orders")) == []
+    assert list(source_ranges.taken_units(orders.connection, "orders", ["file-0"])) == []
     again = SourceRange("file-0", 0, 100, 100, 10**18)
     batch_ledger.open_batch(orders.connection, "orders", orders.epoch, [again])
     states = "SELECT state FROM freshet.source_range ORDER BY range_id"
     assert orders.query(states) == [("retried",), ("planned",)]
-    assert list(source_ranges.taken_units(orders.connection, "orders")) == [("file-0", 100, 100, 10**18)]
+    assert list(source_ranges.taken_units(orders.connection, "orders", ["file-0"])) == [("file-0", 100, 100, 10**18)]
+
+
+def test_a_file_that_does_not_come_back_to_be_read_again_can_be_given_up(orders: Stream) -> None:
+    orders.close_batch(orders.open(ranges=2))
+    orders.query("UPDATE freshet.source_range SET state = 'set aside', reason = 'damaged' WHERE unit = 'file-1'")
+    for unit in ("file-0", "file-1"):
+        assert source_ranges.ask_to_retry(orders.connection, "orders", unit)
+        assert source_ranges.give_up(orders.connection, "orders", unit, "given up")
+        assert not source_ranges.give_up(orders.connection, "orders", unit, "given up")
+    states = "SELECT unit, state, reason FROM freshet.source_range ORDER BY range_id"
+    assert orders.query(states) == [("file-0", "loaded", None), ("file-1", "lost", "given up")]
+    assert source_ranges.units_to_retry(orders.connection, "orders") == []
+
+
+def test_a_start_reads_of_the_ledger_what_lies_in_the_landing_folder_and_not_all_that_was_ever_loaded(
+    orders: Stream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders.close_batch(orders.open(ranges=50))
+
+    def units(*asked: str) -> list[str]:
+        return sorted(each.unit for each in source_ranges.taken_units(orders.connection, "orders", asked))
+
+    assert units("file-7", "new", "file-9") == ["file-7", "file-9"]
+    monkeypatch.setattr(source_ranges, "_FEW_UNITS", 2)
+    assert len(units("file-7", "new", "file-9")) == 50, "so many that reading all is quicker"
 
 
 def large_file(orders: Stream, *parts: tuple[int, int]) -> None:
@@ -111,11 +137,11 @@ def test_a_file_that_is_to_be_read_again_is_not_so_before_its_beginning_is_plann
     assert files_not_loaded.ask_to_retry(orders.connection, "orders", "large")
     large_file(orders, (40, 100))
     assert files_not_loaded.units_to_retry(orders.connection, "orders") == ["large"]
-    assert list(source_ranges.taken_units(orders.connection, "orders")) == [("large", 0, 100, 10**18)]
+    assert list(source_ranges.taken_units(orders.connection, "orders", ["large"])) == [("large", 0, 100, 10**18)]
     assert source_ranges.removable_units(orders.connection, "orders", datetime.now(UTC)) == []
     large_file(orders, (0, 40))
     assert files_not_loaded.units_to_retry(orders.connection, "orders") == []
-    assert list(source_ranges.taken_units(orders.connection, "orders")) == [("large", 100, 100, 10**18)]
+    assert list(source_ranges.taken_units(orders.connection, "orders", ["large"])) == [("large", 100, 100, 10**18)]
     assert source_ranges.removable_units(orders.connection, "orders", datetime.now(UTC)) == [("large", 100, 10**18)]
 
 

@@ -210,6 +210,15 @@ def test_an_older_driver_can_not_write(orders: Stream) -> None:
     assert orders.fact_ids() == [1]
 
 
+def test_a_driver_can_not_write_into_a_warehouse_that_was_restored_from_before_its_time(orders: Stream) -> None:
+    loader = orders.loader(orders.open())
+    orders.query("UPDATE freshet.pipeline SET epoch = epoch - 1")
+    with pytest.raises(WriterFencedError, match="restored to an earlier time"):
+        loader.load(orders.facts([1]))
+    with pytest.raises(WriterFencedError, match="restored to an earlier time"):
+        orders.open()
+
+
 def test_a_left_over_task_can_not_write_into_a_closed_batch(orders: Stream) -> None:
     committed = orders.open()
     orders.close_batch(committed)

@@ -24,7 +24,8 @@ from spark_jobs.local.detached_driver import (
     find_driver,
 )
 from spark_jobs.local.session_process import ProcessIdentity
-from spark_jobs.settings import Home
+from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
 from spark_jobs.warehouse.registration import register_pipeline
 from tests.waiting import wait_for
@@ -48,11 +49,9 @@ def home(tmp_path: Path) -> Iterator[Home]:
     end_driver(installation, "orders", grace_seconds=0.0)
 
 
-def launch(
-    connection: extensions.connection, home: Home, url: str, silent_epoch: int | None = None, **variables: str
-) -> DriverRecord | DriverLaunch:
+def launch(connection: extensions.connection, home: Home, url: str, **variables: str) -> DriverRecord | DriverLaunch:
     command = DriverCommand(COMMAND, {**driver_environment(home, url), **variables})
-    return attach_or_launch(connection, "orders", home, lambda: command, silent_epoch=silent_epoch)
+    return attach_or_launch(connection, "orders", home, lambda: command)
 
 
 def living(connection: extensions.connection, home: Home) -> DriverRecord:
@@ -87,7 +86,7 @@ def test_of_two_launches_at_once_only_one_starts_a_driver(
 import sys, psycopg2
 from pathlib import Path
 from spark_jobs.local.detached_driver import DriverCommand, attach_or_launch, driver_environment
-from spark_jobs.settings import Home
+from spark_jobs.settings import PROJECT_ROOT, Home
 home, url = Home(Path({str(tmp_path)!r})), {warehouse_url!r}
 connection = psycopg2.connect(url)
 connection.autocommit = True
@@ -130,11 +129,13 @@ def test_a_driver_found_silent_is_ended_before_another_is_launched(
 ) -> None:
     launch(connection, home, warehouse_url, STAND_IN="silent")
     hanging = living(connection, home)
-    replacement = launch(connection, home, warehouse_url, silent_epoch=1)
+    assert launch(connection, home, warehouse_url).epoch == 1, "its process lives"
+    drivers.note_end(connection, "orders", 1, "it has fallen silent", drivers.Restart(1, 5))
+    replacement = launch(connection, home, warehouse_url)
     assert isinstance(replacement, DriverLaunch)
     assert not psutil.pid_exists(hanging.process_id) or psutil.Process(hanging.process_id).status() == "zombie"
     # A second watcher that found the same silence takes the replacement that is under way.
-    assert launch(connection, home, warehouse_url, silent_epoch=1) in (replacement, living(connection, home))
+    assert launch(connection, home, warehouse_url) in (replacement, living(connection, home))
     assert epochs(connection)[-1] == (2, "running")
 
 
@@ -176,3 +177,19 @@ def test_the_driver_inherits_nothing_of_airflow(home: Home, monkeypatch: pytest.
     assert environment["FRESHET_WAREHOUSE_URL"] == "postgresql://warehouse"
     assert environment["FRESHET_HOME"] == str(home.root)
     assert environment["PYSPARK_PYTHON"] == sys.executable
+
+
+def test_a_driver_keeps_compiled_modules_where_the_environment_wants_none_beside_the_source(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    environment = driver_environment(home, "postgresql://warehouse")
+    subprocess.run([sys.executable, "-c", "import spark_jobs.durations"], env=environment, cwd=PROJECT_ROOT, check=True)
+    assert list((home.root / "bytecode").rglob("durations.*.pyc"))
+
+
+def test_a_driver_writes_compiled_modules_where_python_does(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
+    monkeypatch.delenv("PYTHONPYCACHEPREFIX", raising=False)
+    assert "PYTHONPYCACHEPREFIX" not in driver_environment(home, "postgresql://warehouse")

@@ -38,7 +38,7 @@ def looked(folder: Path, cuttable: bool = True) -> LandedFiles:
 
 def resumed(folder: Path, ranges: list[SourceRange]) -> LandedFiles:
     source = LandedFiles(folder, cuttable=True)
-    source.resume((each.unit, each.last, each.size, each.modified_ns) for each in ranges)
+    source.resume(lambda _: ((each.unit, each.last, each.size, each.modified_ns) for each in ranges))
     source.look()
     return source
 
@@ -172,6 +172,32 @@ def test_a_file_that_was_changed_after_it_was_taken_is_told_once_and_not_read(
     source.forget(["a"])
     source.look()
     assert [(each.unit, each.size) for each in source.take(ALL)] == [("a", 6)]
+
+
+def test_a_file_that_is_to_be_read_again_and_is_not_there_has_nothing_listed_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    land(tmp_path, "a", age=5)
+    source = looked(tmp_path)
+    source.take(ALL)
+    listing, listings = os.listdir, []
+
+    def counted(folder: Path) -> list[str]:
+        listings.append(folder)
+        return listing(folder)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    monkeypatch.setattr(landed_files, "_CLOCK_TICK_SECONDS", 0)
+    source.look()
+    before = len(listings)
+    for _ in range(3):
+        source.forget(["b"])
+        source.look()
+    assert len(listings) == before
+    source.forget(["a"])
+    source.look()
+    assert len(listings) == before + 1
+    assert [each.unit for each in source.take(ALL)] == ["a"]
 
 
 def test_a_changed_file_is_told_by_the_next_driver_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

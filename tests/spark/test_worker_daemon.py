@@ -23,3 +23,10 @@ def test_workers_have_loaded_what_tasks_need_and_nothing_of_the_driver(spark: An
     modules = spark.parallelize([0], 1).mapPartitions(loaded).collect()
     assert "spark_jobs.source.file_reading" in modules
     assert not [name for name in modules if name.startswith("spark_jobs.driver.")]
+
+
+def test_workers_begin_without_the_libraries_that_others_would_have_them_import(spark: Any) -> None:
+    def loaded(_: Iterable[int]) -> list[str]:
+        return [name for name in ("pyarrow", "numba", "pandas", "scipy.linalg") if name in sys.modules]
+
+    assert spark.parallelize([0], 1).mapPartitions(loaded).collect() == ["pyarrow", "numba"]
