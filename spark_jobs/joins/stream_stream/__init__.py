@@ -1,0 +1,1 @@
+"""Stream-stream joins: two or more streams with each other. The catalogue."""
