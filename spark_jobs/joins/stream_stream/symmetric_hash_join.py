@@ -105,8 +105,8 @@ class SymmetricHashJoin(StreamStreamJoin):
             if len(part.keys) > self._tables[part.level].room:
                 raise MemoryBudgetError(
                     f"symmetric_hash_join has room for {self._tables[part.level].room:,} tuples more in table "
-                    f"{part.level}, but {len(part.keys):,} came: give it more memory than {self._memory:,} bytes, or take "
-                    "an algorithm that has a disk"
+                    f"{part.level}, but {len(part.keys):,} came: give it more than {self._memory:,} bytes, or take an "
+                    "algorithm that has a disk"
                 )
         for part in taken:
             self._insert(part)
