@@ -4,7 +4,7 @@
 
 An operator does the same whenever it is given the same calls. So a checkpoint need not hold what they changed, which
 may be anywhere in the state: it holds the calls since the last one, and costs what their tuples do. Once the calls
-take more room than the state itself a snapshot follows, so that a restore repeats no more than it would have to read.
+take more room than the last snapshot another follows, so that a restore reads no more than twice the state.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from numpy.typing import NDArray
 from spark_jobs.errors import CacheDamagedError, JoinStateError, StateDamagedError
 from spark_jobs.files.checked import FileKind, checked_content, with_header
 from spark_jobs.files.durable import write_durably
-from spark_jobs.join_state.spill_files import SpillFiles
+from spark_jobs.join_state.spill_files import STATE_ADVICE, SpillFiles
 from spark_jobs.joins.stream_stream.base import Results, StreamStreamJoin, Tuples
 from spark_jobs.joins.stream_stream.patterns import Pattern
 from spark_jobs.joins.stream_stream.spill import SpillStore
 
 MakeJoin = Callable[[SpillStore], StreamStreamJoin]
 
-_SNAPSHOT = FileKind(b"FRSHSNP\0", 1, "snapshot of a join's state")
-_CALLS = FileKind(b"FRSHCLS\0", 1, "record of calls of a join")
+_SNAPSHOT = FileKind(b"FRSHSNP\0", 1, "snapshot of a join's state", STATE_ADVICE)
+_CALLS = FileKind(b"FRSHCLS\0", 1, "record of calls of a join", STATE_ADVICE)
 _ARRIVE, _PUNCTUATE, _ADVANCE, _FINISH = range(4)
 _COLUMNS = ("ids", "keys", "highs", "starts", "ends")
 # Below this many bytes of calls a snapshot is never due: it would be many small files for nothing.
@@ -59,7 +59,8 @@ class DurableJoin:
         self._spill = SpillFiles(folder / "extents", page_bytes)
         self._join = make(self._spill)
         self._calls: list[tuple[int, int, Tuples | Pattern | None]] = []
-        self._bytes_since_snapshot = 0
+        self._snapshot_bytes = 0
+        self._calls_bytes = 0  # Since the last snapshot.
         self._finishing = False
         newest = max((*self._numbers("snapshot"), *self._numbers("calls"), 0))
         self.version = newest if version is None else version
@@ -110,14 +111,15 @@ class DurableJoin:
         self._spill.sync()
         calls = _packed(_calls_as_arrays(self._calls))
         number = self.version + 1
-        if self._bytes_since_snapshot + calls.size > max(_LEAST_SNAPSHOT_BYTES, self._join.memory_used()):
+        if self._calls_bytes + calls.size > max(_LEAST_SNAPSHOT_BYTES, self._snapshot_bytes):
             state = {f"join.{name}": array for name, array in self._join.state().items()}
             state |= {f"spill.{name}": array for name, array in self._spill.state().items()}
-            write_durably(self._path("snapshot", number), with_header(_SNAPSHOT, number, _packed(state)))
-            self._bytes_since_snapshot = 0
+            snapshot = _packed(state)
+            write_durably(self._path("snapshot", number), with_header(_SNAPSHOT, number, snapshot))
+            self._snapshot_bytes, self._calls_bytes = snapshot.size, 0
         else:
             write_durably(self._path("calls", number), with_header(_CALLS, number, calls))
-            self._bytes_since_snapshot += calls.size
+            self._calls_bytes += calls.size
         self.version = number
         self._calls = []
         return number
@@ -133,20 +135,21 @@ class DurableJoin:
 
     def _restore(self) -> None:
         """Bring the operator to the version: from the last snapshot up to it, by repeating the calls since."""
-        for kind in ("snapshot", "calls"):
-            for number in self._numbers(kind):
-                if number > self.version:
-                    self._path(kind, number).unlink()
-        first = max(self._numbers("snapshot"), default=0)
+        first = max((number for number in self._numbers("snapshot") if number <= self.version), default=0)
         if first:
             state = self._read("snapshot", first)
+            self._snapshot_bytes = sum(array.nbytes for array in state.values())
             self._spill.load(state["spill.counts"], state["spill.live"])
             self._join.load({name.removeprefix("join."): state[name] for name in state if name.startswith("join.")})
         for number in range(first + 1, self.version + 1):
             arrays = self._read("calls", number)
-            self._bytes_since_snapshot += sum(array.nbytes for array in arrays.values())
+            self._calls_bytes += sum(array.nbytes for array in arrays.values())
             for call in _calls_from_arrays(arrays):
                 _repeat(self._join, call)
+        for kind in ("snapshot", "calls"):
+            for number in self._numbers(kind):
+                if number > self.version:
+                    self._path(kind, number).unlink()
         self._clean()
 
     def _clean(self) -> None:
