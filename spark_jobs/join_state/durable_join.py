@@ -10,7 +10,6 @@ take more room than the last snapshot another follows, so that a restore reads n
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -183,13 +182,14 @@ def _packed(arrays: dict[str, NDArray[Any]]) -> pa.Buffer:
 
 
 def _calls_as_arrays(calls: list[tuple[int, int, Tuples | Pattern | None]]) -> dict[str, NDArray[Any]]:
-    """Calls as arrays: what each was, the columns of all tuples one after the other, the patterns as JSON."""
+    """Calls as arrays: what each was, the columns of all tuples and patterns one after the other."""
     tuples = [given for _, _, given in calls if isinstance(given, Tuples)]
-    patterns = [given.ranges for _, _, given in calls if isinstance(given, Pattern)]
-    rows = [(kind, stream, len(given.ids) if isinstance(given, Tuples) else 0) for kind, stream, given in calls]
+    patterns = [given for _, _, given in calls if isinstance(given, Pattern)]
+    rows = [(kind, stream, _length(given)) for kind, stream, given in calls]
     arrays: dict[str, NDArray[Any]] = {
         "calls": np.array(rows, np.int64).reshape(-1, 3),
-        "patterns": np.frombuffer(json.dumps(patterns).encode(), np.uint8),
+        "firsts": np.concatenate([np.empty(0, np.int64), *(pattern.firsts for pattern in patterns)]),
+        "lasts": np.concatenate([np.empty(0, np.int64), *(pattern.lasts for pattern in patterns)]),
     }
     for name in _COLUMNS:
         if tuples and getattr(tuples[0], name) is not None:
@@ -198,17 +198,28 @@ def _calls_as_arrays(calls: list[tuple[int, int, Tuples | Pattern | None]]) -> d
 
 
 def _calls_from_arrays(arrays: dict[str, NDArray[Any]]) -> Iterator[tuple[int, int, Tuples | Pattern | None]]:
-    patterns = iter(json.loads(arrays["patterns"].tobytes()))
-    first = 0
+    tuple_, range_ = 0, 0
     for kind, stream, count in arrays["calls"].tolist():
         if kind == _ARRIVE:
-            columns = {name: arrays[name][first : first + count] for name in _COLUMNS if name in arrays}
-            yield kind, stream, Tuples(**columns)
-            first += count
+            yield (
+                kind,
+                stream,
+                Tuples(**{name: arrays[name][tuple_ : tuple_ + count] for name in _COLUMNS if name in arrays}),
+            )
+            tuple_ += count
         elif kind == _PUNCTUATE:
-            yield kind, stream, Pattern(tuple((low, high) for low, high in next(patterns)))
+            ranges = slice(range_, range_ + count)
+            yield kind, stream, Pattern(arrays["firsts"][ranges], arrays["lasts"][ranges])
+            range_ += count
         else:
             yield kind, stream, None
+
+
+def _length(given: Tuples | Pattern | None) -> int:
+    """How many rows of its arrays a call takes."""
+    if isinstance(given, Tuples):
+        return len(given.ids)
+    return 0 if given is None else len(given)
 
 
 def _repeat(join: StreamStreamJoin, call: tuple[int, int, Tuples | Pattern | None]) -> None:
