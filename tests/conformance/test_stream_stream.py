@@ -47,7 +47,6 @@ def counts(case: Case) -> list[int]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("seed", range(3))
 @each_sized_case
 def test_joins_like_the_naive_join_with_random_cuts_and_pauses(case: Case, size: str, seed: int) -> None:
     randomness = random.Random(seed)
