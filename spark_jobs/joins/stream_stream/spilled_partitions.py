@@ -21,7 +21,7 @@ one at a time, and never changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,9 @@ from spark_jobs.joins.semi_stream.memory_budget import tuples_within
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, State
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, COLUMNS, ID, KEY, MATCHED, HashedStreams
+
+# Stream, and keys of some of its tuples, shape (n,): which of them are kept.
+Keeps = Callable[[int, Int64Array], NDArray[np.bool_]]
 
 STREAMS = 2
 MOST_PARTITIONS = 64
@@ -44,7 +47,6 @@ _BUFFER_BYTES = (2 * COLUMNS + 1) * 8
 # No extent, no event: smaller than all numbers of those.
 NONE = -1
 NO_IDS: Int64Array = np.empty((STREAMS, 0), np.int64)
-NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 # Rows of an extent's header.
 _BEFORE, _DEPARTURE, _PROBED = range(3)
@@ -65,6 +67,23 @@ class Extent(NamedTuple):
     probed: int
 
 
+class _Kept:
+    """What is written while a partition's disk parts meet.
+
+    Args:
+        departure: of all of it.
+
+    Attributes:
+        newest: for each stream the extent that was written last.
+        tuples: for each stream how many were written.
+    """
+
+    def __init__(self, departure: int) -> None:
+        self.departure = departure
+        self.newest = [NONE] * STREAMS
+        self.tuples = [0] * STREAMS
+
+
 class SpilledPartitions:
     """Two streams' tuples, parted by the hash codes of their keys; it knows which pairs have met.
 
@@ -73,6 +92,8 @@ class SpilledPartitions:
         spill: the disk.
         algorithm: whose they are, for the error.
         partitions: a power of two; if left out, as many as have two pages each, 64 at most.
+        chains: multimaps in memory; the first two are the streams', others are the caller's.
+        other_bytes: what the caller needs besides, of the budget.
 
     Attributes:
         memory: the parts in memory.
@@ -86,12 +107,22 @@ class SpilledPartitions:
         MemoryBudgetError: the budget does not hold the directory, a tuple and an extent of one tuple.
     """
 
-    def __init__(self, memory_bytes: int, spill: SpillStore, *, algorithm: str, partitions: int | None = None) -> None:
+    def __init__(
+        self,
+        memory_bytes: int,
+        spill: SpillStore,
+        *,
+        algorithm: str,
+        partitions: int | None = None,
+        chains: int = STREAMS,
+        other_bytes: int = 0,
+    ) -> None:
         if partitions is None:
             fitting = memory_bytes // (STREAMS * _PAGES_PER_PART * spill.page_bytes)
             partitions = 1 << (max(1, min(fitting, MOST_PARTITIONS)).bit_length() - 1)
         self._spill = spill
         self._memory_bytes = memory_bytes
+        self._other_bytes = other_bytes
         self.buffered = max(1, min(memory_bytes // (_BUFFER_SHARE * _BUFFER_BYTES), _MOST_BUFFERED))
         shape = (STREAMS, partitions)
         self.on_disk: Int64Array = np.zeros(shape, np.int64)
@@ -102,11 +133,11 @@ class SpilledPartitions:
         capacity = tuples_within(
             memory_bytes,
             self._fixed_bytes(),
-            lambda count: HashedStreams.bytes_for(count, STREAMS, partitions),
+            lambda count: HashedStreams.bytes_for(count, chains, partitions),
             algorithm=algorithm,
             fixed="a directory, what one extent takes to be read,",
         )
-        self.memory = HashedStreams(capacity, STREAMS, partitions)
+        self.memory = HashedStreams(capacity, chains, partitions)
         self.buffered = min(self.buffered, capacity)
         self._events = 0
 
@@ -130,7 +161,7 @@ class SpilledPartitions:
         return self.memory.memory_used() + self._fixed_bytes()
 
     def _fixed_bytes(self) -> int:
-        return 4 * self.on_disk.nbytes + (self.buffered + 1) * _BUFFER_BYTES
+        return 4 * self.on_disk.nbytes + (self.buffered + 1) * _BUFFER_BYTES + self._other_bytes
 
     # What arrives, and what departs.
 
@@ -143,13 +174,29 @@ class SpilledPartitions:
         self.fresh[1 - stream] += self.memory.counts[stream] - before
         return places
 
-    def flush(self, stream: int, partition: int, departure: int | None = None) -> None:
+    def take_keys(self, stream: int, keys: Int64Array) -> Int64Array:
+        """Take all tuples of a stream with some keys out of memory; int64, shape (4, n). O(keys + n + partitions)."""
+        before = self.memory.counts[stream].copy()
+        taken = self.memory.take_keys(stream, keys)
+        # How many of those taken were fresh is not known: at most those that are left still are.
+        left = self.memory.counts[stream]
+        self.fresh[1 - stream] = np.minimum(self.fresh[1 - stream], np.where(left < before, left, before))
+        return taken
+
+    def flush(
+        self,
+        stream: int,
+        partition: int,
+        departure: int | None = None,
+        leaving: Callable[[Int64Array], None] = lambda _: None,
+    ) -> None:
         """Write a part in memory to disk. O(buckets of the partition + n).
 
         Args:
             stream: whose.
             partition: which.
             departure: from when on arriving tuples did not meet these any more; now, if left out.
+            leaving: is told the keys that leave memory, int64, shape (n,), some at a time.
         """
         if departure is None:
             departure = self.tick()
@@ -161,7 +208,11 @@ class SpilledPartitions:
         probed = int(self._passed[1 - stream, partition]) if self.on_disk[1 - stream, partition] else departure
         while self.memory.counts[stream, partition]:
             columns = self.memory.take_partition(stream, partition, self.buffered)
-            self._write(stream, partition, Extent(columns, departure, probed))
+            leaving(columns[KEY])
+            self._newest[stream, partition] = self._write(
+                Extent(columns, departure, probed), int(self._newest[stream, partition])
+            )
+            self.on_disk[stream, partition] += columns.shape[1]
         self.fresh[1 - stream, partition] = 0
 
     # Stage 2: a disk part meets memory.
@@ -199,12 +250,23 @@ class SpilledPartitions:
                 else:
                     yield from self._unmatched_in_memory(stream, partition)
         for partition in range(self.partitions):
-            yield from self._settle(partition)
+            yield from self.settle(partition)
 
-    def _settle(self, partition: int) -> Iterator[Results]:
-        """Blocks of the smaller side stand in memory, while the extents of the other come by."""
+    def settle(self, partition: int, keeps: Keeps | None = None) -> Iterator[Results]:
+        """Let the disk parts of a partition, of which nothing is in memory, meet each other; new ones take their place.
+
+        Blocks of the smaller side stand in memory, where there must be room for an extent, while the extents of the
+        other come by. O(n + m) if the smaller side is one block.
+
+        Args:
+            partition: which.
+            keeps: which tuples are kept; the others leave, and those among them that have no match are told. None:
+                all leave.
+        """
         standing = int(np.argmin(self.on_disk[:, partition]))
         coming = 1 - standing
+        former = self._newest[:, partition].copy()
+        kept = _Kept(self.tick())
         once = True
         for departures, last in self._blocks(standing, partition):
             once &= last
@@ -212,15 +274,44 @@ class SpilledPartitions:
                 met = self.memory.probe(standing, extent.columns[KEY], mark=True)
                 left = self._left(extent, met.rows, met.places, departures)
                 pairs = paired(coming, extent.columns[ID][met.rows[left]], met.ids[left])
-                yield Results(pairs, unmatched=_unmatched(coming, extent.columns, met.rows) if once else NO_IDS)
-            yield from self._unmatched_in_memory(standing, partition)
+                extent.columns[MATCHED, met.rows] = 1
+                yield Results(pairs, unmatched=self._leave(coming, extent.columns, keeps, kept) if once else NO_IDS)
+            yield from self._take_out(standing, partition, keeps, kept)
         if not once:
-            for _ in self._blocks(coming, partition, matched_too=False):
+            for _ in self._blocks(coming, partition, matched_too=keeps is not None):
                 for extent in self.disk_part(standing, partition):
                     self.memory.probe(coming, extent.columns[KEY], mark=True)
-                yield from self._unmatched_in_memory(coming, partition)
+                yield from self._take_out(coming, partition, keeps, kept)
+        self._replace(partition, former, kept)
+
+    def _take_out(self, stream: int, partition: int, keeps: Keeps | None, kept: _Kept) -> Iterator[Results]:
+        """Take a block out of memory."""
+        while self.memory.counts[stream, partition]:
+            columns = self.memory.take_partition(stream, partition, self.buffered)
+            columns[ARRIVAL] = np.where(columns[ARRIVAL] < 0, ~columns[ARRIVAL], columns[ARRIVAL])
+            unmatched = self._leave(stream, columns, keeps, kept)
+            if unmatched.size:
+                yield Results(NO_IDS, unmatched=unmatched)
+
+    def _leave(self, stream: int, columns: Int64Array, keeps: Keeps | None, kept: _Kept) -> Int64Array:
+        """Write the tuples that are kept; stream and id of those without a match that leave."""
+        if keeps is None:
+            return _unmatched(stream, columns)
+        staying = keeps(stream, columns[KEY])
+        if staying.any():
+            extent = Extent(np.ascontiguousarray(columns[:, staying]), kept.departure, kept.departure)
+            kept.newest[stream] = self._write(extent, kept.newest[stream])
+            kept.tuples[stream] += extent.columns.shape[1]
+        return _unmatched(stream, columns[:, ~staying])
+
+    def _replace(self, partition: int, former: Int64Array, kept: _Kept) -> None:
+        """Give up the former extents of a partition for those that were written instead; all their pairs have met."""
         for stream in range(STREAMS):
-            self._remove(stream, partition)
+            self._remove(int(former[stream]))
+        self._newest[:, partition] = kept.newest
+        self.on_disk[:, partition] = kept.tuples
+        self.fresh[:, partition] = 0
+        self._passed[:, partition] = self.tick()
 
     def _blocks(self, stream: int, partition: int, *, matched_too: bool = True) -> Iterator[tuple[Int64Array, bool]]:
         """Bring a disk part into memory, which is empty each time, as much at once as fits.
@@ -228,7 +319,8 @@ class SpilledPartitions:
         The arrival of a tuple that has met all that departed before is stored negated.
 
         Yields:
-            At least once: when the block's tuples departed, ascending, behind a number smaller than all; whether it is the last block.
+            At least once: when the block's tuples departed, ascending, behind a number smaller than all; whether it
+            is the last block.
         """
         to_come = int(self.on_disk[stream, partition])
         departures, count = np.full(self.buffered + 1, NONE), 1
@@ -261,11 +353,7 @@ class SpilledPartitions:
     def _unmatched_in_memory(self, stream: int, partition: int) -> Iterator[Results]:
         """Take a part out of memory, and tell which of its tuples have no match."""
         self.fresh[1 - stream, partition] = 0
-        while self.memory.counts[stream, partition]:
-            columns = self.memory.take_partition(stream, partition, self.buffered)
-            unmatched = _unmatched(stream, columns, NO_ROWS)
-            if unmatched.size:
-                yield Results(NO_IDS, unmatched=unmatched)
+        yield from self._take_out(stream, partition, None, _Kept(self.now))
 
     # The disk.
 
@@ -278,23 +366,20 @@ class SpilledPartitions:
             yield Extent(stored[:, 1:], int(header[_DEPARTURE]), int(header[_PROBED]))
             number = int(header[_BEFORE])
 
-    def _write(self, stream: int, partition: int, extent: Extent) -> None:
+    def _write(self, extent: Extent, before: int) -> int:
+        """Write an extent that follows another; its number."""
         header = np.zeros((COLUMNS, 1), np.int64)
-        header[_BEFORE] = self._newest[stream, partition]
+        header[_BEFORE] = before
         header[_DEPARTURE] = extent.departure
         header[_PROBED] = extent.probed
-        self._newest[stream, partition] = self._spill.write(np.concatenate((header, extent.columns), axis=1))
-        self.on_disk[stream, partition] += extent.columns.shape[1]
+        return self._spill.write(np.concatenate((header, extent.columns), axis=1))
 
-    def _remove(self, stream: int, partition: int) -> None:
-        """Give up a disk part. O(extents), of whose headers each is read."""
-        number = int(self._newest[stream, partition])
+    def _remove(self, number: int) -> None:
+        """Give up an extent and all before it. O(extents), of whose headers each is read."""
         while number != NONE:
             before = int(self._spill.read(number, 0, 1)[_BEFORE, 0])
             self._spill.remove(number)
             number = before
-        self._newest[stream, partition] = NONE
-        self.on_disk[stream, partition] = 0
 
     # Its own life.
 
@@ -324,7 +409,7 @@ class SpilledPartitions:
         self.memory.check()
         assert ((self._newest == NONE) == (self.on_disk == 0)).all()
         assert (self.fresh >= 0).all()
-        assert (self.fresh <= self.memory.counts[::-1]).all()
+        assert (self.fresh <= self.memory.counts[:STREAMS][::-1]).all()
         assert (self._passed < self._events).all()
 
 
@@ -333,9 +418,7 @@ def paired(stream: int, ids: Int64Array, others: Int64Array) -> Int64Array:
     return np.stack((ids, others) if stream == 0 else (others, ids))
 
 
-def _unmatched(stream: int, columns: Int64Array, matched_rows: Int64Array) -> Int64Array:
-    """Stream and id of the tuples without a match before, nor now."""
-    missed = columns[MATCHED] == 0
-    missed[matched_rows] = False
-    ids = columns[ID, missed]
+def _unmatched(stream: int, columns: Int64Array) -> Int64Array:
+    """Stream and id of the tuples without a match."""
+    ids = columns[ID, columns[MATCHED] == 0]
     return np.stack((np.full(len(ids), stream), ids))
