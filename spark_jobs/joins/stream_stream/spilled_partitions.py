@@ -138,7 +138,7 @@ class SpilledPartitions:
             fixed="a directory, what one extent takes to be read,",
         )
         self.memory = HashedStreams(capacity, chains, partitions)
-        self.buffered = min(self.buffered, capacity)
+        self.buffered = min(self.buffered, max(1, capacity // 4))
         self._events = 0
 
     @property
