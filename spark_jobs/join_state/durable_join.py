@@ -4,13 +4,12 @@
 
 An operator does the same whenever it is given the same calls. So a checkpoint need not hold what they changed, which
 may be anywhere in the state: it holds the calls since the last one, and costs what their tuples do. Once the calls
-take more room than the state itself a snapshot follows, so that a restore repeats no more than it would have to read.
+take more room than the last snapshot another follows, so that a restore reads no more than twice the state.
 """
 
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,15 +21,15 @@ from numpy.typing import NDArray
 from spark_jobs.errors import CacheDamagedError, JoinStateError, StateDamagedError
 from spark_jobs.files.checked import FileKind, checked_content, with_header
 from spark_jobs.files.durable import write_durably
-from spark_jobs.join_state.spill_files import SpillFiles
+from spark_jobs.join_state.spill_files import STATE_ADVICE, SpillFiles
 from spark_jobs.joins.stream_stream.base import Results, StreamStreamJoin, Tuples
 from spark_jobs.joins.stream_stream.patterns import Pattern
 from spark_jobs.joins.stream_stream.spill import SpillStore
 
 MakeJoin = Callable[[SpillStore], StreamStreamJoin]
 
-_SNAPSHOT = FileKind(b"FRSHSNP\0", 1, "snapshot of a join's state")
-_CALLS = FileKind(b"FRSHCLS\0", 1, "record of calls of a join")
+_SNAPSHOT = FileKind(b"FRSHSNP\0", 1, "snapshot of a join's state", STATE_ADVICE)
+_CALLS = FileKind(b"FRSHCLS\0", 1, "record of calls of a join", STATE_ADVICE)
 _ARRIVE, _PUNCTUATE, _ADVANCE, _FINISH = range(4)
 _COLUMNS = ("ids", "keys", "highs", "starts", "ends")
 # Below this many bytes of calls a snapshot is never due: it would be many small files for nothing.
@@ -59,7 +58,8 @@ class DurableJoin:
         self._spill = SpillFiles(folder / "extents", page_bytes)
         self._join = make(self._spill)
         self._calls: list[tuple[int, int, Tuples | Pattern | None]] = []
-        self._bytes_since_snapshot = 0
+        self._snapshot_bytes = 0
+        self._calls_bytes = 0  # Since the last snapshot.
         self._finishing = False
         newest = max((*self._numbers("snapshot"), *self._numbers("calls"), 0))
         self.version = newest if version is None else version
@@ -110,14 +110,15 @@ class DurableJoin:
         self._spill.sync()
         calls = _packed(_calls_as_arrays(self._calls))
         number = self.version + 1
-        if self._bytes_since_snapshot + calls.size > max(_LEAST_SNAPSHOT_BYTES, self._join.memory_used()):
+        if self._calls_bytes + calls.size > max(_LEAST_SNAPSHOT_BYTES, self._snapshot_bytes):
             state = {f"join.{name}": array for name, array in self._join.state().items()}
             state |= {f"spill.{name}": array for name, array in self._spill.state().items()}
-            write_durably(self._path("snapshot", number), with_header(_SNAPSHOT, number, _packed(state)))
-            self._bytes_since_snapshot = 0
+            snapshot = _packed(state)
+            write_durably(self._path("snapshot", number), with_header(_SNAPSHOT, number, snapshot))
+            self._snapshot_bytes, self._calls_bytes = snapshot.size, 0
         else:
             write_durably(self._path("calls", number), with_header(_CALLS, number, calls))
-            self._bytes_since_snapshot += calls.size
+            self._calls_bytes += calls.size
         self.version = number
         self._calls = []
         return number
@@ -133,20 +134,21 @@ class DurableJoin:
 
     def _restore(self) -> None:
         """Bring the operator to the version: from the last snapshot up to it, by repeating the calls since."""
-        for kind in ("snapshot", "calls"):
-            for number in self._numbers(kind):
-                if number > self.version:
-                    self._path(kind, number).unlink()
-        first = max(self._numbers("snapshot"), default=0)
+        first = max((number for number in self._numbers("snapshot") if number <= self.version), default=0)
         if first:
             state = self._read("snapshot", first)
+            self._snapshot_bytes = sum(array.nbytes for array in state.values())
             self._spill.load(state["spill.counts"], state["spill.live"])
             self._join.load({name.removeprefix("join."): state[name] for name in state if name.startswith("join.")})
         for number in range(first + 1, self.version + 1):
             arrays = self._read("calls", number)
-            self._bytes_since_snapshot += sum(array.nbytes for array in arrays.values())
+            self._calls_bytes += sum(array.nbytes for array in arrays.values())
             for call in _calls_from_arrays(arrays):
                 _repeat(self._join, call)
+        for kind in ("snapshot", "calls"):
+            for number in self._numbers(kind):
+                if number > self.version:
+                    self._path(kind, number).unlink()
         self._clean()
 
     def _clean(self) -> None:
@@ -180,13 +182,14 @@ def _packed(arrays: dict[str, NDArray[Any]]) -> pa.Buffer:
 
 
 def _calls_as_arrays(calls: list[tuple[int, int, Tuples | Pattern | None]]) -> dict[str, NDArray[Any]]:
-    """Calls as arrays: what each was, the columns of all tuples one after the other, the patterns as JSON."""
+    """Calls as arrays: what each was, the columns of all tuples and patterns one after the other."""
     tuples = [given for _, _, given in calls if isinstance(given, Tuples)]
-    patterns = [given.ranges for _, _, given in calls if isinstance(given, Pattern)]
-    rows = [(kind, stream, len(given.ids) if isinstance(given, Tuples) else 0) for kind, stream, given in calls]
+    patterns = [given for _, _, given in calls if isinstance(given, Pattern)]
+    rows = [(kind, stream, _length(given)) for kind, stream, given in calls]
     arrays: dict[str, NDArray[Any]] = {
         "calls": np.array(rows, np.int64).reshape(-1, 3),
-        "patterns": np.frombuffer(json.dumps(patterns).encode(), np.uint8),
+        "firsts": np.concatenate([np.empty(0, np.int64), *(pattern.firsts for pattern in patterns)]),
+        "lasts": np.concatenate([np.empty(0, np.int64), *(pattern.lasts for pattern in patterns)]),
     }
     for name in _COLUMNS:
         if tuples and getattr(tuples[0], name) is not None:
@@ -195,17 +198,28 @@ def _calls_as_arrays(calls: list[tuple[int, int, Tuples | Pattern | None]]) -> d
 
 
 def _calls_from_arrays(arrays: dict[str, NDArray[Any]]) -> Iterator[tuple[int, int, Tuples | Pattern | None]]:
-    patterns = iter(json.loads(arrays["patterns"].tobytes()))
-    first = 0
+    tuple_, range_ = 0, 0
     for kind, stream, count in arrays["calls"].tolist():
         if kind == _ARRIVE:
-            columns = {name: arrays[name][first : first + count] for name in _COLUMNS if name in arrays}
-            yield kind, stream, Tuples(**columns)
-            first += count
+            yield (
+                kind,
+                stream,
+                Tuples(**{name: arrays[name][tuple_ : tuple_ + count] for name in _COLUMNS if name in arrays}),
+            )
+            tuple_ += count
         elif kind == _PUNCTUATE:
-            yield kind, stream, Pattern(tuple((low, high) for low, high in next(patterns)))
+            ranges = slice(range_, range_ + count)
+            yield kind, stream, Pattern(arrays["firsts"][ranges], arrays["lasts"][ranges])
+            range_ += count
         else:
             yield kind, stream, None
+
+
+def _length(given: Tuples | Pattern | None) -> int:
+    """How many rows of its arrays a call takes."""
+    if isinstance(given, Tuples):
+        return len(given.ids)
+    return 0 if given is None else len(given)
 
 
 def _repeat(join: StreamStreamJoin, call: tuple[int, int, Tuples | Pattern | None]) -> None:

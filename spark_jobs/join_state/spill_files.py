@@ -23,12 +23,16 @@ from spark_jobs.files.durable import WRITING, sync_folder
 
 Int64Array = NDArray[np.int64]
 
+STATE_ADVICE = (
+    "The join's state can't go on without it: restore the folder from a copy, or begin with an empty one and give the "
+    "join its tuples again."
+)
 _MAGIC = b"FRSHEXT\0"
 _FORMAT = 1
 _HEADER_BYTES = 64
 _FIELDS = struct.Struct("<8sIIQQ")  # magic, format, columns, tuples, tuples of a page
-_CHECKSUM = struct.Struct("<I")
-_CHECKSUM_BYTES = 8
+_CHECKSUM = struct.Struct("<Q")
+_CHECKSUM_BYTES = _CHECKSUM.size
 _SUFFIX = ".extent"
 
 
@@ -69,10 +73,10 @@ class SpillFiles:
         path = self._path(self._next)
         writing = path.with_name(path.name + WRITING)
         with writing.open("wb") as file:
-            file.write((header + _CHECKSUM.pack(zlib.crc32(header))).ljust(_HEADER_BYTES, b"\0"))
+            file.write(_sealed(header))
             for page in np.ascontiguousarray(filled.reshape(width, pages, rows).transpose(1, 0, 2)):
                 file.write(page.data)
-                file.write(_CHECKSUM.pack(zlib.crc32(page.data)).ljust(_CHECKSUM_BYTES, b"\0"))
+                file.write(_CHECKSUM.pack(zlib.crc32(page.data)))
         writing.rename(path)
         self._unsynced.append(path)
         self._live[self._next] = width
@@ -153,7 +157,7 @@ def _tuples_told(path: Path, header: bytes, width: int, rows: int) -> int:
     if len(header) < _HEADER_BYTES:
         raise _damaged(path, "it was cut off")
     fields = header[: _FIELDS.size]
-    if header[_FIELDS.size : _FIELDS.size + _CHECKSUM.size] != _CHECKSUM.pack(zlib.crc32(fields)):
+    if header != _sealed(fields):
         raise _damaged(path, "its header does not fit its checksum")
     magic, format_, columns, tuples, page_rows = _FIELDS.unpack(fields)
     if (magic, format_, columns, page_rows) != (_MAGIC, _FORMAT, width, rows):
@@ -161,8 +165,10 @@ def _tuples_told(path: Path, header: bytes, width: int, rows: int) -> int:
     return int(tuples)
 
 
+def _sealed(fields: bytes) -> bytes:
+    """A header: its fields, their checksum, zeros."""
+    return (fields + _CHECKSUM.pack(zlib.crc32(fields))).ljust(_HEADER_BYTES, b"\0")
+
+
 def _damaged(path: Path, what: str) -> StateDamagedError:
-    return StateDamagedError(
-        f"{path} is refused: {what}. The join's state can't go on without it: restore the folder from a copy, or begin "
-        "with an empty one and give the join its tuples again."
-    )
+    return StateDamagedError(f"{path} is refused: {what}. {STATE_ADVICE}")
