@@ -61,6 +61,13 @@ ALGORITHMS = {
             spills=False,
         ),
         Algorithm("x_join", "UF00; 001 §1, §3", ("x_join", "XJoin"), most_streams=2),
+        Algorithm(
+            "double_pipelined_hash_join",
+            "IFF+99; 000 §2, 003 §2",
+            ("double_pipelined_hash_join", "DoublePipelinedHashJoin"),
+            most_streams=2,
+        ),
+        Algorithm("early_hash_join", "Law05; 000 §2, 003 §2", ("early_hash_join", "EarlyHashJoin"), most_streams=2),
     )
 }
 

@@ -38,7 +38,7 @@ class Activation:
         return int(stream), int(partition)
 
     def _due(self, fresh: Int64Array, on_disk: Int64Array) -> NDArray[np.bool_]:
-        return (fresh > 0) & (on_disk > 0) & (fresh >= self.threshold * on_disk)
+        return (fresh > 0) & (on_disk > 0) & (fresh >= self.threshold * np.maximum(on_disk, 1))
 
 
 NEVER = Activation(float("inf"))

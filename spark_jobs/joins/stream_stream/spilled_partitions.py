@@ -83,11 +83,11 @@ class SpilledPartitions:
         on_disk: int64, shape (2, partitions), tuples on disk.
         fresh: int64, shape (2, partitions): tuples in memory of the *other* stream that may have missed tuples of this
             disk part, where there is any.
-        buffered: how many tuples one extent has at most; a batch that is taken in pieces of so many needs no more
-            scratch space than a flush.
+        buffered: how many tuples one extent has at most, a page of them at least; a batch that is taken in pieces of
+            so many needs no more scratch space than a flush.
 
     Raises:
-        MemoryBudgetError: the budget does not hold the directory, a tuple and an extent of one tuple.
+        MemoryBudgetError: the budget does not hold the directory, and a page of tuples to be read, joined and written.
     """
 
     def __init__(self, memory_bytes: int, spill: SpillStore, *, algorithm: str, partitions: int | None = None) -> None:
@@ -96,7 +96,10 @@ class SpilledPartitions:
             partitions = 1 << (max(1, min(fitting, MOST_PARTITIONS)).bit_length() - 1)
         self._spill = spill
         self._memory_bytes = memory_bytes
-        self.buffered = max(1, min(memory_bytes // (_BUFFER_SHARE * _BUFFER_BYTES), _MOST_BUFFERED))
+        # Whole pages, less the header, and less what a store adds to each page.
+        page = max(2, spill.page_bytes // (COLUMNS * 8) - 1)
+        buffers = min(memory_bytes // (_BUFFER_SHARE * _BUFFER_BYTES), _MOST_BUFFERED)
+        self.buffered = max(1, buffers // page) * page - 1
         shape = (STREAMS, partitions)
         self.on_disk: Int64Array = np.zeros(shape, np.int64)
         self.fresh: Int64Array = np.zeros(shape, np.int64)
@@ -107,12 +110,11 @@ class SpilledPartitions:
         capacity = tuples_within(
             memory_bytes,
             self._fixed_bytes(),
-            lambda count: HashedStreams.bytes_for(count, STREAMS, partitions),
+            lambda count: HashedStreams.bytes_for(count + self.buffered, STREAMS, partitions),
             algorithm=algorithm,
-            fixed="a directory, what one extent takes to be read,",
+            fixed="a directory, buffers and room for what one page holds,",
         )
-        self.memory = HashedStreams(capacity, STREAMS, partitions)
-        self.buffered = min(self.buffered, capacity)
+        self.memory = HashedStreams(capacity + self.buffered, STREAMS, partitions)
         self._events = 0
 
     @property
@@ -147,6 +149,12 @@ class SpilledPartitions:
         places = self.memory.insert(stream, keys, ids, arrivals)
         self.fresh[1 - stream] += self.memory.counts[stream] - before
         return places
+
+    def take_keys(self, stream: int, keys: Int64Array) -> Int64Array:
+        """Take all tuples of a stream with any of these keys out of memory; int64, shape (4, m). O(n + m)."""
+        taken = self.memory.take_keys(stream, keys)
+        np.minimum(self.fresh[1 - stream], self.memory.counts[stream], out=self.fresh[1 - stream])
+        return taken
 
     def flush(self, stream: int, partition: int, departure: int | None = None) -> None:
         """Write a part in memory to disk. O(buckets of the partition + n).
@@ -255,7 +263,7 @@ class SpilledPartitions:
                     extent.columns[MATCHED, met.rows] = 1
                     settled = Extent(extent.columns, event, event)
                     yield Results(pairs, unmatched=self._leave(coming, partition, settled, leaving))
-                else:
+                elif pairs.size:
                     yield Results(pairs)
             yield from self._leave_memory(standing, partition, event, leaving)
         if not once:
@@ -311,7 +319,9 @@ class SpilledPartitions:
         """The same for a block in memory, which is empty then."""
         for columns in self._taken(stream, partition):
             columns[ARRIVAL] = np.where(columns[ARRIVAL] < 0, ~columns[ARRIVAL], columns[ARRIVAL])
-            yield Results(NO_IDS, unmatched=self._leave(stream, partition, Extent(columns, event, event), leaving))
+            unmatched = self._leave(stream, partition, Extent(columns, event, event), leaving)
+            if unmatched.size:
+                yield Results(NO_IDS, unmatched=unmatched)
 
     def _taken(self, stream: int, partition: int) -> Iterator[Int64Array]:
         """Take a part out of memory, in pieces."""

@@ -147,7 +147,7 @@ def test_a_budget_without_room_for_a_tuple_is_refused() -> None:
 def least_memory(partitions: int) -> int:
     for memory in range(100, MOST):
         try:
-            SpilledPartitions(memory, VirtualSpill(), algorithm="test", partitions=partitions)
+            SpilledPartitions(memory, VirtualSpill(page_bytes=256), algorithm="test", partitions=partitions)
         except MemoryBudgetError:
             continue
         return memory
