@@ -343,7 +343,7 @@ class PJoin(XJoin):
                 told.left_memory(keys, to_disk=True)
                 self._waiting[partition] += int(told.covers(keys).sum())
 
-            self.parts.flush(stream, partition, leaving=leaving)
+            self.parts.flush(stream, partition, told=leaving)
 
     def _step(self) -> Results:
         return self._answer(Event.STREAMS_EMPTY)
@@ -352,7 +352,7 @@ class PJoin(XJoin):
         """Read a disk part: with what is in memory if that is worth it, else with its partition's other disk part."""
         if super().is_work:
             stream, partition = self._activation.next(self.parts.fresh, self.parts.on_disk)
-            return Results(self.parts.pass_over(stream, partition))
+            return self.parts.pass_over(stream, partition)
         partition_to_settle = self._disk_part_to_settle()
         return self._none() if partition_to_settle is None else self._settle(partition_to_settle)
 
@@ -371,13 +371,13 @@ class PJoin(XJoin):
             self._make_room()
         self._leave_room(self.parts.buffered)
 
-        def keeps(stream: int, keys: Int64Array) -> NDArray[np.bool_]:
-            kept = ~self._told[1 - stream].covers(keys)
-            self.statistics.purged += int((~kept).sum())
-            self._told[stream].seen_on_disk(partition, keys[kept])
-            return kept
+        def leaving(stream: int, keys: Int64Array) -> NDArray[np.bool_]:
+            gone = self._told[1 - stream].covers(keys)
+            self.statistics.purged += int(gone.sum())
+            self._told[stream].seen_on_disk(partition, keys[~gone])
+            return gone
 
-        settled += list(self.parts.settle(partition, keeps))
+        settled += list(self.parts.settle(partition, leaving))
         self._waiting[partition] = 0
         settled.append(self._handing_on(partition))
         return _all_of(settled)
