@@ -60,6 +60,7 @@ ALGORITHMS = {
             ("symmetric_hash_join", "SymmetricHashJoin"),
             spills=False,
         ),
+        Algorithm("x_join", "UF00; 001 §1, §3", ("x_join", "XJoin"), most_streams=2),
     )
 }
 

@@ -141,9 +141,14 @@ class HashedStreams:
         """Remember that these tuples are in a result. O(n)."""
         self.tuples["matched"][places] = 1
 
-    def take_partition(self, stream: int, partition: int) -> Int64Array:
-        """Take the tuples of a stream out of a partition; int64, shape (4, n), bucket by bucket. O(buckets + n)."""
-        taken = np.empty((COLUMNS, int(self.counts[stream, partition])), np.int64)
+    def take_partition(self, stream: int, partition: int, most: int | None = None) -> Int64Array:
+        """Take tuples of a stream out of a partition: all, or as many as at most; bucket by bucket. O(buckets + n).
+
+        Returns:
+            int64, shape (4, n).
+        """
+        count = int(self.counts[stream, partition])
+        taken = np.empty((COLUMNS, count if most is None else min(count, most)), np.int64)
         _take_partition(self._state, stream, partition, taken)
         return taken
 
@@ -334,14 +339,16 @@ def _take_partition(state: _State, stream: int, partition: int, taken: Int64Arra
     length = len(heads) // counts.shape[1]
     row = 0
     for bucket in range(partition * length, (partition + 1) * length):
+        if row == taken.shape[1]:
+            break
         place = np.int64(heads[bucket, stream])
-        heads[bucket, stream] = 0
-        while place:
+        while place and row < taken.shape[1]:
             following = np.int64(tuples[place].next)
             _leave(state, place, taken, row)
             row += 1
             place = following
-    counts[stream, partition] = 0
+        heads[bucket, stream] = place
+    counts[stream, partition] -= row
 
 
 @kernel
