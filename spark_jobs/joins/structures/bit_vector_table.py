@@ -74,7 +74,7 @@ class BitVectorTable:
     def __len__(self) -> int:
         return int(self._counters[_USED])
 
-    def add(self, stream: int, keys: Int64Array, wanted: int, block: int = BLOCK) -> Int64Array:
+    def add(self, stream: int, keys: Int64Array, wanted: int, block: int = BLOCK, *, newly: bool = False) -> Int64Array:
         """Note that a stream has these keys, and look which of them all the wanted streams have now: one look each.
 
         There must be room for those that are new. O(n).
@@ -84,11 +84,12 @@ class BitVectorTable:
             keys: int64, shape (n,).
             wanted: bits of streams.
             block: keys looked up together, up to 64; 1 is one at a time.
+            newly: whether only those count that had not all wanted bits before.
 
         Returns:
             int64, shape (m,), rows of the keys whose bit vector has all the wanted bits, ascending.
         """
-        return _add(self._lines, read_only(keys), (1 << stream, wanted, min(block, BLOCK)))
+        return _add(self._lines, read_only(keys), (1 << stream, wanted, min(block, BLOCK), newly))
 
     def bits_of(self, keys: Int64Array) -> Int64Array:
         """The bit vector of each key, int64, shape (n,); 0 where there is no entry. O(n)."""
@@ -118,25 +119,6 @@ class BitVectorTable:
         """
         count, line = _hashes_with(self._lines, (fewest, tuples, from_line % len(self._words)), hashes)
         return int(count), int(line)
-
-    def lines_with(self, wanted: int, first_line: int, hashes: Int64Array) -> tuple[int, int]:
-        """The hashes of entries with all the wanted bits, from a line on.
-
-        Args:
-            wanted: bits of streams.
-            first_line: where to begin.
-            hashes: int64, shape (m,), takes them, m at least 10.
-
-        Returns:
-            How many, and the first line not looked at: the number of lines when all were.
-        """
-        count, line = _lines_with(self._lines, wanted, first_line, hashes)
-        return int(count), int(line)
-
-    @property
-    def lines(self) -> int:
-        """How many lines there are."""
-        return len(self._words)
 
     def memory_used(self) -> int:
         """Bytes of its arrays."""
@@ -218,9 +200,9 @@ def _new_entry(lines: _Lines, key: Any, code: Any, line: Any) -> Any:
 
 
 @kernel
-def _add(lines: _Lines, added: Int64Array, bits_and_block: Any) -> Int64Array:
+def _add(lines: _Lines, added: Int64Array, asked: Any) -> Int64Array:
     words, halves, _, _ = lines
-    bit, wanted, block = bits_and_block
+    bit, wanted, block, newly = asked
     complete = np.empty(len(added), np.int64)
     codes, homes = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
     touched = np.empty(BLOCK, np.uint32)
@@ -237,10 +219,11 @@ def _add(lines: _Lines, added: Int64Array, bits_and_block: Any) -> Int64Array:
             line, entry = _find(lines, key, code, homes[i])
             if entry < 0:
                 line, entry = _new_entry(lines, key, code, homes[i])
-            bits = np.int64(halves[line, _BITS + entry]) | bit
+            before = np.int64(halves[line, _BITS + entry])
+            bits = before | bit
             halves[line, _BITS + entry] = bits
             complete[count] = start + i
-            count += (bits & wanted) == wanted
+            count += (bits & wanted) == wanted and not (newly and (before & wanted) == wanted)
     return complete[:count]
 
 
@@ -299,23 +282,10 @@ def _hashes_with(lines: _Lines, asked: Any, hashes: Int64Array) -> tuple[int, in
         for entry in range(_ENTRIES):
             bits = _set_bits(np.int64(halves[line, _BITS + entry]))
             if bits >= fewest and count < len(hashes) and found < tuples:
-                hashes[count] = words[line, entry]
+                hashes[count] = np.int64(words[line, entry])
                 count += 1
                 found += bits
         line = line + 1 if line + 1 < len(halves) else 0
         if count == len(hashes) or found >= tuples:
             break
-    return count, line
-
-
-@kernel
-def _lines_with(lines: _Lines, wanted: int, first_line: int, hashes: Int64Array) -> tuple[int, int]:
-    words, halves, _, _ = lines
-    count, line = 0, first_line
-    while line < len(halves) and count + _ENTRIES <= len(hashes):
-        for entry in range(_ENTRIES):
-            if np.int64(halves[line, _BITS + entry]) & wanted == wanted:
-                hashes[count] = words[line, entry]
-                count += 1
-        line += 1
     return count, line

@@ -23,6 +23,8 @@ Int64Array = NDArray[np.int64]
 
 BLOCK = 64
 """Keys probed together: their buckets are read before the first chain is followed, so that the waits overlap."""
+START, END = (0, -1), (-1, -1)
+"""Before the first tuple of a stream, and behind the last: bucket, and place in it."""
 _FIRST_ROOM = 64
 
 
@@ -76,6 +78,22 @@ def incomplete(tables: HashedStreams, first_bucket: int, until_bucket: int) -> I
     """
     found, count = _incomplete(tables.tuples, tables.heads, first_bucket, until_bucket)
     return found[:, :count]
+
+
+def held_from(tables: HashedStreams, stream: int, at: tuple[int, int], held: Int64Array) -> tuple[int, tuple[int, int]]:
+    """Some tuples of a stream, which stay. O(tuples + buckets).
+
+    Args:
+        tables: what the streams hold.
+        stream: which.
+        at: START, or where the call before ended.
+        held: int64, shape (2, m), takes their keys and ids.
+
+    Returns:
+        How many, and where to go on; END when there are no more.
+    """
+    count, bucket, place = _held_from(tables.tuples, tables.heads, (stream, *at), held)
+    return int(count), (int(bucket), int(place))
 
 
 def join_sorted(columns: Int64Array, streams: int, since: int) -> Int64Array:
@@ -236,6 +254,24 @@ def _incomplete(tuples: NDArray[np.void], heads: NDArray[np.int32], first_bucket
                         break
                 place = np.int64(tuples[place].next)
     return found, count
+
+
+@kernel
+def _held_from(tuples: NDArray[np.void], heads: NDArray[np.int32], asked: Any, held: Int64Array) -> Any:
+    stream, bucket, place = asked
+    count = 0
+    while bucket < len(heads):
+        if place < 0:
+            place = np.int64(heads[bucket, stream])
+        while place:
+            if count == held.shape[1]:
+                return count, bucket, place
+            held[0, count], held[1, count] = tuples[place].key, tuples[place].id
+            count += 1
+            place = np.int64(tuples[place].next)
+        place = np.int64(-1)
+        bucket += 1
+    return count, -1, -1
 
 
 @kernel
