@@ -49,7 +49,7 @@ class KeysInAllStreams:
         self._block = block
 
     def arrive(self, stream: int, keys: Int64Array) -> Int64Array:
-        """Take keys of a stream, int64, shape (n,); those that all streams have now and had not before, each once. O(n).
+        """Take keys of a stream, int64, shape (n,); those of them that it was the last to have, each once. O(n).
 
         Raises:
             JoinStateError: there is no such stream.

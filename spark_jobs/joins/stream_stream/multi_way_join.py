@@ -40,6 +40,8 @@ _MOST_IN_A_PIECE = 1 << 16
 # A flush frees this part of the memory, so that not every tuple needs one.
 _FLUSHED_SHARE = 32
 _BUCKETS_AT_ONCE = 1 << 12
+# Of a key with more tuples than fit, at least so many of each stream are joined at once.
+_LEAST_OF_A_KEY = 16
 
 
 class MultiWayJoin(StreamStreamJoin):
@@ -71,7 +73,7 @@ class MultiWayJoin(StreamStreamJoin):
         buffer_bytes = memory_bytes // _BUFFER_SHARE
         self._spilled = SpilledValues(spill, buffer_bytes)
         read_bytes = self._spilled.extent_tuples * READ_TUPLE_BYTES
-        window_bytes = max(memory_bytes // _WORK_SHARE - read_bytes, streams * WINDOW_TUPLE_BYTES)
+        window_bytes = max(memory_bytes // _WORK_SHARE - read_bytes, streams * _LEAST_OF_A_KEY * WINDOW_TUPLE_BYTES)
         self._work_bytes = read_bytes + window_bytes
         self._window = window_bytes // WINDOW_TUPLE_BYTES
         self._piece = min(_MOST_IN_A_PIECE, max(1, self._work_bytes // _PIECE_TUPLE_BYTES))
@@ -204,7 +206,9 @@ class MultiWayJoin(StreamStreamJoin):
         nothing, everything = self._none().ids, range(self.streams)
         buckets = len(self._tables.heads)
         for first in range(0, buckets, _BUCKETS_AT_ONCE):
-            yield Results(nothing, unmatched=incomplete(self._tables, first, min(first + _BUCKETS_AT_ONCE, buckets)))
+            unmatched = incomplete(self._tables, first, min(first + _BUCKETS_AT_ONCE, buckets))
+            if unmatched.size:
+                yield Results(nothing, unmatched=unmatched)
         for partition in range(self._spilled.partitions):
             since = int(self._spilled.since[partition])
             for window in self._spilled.windows(partition, self._window, last_time=True):
@@ -255,8 +259,10 @@ class MultiWayJoin(StreamStreamJoin):
                 yield window.columns[[STREAM, ID]][:, lacking]
             return
 
+        key = window.key
+
         def blocks(stream: int) -> Iterator[Int64Array]:
-            return self._spilled.blocks(partition, window.key, stream, self._window)
+            return self._spilled.blocks(partition, key, stream, self._window)
 
         if not all(any(True for _ in blocks(stream)) for stream in range(self.streams)):
             for stream in range(self.streams):

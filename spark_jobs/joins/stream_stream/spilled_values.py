@@ -124,6 +124,8 @@ class SpilledValues:
             last_time: whether the partition is forgotten then, and its extents.
         """
         low, fits = _FIRST_CODE, self.size(partition) <= most
+        if last_time:
+            self.fresh[partition] = 0
         while True:
             columns, codes, last = self._window(partition, most, low, drop=last_time and fits)
             if last < low:
@@ -138,7 +140,7 @@ class SpilledValues:
             self._drop(partition)
 
     def _window(self, partition: int, most: int, low: int, *, drop: bool) -> tuple[Int64Array, Int64Array, int]:
-        """Tuples with hash codes from `low` on, their codes, and the last code; one below `low` if that has too many."""
+        """Tuples with hash codes from `low` on, their codes, and the last code; below `low` if that has too many."""
         columns, codes = np.empty((COLUMNS, most), np.int64), np.empty(most, np.int64)
         count, last = 0, _LAST_CODE
         for piece in self._pieces(partition, drop=drop):
@@ -199,7 +201,7 @@ class SpilledValues:
     def _drop(self, partition: int) -> None:
         """Forget a partition, and the extents that it still has: a page read for each."""
         self.buffered -= int(self._fills[partition]) - 1
-        self._fills[partition], self.fresh[partition] = 1, 0
+        self._fills[partition] = 1
         while self._extents[partition]:
             extent = int(self._newest[partition])
             self._forget(partition, extent, int(self._spill.read(extent, 0, 1)[KEY, 0]))
@@ -243,11 +245,13 @@ class SpilledValues:
         assert self.buffered == (self._fills - 1).sum()
         assert self.on_disk == self._extents.sum() * self.extent_tuples
         assert ((self._newest == _NO_EXTENT) == (self._extents == 0)).all()
-        for partition, fill in enumerate(self._fills):
+        sizes = self._fills - 1 + self._extents * self.extent_tuples
+        assert ((0 <= self.fresh) & (self.fresh <= sizes)).all()
+        assert (self._fills <= self.extent_tuples).all()
+        for partition in np.flatnonzero(self._fills > 1):
+            fill = self._fills[partition]
             codes = hash_int64(self._buffers[partition, KEY, 1:fill])
             assert ((codes >> _SHIFT) & (self.partitions - 1) == partition).all()
-            assert fill <= self.extent_tuples
-            assert self.fresh[partition] <= self.size(partition)
 
 
 def _buffers(buffer_bytes: int, page_bytes: int) -> tuple[int, int]:
@@ -282,7 +286,7 @@ def _key_with(pieces: Iterator[Int64Array], code: int) -> int:
 
 
 @kernel
-def _scatter(room: Any, columns: Int64Array, first: int) -> tuple[int, int]:
+def _scatter(room: Any, columns: Int64Array, first: int) -> Any:
     """Put tuples into their partitions' buffers until one is full: the position reached, and which is; -1 for none."""
     buffers, fills, fresh = room
     mask = np.uint64(len(fills) - 1)

@@ -123,5 +123,5 @@ def _draw(heads: NDArray[np.int32], drawn: Int64Array, chosen: Int64Array) -> No
                 empty = empty and heads[bucket, stream] == 0
             if not empty:
                 break
-            bucket = bucket + 1 if bucket + 1 < len(heads) else 0
+            bucket = (bucket + 1) & (len(heads) - 1)
         chosen[i] = bucket

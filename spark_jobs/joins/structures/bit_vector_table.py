@@ -157,7 +157,7 @@ def _entry(lines: _Lines, line: Any, code: Any, key: Any) -> Any:
     """The entry of a line with this hash (and key, where entries have one); -1 if there is none. Free of branches."""
     words, halves, keys, _ = lines
     tag = np.uint32(code)
-    same = 0
+    same = np.int64(0)
     for entry in range(_ENTRIES):
         same |= np.int64(words[line, entry] == tag) << entry
     same &= np.int64(halves[line, _TAKEN])
@@ -274,7 +274,7 @@ def _entries_by_bits(lines: _Lines) -> Int64Array:
 
 
 @kernel
-def _hashes_with(lines: _Lines, asked: Any, hashes: Int64Array) -> tuple[int, int]:
+def _hashes_with(lines: _Lines, asked: Any, hashes: Int64Array) -> Any:
     words, halves, _, _ = lines
     fewest, tuples, line = asked
     count = found = 0
@@ -282,7 +282,7 @@ def _hashes_with(lines: _Lines, asked: Any, hashes: Int64Array) -> tuple[int, in
         for entry in range(_ENTRIES):
             bits = _set_bits(np.int64(halves[line, _BITS + entry]))
             if bits >= fewest and count < len(hashes) and found < tuples:
-                hashes[count] = np.int64(words[line, entry])
+                hashes[count] = words[line, entry]
                 count += 1
                 found += bits
         line = line + 1 if line + 1 < len(halves) else 0
