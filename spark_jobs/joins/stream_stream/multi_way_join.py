@@ -90,6 +90,8 @@ class MultiWayJoin(StreamStreamJoin):
         self._arrivals = 0
         self.values_flushed = 0
         """Hash values whose tuples go to disk."""
+        self.tuples_freed = 0
+        """Tuples that left memory with their hash values; later ones of these values were never in the tables."""
 
     @property
     def is_work(self) -> bool:
@@ -184,6 +186,7 @@ class MultiWayJoin(StreamStreamJoin):
             while first < len(values):
                 count, first = self._tables.take_buckets(values, first, taken)
                 leaving = taken[:, :count]
+                self.tuples_freed += count
                 self._leave(leaving[KEY])
                 leaving[ARRIVAL] = JOINED
                 self.statistics.flushed += self._spilled.add(leaving)
@@ -277,7 +280,7 @@ class MultiWayJoin(StreamStreamJoin):
     def _state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {
             "arrivals": np.array(self._arrivals),
-            "values_flushed": np.array(self.values_flushed),
+            "flushed": np.array((self.values_flushed, self.tuples_freed)),
             "flags": self._flags,
         }
         state |= {f"tables.{name}": array for name, array in self._tables.state().items()}
@@ -285,7 +288,8 @@ class MultiWayJoin(StreamStreamJoin):
         return state | {f"flush.{name}": array for name, array in self._flush_policy.state().items()}
 
     def _load(self, state: State) -> None:
-        self._arrivals, self.values_flushed = int(state["arrivals"]), int(state["values_flushed"])
+        self._arrivals = int(state["arrivals"])
+        self.values_flushed, self.tuples_freed = state["flushed"].tolist()
         self._flags[:] = state["flags"]
         self._tables.load(part_of(state, "tables."))
         self._spilled.load(part_of(state, "spilled."))

@@ -25,7 +25,7 @@ SELECTIVITIES = (0.01, 0.025, 0.05, 0.075, 0.1)
 FAILING_SHARE = 2 / 3
 _PAPER_TUPLES = 10_000_000
 _LEAST_TUPLES = 100_000
-_BATCH = 4096
+_BATCH = 1024
 DATA = "What the paper leaves open: a tuple that fails finds its key in each other stream with a chance of 2/3."
 
 
