@@ -60,6 +60,14 @@ ALGORITHMS = {
             ("symmetric_hash_join", "SymmetricHashJoin"),
             spills=False,
         ),
+        Algorithm(
+            "temporal_join",
+            "004 §5.1, §5.2, §6",
+            ("temporal_join", "TemporalJoin"),
+            predicates=ANY,
+            validity=True,
+            ordered=True,
+        ),
     )
 }
 

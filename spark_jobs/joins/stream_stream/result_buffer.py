@@ -11,13 +11,15 @@ from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.extent_queue import ExtentQueue
 from spark_jobs.joins.stream_stream.spill import SpillStore
-from spark_jobs.joins.stream_stream.validity_order import LAST, by_validity
+from spark_jobs.joins.stream_stream.validity_order import LAST
+from spark_jobs.joins.structures.interval_order import interval_order
 
 Int64Array = NDArray[np.int64]
 
 # The first two rows of results here; the ids follow.
 START, END = 0, 1
-_ENTRY = 3  # An extent, its first result that waits, and the start of that.
+_MOST_RUNS = 16
+_ENTRY = 4  # An extent, its results, the first of them that waits, and its start.
 
 
 @dataclass
@@ -63,14 +65,13 @@ class ResultBuffer:
             part = results[:, first : first + self._most]
             if part.shape[1] + self._held() > self._most:
                 self._write()
-            run = _sorted(part)
-            while self._runs and 2 * run.shape[1] >= self._runs[-1].waiting.shape[1]:
-                run = _sorted(np.hstack((self._runs.pop().waiting, run)))
-            self._runs.append(_Run(run))
+            self._runs.append(_Run(in_order(np.ascontiguousarray(part))))
+            if len(self._runs) > _MOST_RUNS:
+                self._merge()
 
     def release(self, bound: int) -> Int64Array:
         """Take out all results that start before; int64, shape (columns, n), in order. They are the caller's now."""
-        released = self._from_disk(bound) if self._next_start < bound else []
+        released = []
         for run in self._runs:
             count = int(np.searchsorted(run.waiting[START], bound))
             if count:
@@ -80,14 +81,19 @@ class ResultBuffer:
                 if 2 * run.taken >= run.results.shape[1]:
                     run.results, run.taken = run.waiting.copy(), 0
         self._runs = [run for run in self._runs if run.waiting.shape[1]]
-        return _sorted(np.hstack(released)) if released else np.empty((self._columns, 0), np.int64)
+        # After those in memory: what follows on the pages read takes their place.
+        if self._next_start < bound:
+            released += self._from_disk(bound)
+        return in_order(np.hstack(released)) if released else np.empty((self._columns, 0), np.int64)
 
     def memory_used(self) -> int:
         """Bytes of runs and directory. O(runs)."""
         return self._held() * self._columns * 8 + self._on_disk.memory_used()
 
     def state(self, name: str) -> dict[str, Int64Array]:
-        """What is in memory."""
+        """What is in memory: only what still waits, here too from now on, so that both go on alike."""
+        for run in self._runs:
+            run.results, run.taken = run.waiting.copy(), 0
         waiting = [run.waiting for run in self._runs]
         runs = np.hstack([np.empty((self._columns, 0), np.int64), *waiting])
         sizes = np.array([self._next_start, *(run.shape[1] for run in waiting)])
@@ -103,14 +109,23 @@ class ResultBuffer:
     def _held(self) -> int:
         return sum(run.results.shape[1] for run in self._runs)
 
+    def _merge(self) -> None:
+        """Make one of the newest runs, and of older ones as long as they are not much longer."""
+        position, count = len(self._runs), 0
+        while position and self._runs[position - 1].results.shape[1] <= max(2 * count, self._runs[-1].results.shape[1]):
+            position -= 1
+            count += self._runs[position].results.shape[1]
+        merged = in_order(np.hstack([run.waiting for run in self._runs[position:]]))
+        self._runs[position:] = [_Run(merged)]
+
     def _write(self) -> None:
         if self._runs:
-            run = _sorted(np.hstack([run.waiting for run in self._runs]))
+            run = in_order(np.hstack([run.waiting for run in self._runs]))
             self._runs = []
-            self._put_back(self._spill.write(run), 0, int(run[START, 0]))
+            self._put_back(self._spill.write(run), run.shape[1], 0, int(run[START, 0]))
 
-    def _put_back(self, extent: int, first: int, start: int) -> None:
-        self._on_disk.push(extent, first, start)
+    def _put_back(self, extent: int, count: int, first: int, start: int) -> None:
+        self._on_disk.push(extent, count, first, start)
         self._next_start = min(self._next_start, start)
 
     def _from_disk(self, bound: int) -> list[Int64Array]:
@@ -119,27 +134,22 @@ class ResultBuffer:
         at_once = max(1, self._spill.page_bytes // (self._columns * 8))
         self._next_start = LAST
         for _ in range(len(self._on_disk)):
-            extent, first, start = self._on_disk.pop()
-            if start >= bound:
-                self._put_back(extent, first, start)
-                continue
-            while True:
-                part = self._spill.read(extent, first, at_once)
+            extent, count, first, start = self._on_disk.pop()
+            while first < count and start < bound:
+                part = self._spill.read(extent, first, min(at_once, count - first))
                 first += part.shape[1]
-                count = int(np.searchsorted(part[START], bound))
-                released.append(part[:, :count])
-                if count < part.shape[1] or part.shape[1] < at_once:
-                    break
-            rest = part[:, count:]
-            if part.shape[1] < at_once:
-                self._spill.remove(extent)
+                passed = int(np.searchsorted(part[START], bound))
+                released.append(part[:, :passed])
+                self.add(part[:, passed:])
+                start = int(part[START, -1])  # What follows starts no earlier.
+            if first < count:
+                self._put_back(extent, count, first, start)
             else:
-                # What follows starts at the earliest where this page ends.
-                self._put_back(extent, first, int(part[START, -1]))
-            self.add(rest)
+                self._spill.remove(extent)
         return released
 
 
-def _sorted(results: Int64Array) -> Int64Array:
-    order = by_validity(results[START], results[END])
-    return results.copy() if order is None else results[:, order]
+def in_order(results: Int64Array) -> Int64Array:
+    """Results by start and end; int64, shape (columns, n); these themselves if they are in order. O(n log runs)."""
+    order = interval_order(results[START], results[END])
+    return results if order is None else results[:, order]

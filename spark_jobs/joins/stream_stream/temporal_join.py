@@ -22,11 +22,11 @@ from spark_jobs.joins.stream_stream.disk_area import DiskArea
 from spark_jobs.joins.stream_stream.emission import Emission, OutputOrdered
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate, Values
 from spark_jobs.joins.stream_stream.query_order import ByStreamNumber, QueryOrder
-from spark_jobs.joins.stream_stream.result_buffer import ResultBuffer
+from spark_jobs.joins.stream_stream.result_buffer import ResultBuffer, in_order
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.temporal_budget import TUPLE_COLUMNS, budget
 from spark_jobs.joins.stream_stream.tuple_queue import TupleQueue
-from spark_jobs.joins.stream_stream.validity_order import LAST, ValidityOrder, by_validity
+from spark_jobs.joins.stream_stream.validity_order import LAST, ValidityOrder
 from spark_jobs.joins.structures import sweep_area
 from spark_jobs.joins.structures.sweep_area import END as END_ROW
 from spark_jobs.joins.structures.sweep_area import (
@@ -297,7 +297,7 @@ class TemporalJoin(StreamStreamJoin):
                     self._take(stream, piece)
                     queue.take(piece.shape[1])
             self._reorganise(np.full(self.streams, until))
-            yield _in_order(self._ready, self.streams)
+            yield in_order(np.hstack([np.empty((2 + self.streams, 0), np.int64), *self._ready]))
             self._ready = []
         self._reorganise(np.full(self.streams, bound))
 
@@ -323,7 +323,7 @@ class TemporalJoin(StreamStreamJoin):
             if area.hidden:
                 area.rebuild(np.array([bound]))
         if self._area.hidden:
-            self._rebuild(None)
+            self._rebuild()
 
     def _intermediate_bound(self, made_of: int) -> np.int64:
         """Intermediate results are asked for by tuples of the later streams, which start here at the earliest."""
@@ -332,7 +332,7 @@ class TemporalJoin(StreamStreamJoin):
         bound: np.int64 = self._validity.starts[made_of:].min()
         return bound
 
-    def _rebuild(self, wanted: int | None) -> None:
+    def _rebuild(self, wanted: Int64Array | None = None) -> None:
         for stream, dropped in enumerate(self._area.rebuild(self._bounds, wanted)):
             self._leave(stream, dropped)
         if self._intermediate:  # They know tuples by numbers that are new now.
@@ -350,7 +350,7 @@ class TemporalJoin(StreamStreamJoin):
             return
         enough = max(2 * count, area.capacity // 8)
         if area.free < enough:
-            self._rebuild(None)
+            self._rebuild()
         if area.free < enough:
             self.drop_intermediate()
         while area.free < max(enough, area.capacity // 4):
@@ -359,12 +359,15 @@ class TemporalJoin(StreamStreamJoin):
             self._disk[fullest].write(columns)
             self.statistics.flushed += columns.shape[1]
         if area.room(stream) < count:
-            self._rebuild(stream)
+            wanted = np.zeros(self.streams, np.int64)
+            wanted[stream] = count
+            self._rebuild(wanted)
 
     def _take(self, stream: int, columns: Int64Array) -> None:
         """Put tuples into their area, and join them with what the others hold."""
         if not columns.shape[1]:
             return
+        columns = np.ascontiguousarray(columns)
         self._make_room(stream, columns.shape[1])
         first = self._area.insert(stream, columns)
         coming = self._combinations(stream, columns, np.arange(first, first + columns.shape[1]))
@@ -424,8 +427,10 @@ class TemporalJoin(StreamStreamJoin):
     def _loaded_area(self, depth: int) -> SweepArea:
         while len(self._loaded) <= depth:
             self._loaded.append(SweepArea(self._extent, 1))
-        self._loaded[depth].clear()
-        return self._loaded[depth]
+        area = self._loaded[depth]
+        area.clear()
+        area.rebuild(np.zeros(1, np.int64), np.array([self._extent]))
+        return area
 
     def _partners(
         self, coming: _Combinations, area: SweepArea, ring: int, stream: int, *, final: bool
@@ -440,7 +445,9 @@ class TemporalJoin(StreamStreamJoin):
                 values = Values(found[FOUND_LOW, :count].copy(), highs)
             partner = _Member(stream, area, ring, found[NUMBER, :count], found[FOUND_ID, :count], values)
             members = (*(member.part(rows) for member in coming.members), partner)
-            yield _Combinations(found[FOUND_LOW:, :count], members)
+            # Kernels take arrays of one layout; what is asked of nothing more need not have it.
+            common = found[FOUND_LOW:, :count]
+            yield _Combinations(common if final else np.ascontiguousarray(common), members)
 
     def _matches(
         self, coming: _Combinations, area: SweepArea, ring: int, found: Int64Array, *, mark: bool
@@ -526,10 +533,13 @@ class TemporalJoin(StreamStreamJoin):
             return
         count = coming.asked.shape[1]
         if area.room(0) < count:
-            area.rebuild(np.array([self._intermediate_bound(made_of)]))
-        if area.room(0) < count:
-            self.drop_intermediate()
-            return
+            bounds = np.array([self._intermediate_bound(made_of)])
+            if area.free < count:
+                area.rebuild(bounds)
+            if area.free < count:
+                self.drop_intermediate()
+                return
+            area.rebuild(bounds, np.array([count]))
         members = sorted(coming.members, key=lambda member: member.stream)
         columns = np.empty((TUPLE_COLUMNS + 2 * made_of, count), np.int64)
         columns[:ID], columns[ID], columns[MATCHED_ROW] = coming.asked, 0, 1
@@ -587,12 +597,6 @@ class TemporalJoin(StreamStreamJoin):
             queue.load(state, f"queue{stream}")
         if self._results is not None:
             self._results.load(state, "results")
-
-
-def _in_order(parts: list[Int64Array], streams: int) -> Int64Array:
-    results = np.hstack([np.empty((2 + streams, 0), np.int64), *parts])
-    order = by_validity(results[0], results[1])
-    return results if order is None else results[:, order]
 
 
 def _part(state: State, part: str) -> dict[str, NDArray[Any]]:

@@ -72,15 +72,3 @@ class ValidityOrder:
 def _before(starts: Any, ends: Any, other_starts: Any, other_ends: Any) -> Any:
     """Which intervals come before others in the lexicographic order."""
     return (starts < other_starts) | ((starts == other_starts) & (ends < other_ends))
-
-
-def by_validity(starts: Int64Array, ends: Int64Array) -> Int64Array | None:
-    """The permutation that sorts intervals by (start, end), stable; None where they are sorted. O(n log n)."""
-    if not _before(starts[1:], ends[1:], starts[:-1], ends[:-1]).any():
-        return None
-    # The sort finds ascending runs, of which the results of a join have few; ends decide seldom.
-    order = np.argsort(starts, kind="stable")
-    sorted_starts, sorted_ends = starts[order], ends[order]
-    if _before(sorted_starts[1:], sorted_ends[1:], sorted_starts[:-1], sorted_ends[:-1]).any():
-        return np.lexsort((ends, starts))
-    return order

@@ -28,8 +28,8 @@ from spark_jobs.joins.structures.hashing import mix
 from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
 
 Int64Array = NDArray[np.int64]
-# Tuples, heads of the chains, rings, tuples by stream and level.
-_State = tuple[Int64Array, Int64Array, Int64Array, Int64Array]
+# Tuples, heads of the chains, rings, tuples by stream and level, how many heads are in use.
+_State = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 
 LOW, LAST, START, END, ID, LINK, EXTRA = range(7)
 """Columns of a tuple; what the owner adds follows."""
@@ -51,12 +51,15 @@ _LEVEL_SHIFT, _LEVEL_MASK = 1, 63
 _BEGIN = -1
 CURSOR = 5
 _LOWEST = -(2**63)
+_FIRST_CAPACITY = 4096
 
 _HALF_BITS = np.uint64(32)
 _LEVEL_STEP = np.uint64(0xD1B54A32D192ED03)
 # Queries looked at together: the heads of all their chains are read before the first is followed, so that the waits
 # for memory overlap.
 _BLOCK = 64
+# Tuples of a chain that are waited for side by side; few chains are longer.
+_TOUCHED = 3
 _FIRST_ROOM = 64
 
 
@@ -84,12 +87,13 @@ class SweepArea:
     def __init__(self, capacity: int, streams: int, extra: int = 0) -> None:
         self.capacity = capacity
         self.streams = streams
-        # Zeroed memory becomes resident only where tuples come, so a large budget costs nothing by itself.
-        self.tuples: Int64Array = np.zeros((capacity, COLUMNS + extra), np.int64)
-        self._heads: Int64Array = np.zeros((_bucket_count(capacity, streams), streams), np.int64)
+        # Not zeroed: this way numpy asks for large pages, which spare a wait at every tuple of a large area.
+        self.tuples: Int64Array = np.empty((capacity, COLUMNS + extra), np.int64)
+        self._heads: Int64Array = np.empty((_bucket_count(capacity, streams), streams), np.int64)
         self._rings: Int64Array = np.zeros((streams, _RING_COLUMNS), np.int64)
         self._levels: Int64Array = np.zeros((streams, _LEVELS), np.int64)
-        self._state: _State = (self.tuples, self._heads, self._rings, self._levels)
+        self._buckets: Int64Array = np.zeros(1, np.int64)
+        self._state: _State = (self.tuples, self._heads, self._rings, self._levels, self._buckets)
         self._since_rebuilt = 0
         self.clear()
 
@@ -97,7 +101,7 @@ class SweepArea:
     def bytes_for(capacity: int, streams: int, extra: int = 0) -> int:
         """Memory of this capacity, in bytes: 56 a tuple."""
         rows = capacity * (COLUMNS + extra) + _bucket_count(capacity, streams) * streams
-        return (rows + streams * (_RING_COLUMNS + _LEVELS)) * 8
+        return (rows + streams * (_RING_COLUMNS + _LEVELS) + 1) * 8
 
     def __len__(self) -> int:
         return int((self._rings[:, _NEXT] - self._rings[:, _TAIL]).sum())
@@ -121,14 +125,15 @@ class SweepArea:
         return bool(self._rings[:, _FALLEN].any()) and self._since_rebuilt >= max(_BLOCK, len(self) // 2)
 
     def clear(self) -> None:
-        """Forget all tuples; the streams have alike room. O(buckets)."""
-        self._heads[:] = 0
+        """Forget all tuples; the streams have alike room, at first a little of all that there is. O(1)."""
         self._levels[:] = 0
         self._rings[:] = 0
         self._rings[:, [_TAIL, _NEXT, _TURN]] = 1
         self._rings[:, _LARGEST_END] = _LOWEST
-        parts = np.arange(self.streams + 1) * self.capacity // self.streams
+        parts = np.arange(self.streams + 1) * min(self.capacity, _FIRST_CAPACITY) // self.streams
         self._rings[:, _BASE], self._rings[:, _ROOM] = parts[:-1], np.diff(parts)
+        self._buckets[0] = _bucket_count(int(parts[-1]), self.streams)
+        self._heads[: self._buckets[0]] = 0
         self._since_rebuilt = 0
 
     def insert(self, stream: int, columns: Int64Array) -> int:
@@ -142,7 +147,7 @@ class SweepArea:
             The number of the first; the others follow. O(n).
         """
         first = int(self._rings[stream, _NEXT])
-        _insert(self._state, stream, read_only(columns))
+        _insert(self._state, stream, read_only(np.ascontiguousarray(columns)))
         self._since_rebuilt += columns.shape[1]
         return first
 
@@ -171,12 +176,15 @@ class SweepArea:
         unmatched = _reorganise(self._state, stream, bound)
         return Dropped(int(ring[_TAIL]) - before, unmatched)
 
-    def rebuild(self, bounds: Int64Array, wanted: int | None = None) -> list[Dropped]:
-        """Drop all tuples whose validity is over, share the room anew, and link the others afresh. O(capacity).
+    def rebuild(self, bounds: Int64Array, wanted: Int64Array | None = None) -> list[Dropped]:
+        """Drop all tuples whose validity is over, share the room anew, and link the others afresh. O(tuples).
+
+        Each stream gets twice the room that it needs, as long as there is that; then what is free is shared by
+        need, so that a stream that brings more gets more. Tuples lie close together for as long as they are few.
 
         Args:
             bounds: int64, shape (streams,): a tuple goes if it ends at its stream's bound or before.
-            wanted: the stream that needs room gets half of what is free; the rest goes to each stream alike.
+            wanted: int64, shape (streams,): tuples that are to come; at most what is `free` in all.
 
         Returns:
             What was dropped, stream by stream.
@@ -184,10 +192,13 @@ class SweepArea:
         before = self._rings[:, _NEXT] - self._rings[:, _TAIL]
         unmatched, streams = _pack(self._state, read_only(bounds))
         held = self._rings[:, _NEXT] - self._rings[:, _TAIL]
-        free = self.capacity - int(held.sum())
-        first = 0 if wanted is None else free - free // 2
-        rooms = held + (free - first) // self.streams
-        rooms[0 if wanted is None else wanted] += first + (free - first) % self.streams
+        needed = held if wanted is None else held + wanted
+        rooms = 2 * needed + _BLOCK
+        if rooms.sum() > self.capacity:
+            free = self.capacity - int(needed.sum())
+            rooms = needed + free * needed // max(1, int(needed.sum()))
+        self._buckets[0] = min(len(self._heads), _bucket_count(int(rooms.sum()), self.streams))
+        self._heads[: self._buckets[0]] = 0
         _spread(self._state, rooms)
         self._since_rebuilt = 0
         return [Dropped(int(before[s] - held[s]), unmatched[streams == s]) for s in range(self.streams)]
@@ -233,19 +244,19 @@ class SweepArea:
         return {
             "rings": self._rings,
             "tuples": self.tuples[np.concatenate(rows)],
-            "since_rebuilt": np.array(self._since_rebuilt),
+            "sizes": np.array([self._since_rebuilt, self._buckets[0]]),
         }
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """The reverse of `state`. O(capacity)."""
         self._rings[:] = state["rings"]
-        self._since_rebuilt = int(state["since_rebuilt"])
+        self._since_rebuilt, self._buckets[0] = state["sizes"].tolist()
         stored, first = state["tuples"], 0
         for stream in range(self.streams):
             rows = self._rows_of(stream, self.count(stream))
             self.tuples[rows] = stored[first : first + len(rows)]
             first += len(rows)
-        self._heads[:] = 0
+        self._heads[: self._buckets[0]] = 0
         self._levels[:] = 0
         _link_all(self._state)
 
@@ -265,7 +276,7 @@ class SweepArea:
             numbers = np.arange(ring[_TAIL], ring[_NEXT])
             for number, row in zip(numbers.tolist(), held.tolist(), strict=True):
                 level = row[LINK] >> _LEVEL_SHIFT & _LEVEL_MASK
-                link = int(self._heads[_bucket_number(row[LOW], level, len(self._heads)), stream])
+                link = int(self._heads[_bucket_number(row[LOW], level, int(self._buckets[0])), stream])
                 while link > number:
                     link = int(self.tuples[self._row(stream, link), LINK] >> _LINK_SHIFT)
                 assert link == number
@@ -342,9 +353,9 @@ def _row_at(ring: Int64Array, number: Any) -> Any:
 
 @kernel_part
 def _link_one(state: _State, stream: Any, row: Any, number: Any, matched: Any) -> None:
-    tuples, heads, _, levels = state
+    tuples, heads, _, levels, buckets = state
     level = _level_of(tuples[row, LOW], tuples[row, LAST])
-    bucket = _bucket(tuples[row, LOW] >> level, level, len(heads))
+    bucket = _bucket(tuples[row, LOW] >> level, level, buckets[0])
     tuples[row, LINK] = heads[bucket, stream] << _LINK_SHIFT | level << _LEVEL_SHIFT | matched
     heads[bucket, stream] = number
     levels[stream, level] += 1
@@ -352,7 +363,7 @@ def _link_one(state: _State, stream: Any, row: Any, number: Any, matched: Any) -
 
 @kernel
 def _insert(state: _State, stream: int, columns: Int64Array) -> None:
-    tuples, _, rings, _ = state
+    tuples, _, rings, _, _ = state
     ring = rings[stream]
     width = len(columns)
     for i in range(columns.shape[1]):
@@ -371,45 +382,52 @@ def _insert(state: _State, stream: int, columns: Int64Array) -> None:
 
 
 @kernel_part
-def _touch(state: _State, stream: Any, level: Any, asked: Int64Array, first: Any) -> Any:
-    """Read the newest tuple of the chains that a block of queries is going to follow."""
-    tuples, heads, rings, _ = state
+def _touch(state: _State, stream: Any, level: Any, asked: Int64Array, first: Any, links: Int64Array) -> Any:
+    """Read the first tuples of the chains that a block of queries is going to follow, all chains side by side."""
+    tuples, heads, rings, _, buckets = state
     ring = rings[stream]
-    links = np.empty(_BLOCK, np.int64)
-    count = min(_BLOCK, asked.shape[1] - first)
-    for i in range(count):
-        links[i] = heads[_bucket(asked[LOW, first + i] >> level, level, len(heads)), stream]
     touched = np.int64(0)
-    for i in range(count):
-        if links[i] >= ring[_TAIL]:
-            touched += tuples[_row_at(ring, links[i]), LOW]
+    there = 0
+    for query in range(first, min(first + _BLOCK, asked.shape[1])):
+        links[there] = heads[_bucket(asked[LOW, query] >> level, level, buckets[0]), stream]
+        there += links[there] >= ring[_TAIL]
+    for _ in range(_TOUCHED):
+        count, there = there, 0
+        for i in range(count):
+            row = _row_at(ring, links[i])
+            touched += tuples[row, LOW]  # It may lie in another line of the cache than the link.
+            links[there] = tuples[row, LINK] >> _LINK_SHIFT
+            there += links[there] >= ring[_TAIL]
     return touched
 
 
 @kernel
 def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, found: Int64Array, mark: bool) -> int:
-    tuples, heads, rings, levels = state
+    tuples, heads, rings, levels, buckets = state
     ring = rings[stream]
     tail, held = ring[_TAIL], ring[_NEXT] - ring[_TAIL]
     used = np.flatnonzero(levels[stream])
+    links = np.empty(_BLOCK, np.int64)
     count, most = 0, found.shape[1]
     row, place, cell, link = cursor[0], cursor[1], cursor[2], cursor[3]
     if held == 0:
         row = asked.shape[1]
     while row < asked.shape[1]:
         if link == _BEGIN and row % _BLOCK == 0:
-            cursor[4] += _touch(state, stream, used[0], asked, row)
+            cursor[4] += _touch(state, stream, used[0], asked, row, links)
         low, last, start, end = asked[LOW, row], asked[LAST, row], asked[START, row], asked[END, row]
-        cells = np.float64(0)
-        for level in used:
-            cells += np.float64(last >> level) - np.float64(_first_cell(low, level)) + 1
-        scanning = cells > 2 * len(used) + held
+        scanning = False
+        if last >> used[0] > low >> used[0]:
+            cells = np.float64(0)
+            for level in used:
+                cells += np.float64(last >> level) - np.float64(low >> level)
+            scanning = cells > held
         while place < len(used):
             level = used[place]
             final = np.int64(0) if level == _WHOLE_LINE else last >> level
             if link == _BEGIN:
                 cell = _first_cell(low, level)
-                link = ring[_NEXT] - 1 if scanning else heads[_bucket(cell, level, len(heads)), stream]
+                link = ring[_NEXT] - 1 if scanning else heads[_bucket(cell, level, buckets[0]), stream]
             while True:
                 while link >= tail:
                     at = _row_at(ring, link)
@@ -437,7 +455,7 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
                 if scanning or cell == final:
                     break
                 cell += 1
-                link = heads[_bucket(cell, level, len(heads)), stream]
+                link = heads[_bucket(cell, level, buckets[0]), stream]
             place = len(used) if scanning else place + 1
             link = np.int64(_BEGIN)
         place = 0
@@ -448,7 +466,7 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
 
 @kernel
 def _reorganise(state: _State, stream: int, bound: int) -> Int64Array:
-    tuples, _, rings, levels = state
+    tuples, _, rings, levels, _ = state
     ring = rings[stream]
     ids, count = np.empty(_FIRST_ROOM, np.int64), 0
     while ring[_TAIL] < ring[_NEXT]:
@@ -467,7 +485,7 @@ def _reorganise(state: _State, stream: int, bound: int) -> Int64Array:
 
 @kernel
 def _mark(state: _State, stream: int, numbers: Int64Array) -> None:
-    tuples, _, rings, _ = state
+    tuples, _, rings, _, _ = state
     ring = rings[stream]
     for i in range(len(numbers)):
         tuples[_row_at(ring, numbers[i]), LINK] |= 1
@@ -486,7 +504,7 @@ def _reverse(tuples: Int64Array, first: Any, until: Any) -> None:
 @kernel
 def _pack(state: _State, bounds: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Turn each ring so that it begins in its first row, and drop what is over; ids and streams of the unmatched."""
-    tuples, _, rings, _ = state
+    tuples, _, rings, _, _ = state
     ids, streams, count = np.empty(_FIRST_ROOM, np.int64), np.empty(_FIRST_ROOM, np.int64), 0
     for stream in range(len(rings)):
         ring = rings[stream]
@@ -527,7 +545,7 @@ def _pack(state: _State, bounds: Int64Array) -> tuple[Int64Array, Int64Array]:
 @kernel
 def _spread(state: _State, rooms: Int64Array) -> None:
     """Give packed rings new places, and link their tuples afresh."""
-    tuples, heads, rings, levels = state
+    tuples, _, rings, levels, _ = state
     base = 0
     for stream in range(len(rings)):  # First together, to the left; then apart, from the right.
         old = rings[stream, _BASE]
@@ -543,14 +561,13 @@ def _spread(state: _State, rooms: Int64Array) -> None:
             for column in range(tuples.shape[1]):
                 tuples[until + i, column] = tuples[old + i, column]
         rings[stream, _BASE], rings[stream, _ROOM] = until, rooms[stream]
-    heads[:] = 0
     levels[:] = 0
     _link_all(state)
 
 
 @kernel
 def _link_all(state: _State) -> None:
-    tuples, _, rings, _ = state
+    tuples, _, rings, _, _ = state
     for stream in range(len(rings)):
         for number in range(rings[stream, _TAIL], rings[stream, _NEXT]):
             row = _row_at(rings[stream], number)
