@@ -84,7 +84,9 @@ class ResultBuffer:
         # After those in memory: what follows on the pages read takes their place.
         if self._next_start < bound:
             released += self._from_disk(bound)
-        return in_order(np.hstack(released)) if released else np.empty((self._columns, 0), np.int64)
+        if not released:
+            return np.empty((self._columns, 0), np.int64)
+        return in_order(np.hstack(released)) if len(released) > 1 else released[0]
 
     def memory_used(self) -> int:
         """Bytes of runs and directory. O(runs)."""
@@ -152,4 +154,4 @@ class ResultBuffer:
 def in_order(results: Int64Array) -> Int64Array:
     """Results by start and end; int64, shape (columns, n); these themselves if they are in order. O(n log runs)."""
     order = interval_order(results[START], results[END])
-    return results if order is None else results[:, order]
+    return results if order is None else results.take(order, axis=1)

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, StreamStreamJoin, Tuples
+from spark_jobs.joins.stream_stream.base import NO_TUPLES, Int64Array, Results, State, StreamStreamJoin, Tuples
 from spark_jobs.joins.stream_stream.disk_area import DiskArea
 from spark_jobs.joins.stream_stream.emission import Emission, OutputOrdered
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate, Values
@@ -61,8 +61,9 @@ class _Member(NamedTuple):
     def part(self, rows: Int64Array) -> _Member:
         values = self.values
         if values is not None:
-            values = Values(values.keys[rows], None if values.highs is None else values.highs[rows])
-        return self._replace(numbers=self.numbers[rows], ids=self.ids[rows], values=values)
+            keys, highs = np.asarray(values.keys), values.highs
+            values = Values(keys[rows], None if highs is None else np.asarray(highs)[rows])
+        return self._replace(numbers=self.numbers.take(rows), ids=self.ids.take(rows), values=values)
 
     def mark(self) -> None:
         self.area.mark(self.ring, self.numbers)
@@ -258,6 +259,8 @@ class TemporalJoin(StreamStreamJoin):
             columns[LAST_ROW] = np.minimum(tuples.keys, LAST - self.predicate.width) + self.predicate.width
         else:
             columns[LAST_ROW] = tuples.keys
+        assert tuples.starts is not None
+        assert tuples.ends is not None
         columns[START_ROW], columns[END_ROW], columns[ID], columns[MATCHED_ROW] = (
             tuples.starts,
             tuples.ends,
@@ -297,7 +300,7 @@ class TemporalJoin(StreamStreamJoin):
                     self._take(stream, piece)
                     queue.take(piece.shape[1])
             self._reorganise(np.full(self.streams, until))
-            yield in_order(np.hstack([np.empty((2 + self.streams, 0), np.int64), *self._ready]))
+            yield in_order(_joined(self._ready, 2 + self.streams))
             self._ready = []
         self._reorganise(np.full(self.streams, bound))
 
@@ -339,7 +342,7 @@ class TemporalJoin(StreamStreamJoin):
             self.materialise()
 
     def _leave(self, stream: int, dropped: Dropped) -> None:
-        self.statistics.purged += dropped.count
+        self.statistics.purged += dropped.tuples
         if len(dropped.unmatched):
             self._gone.append(np.stack((np.full(len(dropped.unmatched), stream), dropped.unmatched)))
 
@@ -480,7 +483,8 @@ class TemporalJoin(StreamStreamJoin):
                 for member in coming.members:
                     assert member.values is not None
                     keys, highs = member.values
-                    mine = Values(keys[rows, None], None if highs is None else highs[rows, None])
+                    lows = np.asarray(keys)[rows, None]
+                    mine = Values(lows, None if highs is None else np.asarray(highs)[rows, None])
                     match &= self.predicate.joins(mine, theirs)
                 row, position = np.nonzero(match)
                 count = len(row)
@@ -560,11 +564,10 @@ class TemporalJoin(StreamStreamJoin):
             yield _Combinations(joined.asked, (*kept, *members))
 
     def _results_of(self, released: list[Int64Array], refused: list[Int64Array] | None = None) -> Results:
-        everything = np.hstack([np.empty((2 + self.streams, 0), np.int64), *released])
-        unmatched = np.hstack([np.empty((2, 0), np.int64), *self._gone])
-        self._gone = []
-        starts, ends, ids = everything[0], everything[1], everything[2:]
-        return Results(ids, starts, ends, unmatched, np.concatenate([np.empty(0, np.int64), *(refused or [])]))
+        everything = _joined(released, 2 + self.streams)
+        unmatched, self._gone = _joined(self._gone, 2), []
+        late = np.concatenate(refused) if refused else NO_TUPLES
+        return Results(everything[2:], everything[0], everything[1], unmatched, late)
 
     def _state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {"bounds": self._bounds, "flags": np.array([self.materialised, self._behind])}
@@ -597,6 +600,13 @@ class TemporalJoin(StreamStreamJoin):
             queue.load(state, f"queue{stream}")
         if self._results is not None:
             self._results.load(state, "results")
+
+
+def _joined(parts: list[Int64Array], rows: int) -> Int64Array:
+    """Matrices of so many rows side by side."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.hstack(parts) if parts else np.empty((rows, 0), np.int64)
 
 
 def _part(state: State, part: str) -> dict[str, NDArray[Any]]:

@@ -66,7 +66,7 @@ _FIRST_ROOM = 64
 class Dropped(NamedTuple):
     """What has left an area: how many tuples, and the ids of those that never matched, int64, shape (u,)."""
 
-    count: int
+    tuples: int
     unmatched: Int64Array
 
 
@@ -401,6 +401,17 @@ def _touch(state: _State, stream: Any, level: Any, asked: Int64Array, first: Any
     return touched
 
 
+@kernel_part
+def _too_many_cells(used: Int64Array, low: Any, last: Any, held: Any) -> Any:
+    """Whether it takes more to look into all cells that an interval touches than at all tuples."""
+    if last >> used[0] == low >> used[0]:
+        return False
+    cells = np.float64(0)
+    for level in used:
+        cells += np.float64(last >> level) - np.float64(low >> level)
+    return cells > held
+
+
 @kernel
 def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, found: Int64Array, mark: bool) -> int:
     tuples, heads, rings, levels, buckets = state
@@ -416,12 +427,7 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
         if link == _BEGIN and row % _BLOCK == 0:
             cursor[4] += _touch(state, stream, used[0], asked, row, links)
         low, last, start, end = asked[LOW, row], asked[LAST, row], asked[START, row], asked[END, row]
-        scanning = False
-        if last >> used[0] > low >> used[0]:
-            cells = np.float64(0)
-            for level in used:
-                cells += np.float64(last >> level) - np.float64(low >> level)
-            scanning = cells > held
+        scanning = _too_many_cells(used, low, last, held)
         while place < len(used):
             level = used[place]
             final = np.int64(0) if level == _WHOLE_LINE else last >> level
