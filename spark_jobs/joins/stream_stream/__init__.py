@@ -60,6 +60,8 @@ ALGORITHMS = {
             ("symmetric_hash_join", "SymmetricHashJoin"),
             spills=False,
         ),
+        Algorithm("x_join", "UF00; 001 §1, §3", ("x_join", "XJoin"), most_streams=2),
+        Algorithm("p_join", "001 §2, §3", ("p_join", "PJoin"), most_streams=2, punctuations=True),
         Algorithm(
             "temporal_join",
             "004 §5.1, §5.2, §6",

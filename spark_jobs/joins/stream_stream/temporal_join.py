@@ -241,6 +241,7 @@ class TemporalJoin(StreamStreamJoin):
         return self._results_of(list(self._run(self._validity.common)))
 
     def _finish(self) -> Iterator[Results]:
+        self._behind = False
         for stream in range(self.streams):
             self._validity.reach(stream, LAST)
         for released in self._run(LAST) if self._emission.buffers_inputs else [self._passed()]:
