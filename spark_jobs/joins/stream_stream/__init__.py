@@ -71,6 +71,14 @@ ALGORITHMS = {
             most_streams=2,
         ),
         Algorithm("early_hash_join", "Law05; 000 §2, 003 §2", ("early_hash_join", "EarlyHashJoin"), most_streams=2),
+        Algorithm(
+            "temporal_join",
+            "004 §5.1, §5.2, §6",
+            ("temporal_join", "TemporalJoin"),
+            predicates=ANY,
+            validity=True,
+            ordered=True,
+        ),
     )
 }
 
