@@ -134,6 +134,7 @@ class SpillFiles:
         for path in self.folder.iterdir():
             if path not in kept:
                 path.unlink(missing_ok=True)
+        self._unsynced = [path for path in self._unsynced if path in kept]
 
     def state(self) -> dict[str, Int64Array]:
         """Which extents there are, and the counts: for `load`. O(extents)."""

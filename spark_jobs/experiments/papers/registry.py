@@ -30,6 +30,7 @@ from spark_jobs.experiments.papers.hybrid_join import (
 from spark_jobs.experiments.papers.hybrid_join import (
     service_rate as hybrid_service_rate,
 )
+from spark_jobs.experiments.papers.punctuations import figures as punctuations
 from spark_jobs.experiments.papers.multiple_streams import joining, overflow
 
 FIGURES = (
@@ -63,6 +64,7 @@ FIGURES = (
     overflow.FIGURE,
     joining.PROBES,
     auto_choice.FIGURE,
+    *punctuations.FIGURES,
 )
 
 
