@@ -30,8 +30,8 @@ from spark_jobs.experiments.papers.hybrid_join import (
 from spark_jobs.experiments.papers.hybrid_join import (
     service_rate as hybrid_service_rate,
 )
-from spark_jobs.experiments.papers.punctuations import figures as punctuations
 from spark_jobs.experiments.papers.multiple_streams import joining, overflow
+from spark_jobs.experiments.papers.punctuations import figures as punctuations
 
 FIGURES = (
     benchmark_stream.PAGE_USE,
