@@ -15,11 +15,10 @@ from spark_jobs.joins.stream_stream import ALGORITHMS, create
 from spark_jobs.joins.stream_stream.base import Results, StreamStreamJoin, Tuples
 from spark_jobs.joins.stream_stream.predicates import Equality
 from spark_jobs.joins.stream_stream.spill import SpillStore
-from tests.conformance.stream_stream_run import PREDICATES, Case, random_streams
+from tests.conformance.stream_stream_run import PAGE_BYTES, PREDICATES, Case, random_streams
 from tests.join_state.failing_disk import Died, DiskOfAProcess, running_on
 from tests.joins.stream_stream.naive_join import Row, naive_join
 
-PAGE_BYTES = 512
 CASES = [Case(name, algorithm.predicates[0], 2) for name, algorithm in ALGORITHMS.items()]
 
 

@@ -39,7 +39,7 @@ class Activation:
 
     def worth(self, gain: Int64Array, on_disk: Int64Array) -> NDArray[np.bool_]:
         """Which disk parts are worth reading for a gain each, in tuples or what counts like one. O(n)."""
-        return (gain > 0) & (on_disk > 0) & (gain >= self.threshold * on_disk)
+        return (gain > 0) & (on_disk > 0) & (gain >= self.threshold * np.maximum(on_disk, 1))
 
 
 NEVER = Activation(float("inf"))

@@ -25,7 +25,7 @@ from spark_jobs.joins.stream_stream.events import Component, Event, Monitor, Reg
 from spark_jobs.joins.stream_stream.flushing import FlushingPolicy
 from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration
 from spark_jobs.joins.stream_stream.predicates import Predicate
-from spark_jobs.joins.stream_stream.punctuation_set import PunctuationSet, pattern_of, state_of
+from spark_jobs.joins.stream_stream.punctuation_set import MOST_LOOKED_UP, PunctuationSet, pattern_of, state_of
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.spilled_partitions import MOST_PARTITIONS, STREAMS, SpilledPartitions, paired
 from spark_jobs.joins.stream_stream.x_join import XJoin
@@ -174,17 +174,19 @@ class PJoin(XJoin):
 
     def _punctuate(self, stream: int, pattern: Pattern) -> Results:
         settled = []
-        single = pattern.firsts == pattern.lasts
-        keys = pattern.firsts[single]
+        new = pattern & ~self._told[stream].covered
+        single = new.firsts == new.lasts
+        keys = new.firsts[single]
         keys = keys[~self._told[stream].covers(keys)]
         for first in range(0, len(keys), MOST_PENDING):
             settled.append(self._take_keys_told(stream, keys[first : first + MOST_PENDING]))
-        wide = Pattern(pattern.firsts[~single], pattern.lasts[~single])
-        for first in range(0, len(wide), MOST_PENDING):
+        ranges = Pattern(new.firsts[~single], new.lasts[~single])
+        for first in range(0, len(ranges), MOST_PENDING):
             piece = slice(first, first + MOST_PENDING)
-            ranges = Pattern(wide.firsts[piece], wide.lasts[piece])
-            self._told[stream].add_ranges(ranges)
-            settled.append(self._take_note(stream, ranges))
+            told = Pattern(ranges.firsts[piece], ranges.lasts[piece])
+            self._told[stream].add_ranges(told)
+            self._waiting += len(told) * self.parts.on_disk.any(axis=0)
+            settled.append(self._take_note(stream, told))
         return _all_of(settled) if settled else self._none()
 
     def _take_keys_told(self, stream: int, keys: Int64Array) -> Results:
@@ -269,9 +271,9 @@ class PJoin(XJoin):
             told, self._unpurged[1 - stream] = self._unpurged[1 - stream], EMPTY
             if not len(told):
                 continue
-            single = told.firsts == told.lasts
-            if self._find == "index" and single.all():
-                settled.append(self._purge_keys(stream, told.firsts))
+            keys = told.keys(MOST_LOOKED_UP) if self._find == "index" else None
+            if keys is not None:
+                settled.append(self._purge_keys(stream, keys))
             else:
                 settled += [self._purge_partition(stream, number, told) for number in range(self.parts.partitions)]
         return _all_of(settled) if settled else self._none()
@@ -341,7 +343,7 @@ class PJoin(XJoin):
                 told.left_memory(keys, to_disk=True)
                 self._waiting[partition] += int(told.covers(keys).sum())
 
-            self.parts.flush(stream, partition, leaving=leaving)
+            self.parts.flush(stream, partition, told=leaving)
 
     def _step(self) -> Results:
         return self._answer(Event.STREAMS_EMPTY)
@@ -350,7 +352,7 @@ class PJoin(XJoin):
         """Read a disk part: with what is in memory if that is worth it, else with its partition's other disk part."""
         if super().is_work:
             stream, partition = self._activation.next(self.parts.fresh, self.parts.on_disk)
-            return Results(self.parts.pass_over(stream, partition))
+            return self.parts.pass_over(stream, partition)
         partition_to_settle = self._disk_part_to_settle()
         return self._none() if partition_to_settle is None else self._settle(partition_to_settle)
 
@@ -369,13 +371,13 @@ class PJoin(XJoin):
             self._make_room()
         self._leave_room(self.parts.buffered)
 
-        def keeps(stream: int, keys: Int64Array) -> NDArray[np.bool_]:
-            kept = ~self._told[1 - stream].covers(keys)
-            self.statistics.purged += int((~kept).sum())
-            self._told[stream].seen_on_disk(partition, keys[kept])
-            return kept
+        def leaving(stream: int, keys: Int64Array) -> NDArray[np.bool_]:
+            gone = self._told[1 - stream].covers(keys)
+            self.statistics.purged += int(gone.sum())
+            self._told[stream].seen_on_disk(partition, keys[~gone])
+            return gone
 
-        settled += list(self.parts.settle(partition, keeps))
+        settled += list(self.parts.settle(partition, leaving))
         self._waiting[partition] = 0
         settled.append(self._handing_on(partition))
         return _all_of(settled)

@@ -21,6 +21,8 @@ from spark_jobs.joins.structures.hashed_streams import ARRIVAL, KEY, MATCHED, Ha
 NOT_COUNTED, ON_DISK = -1, -2
 MOST_RANGES = 64
 MOST_COVERED = 512
+# Up to so many keys it is quicker to look each of them up than to look at all tuples.
+MOST_LOOKED_UP = 4096
 # Keys that may be ready to be handed on; beyond it all are looked at.
 _MOST_READY = 2048
 # Rows of the ranges.
@@ -99,7 +101,9 @@ class PunctuationSet:
         self._note_ready(keys[entries.rows[new][counts == 0]])
 
     def count_ranges(self, piece: int, on_disk: Int64Array) -> int:
-        """Count tuples for ranges that have come; how many tuples were looked at. O(new ranges x tuples in memory).
+        """Count tuples for ranges that have come; how many tuples were looked at.
+
+        O(keys) for narrow ranges, O(ranges x tuples in memory) for wide ones.
 
         Args:
             piece: how many tuples are looked at together.
@@ -110,10 +114,15 @@ class PunctuationSet:
             return 0
         self._ranges[_COUNT, new] = 0
         self._clear[new] = on_disk == 0
-        looked_at = 0
-        for partition in range(len(on_disk)):
+        firsts, lasts = self._ranges[_FIRST, new], self._ranges[_LAST, new]
+        narrow = lasts.astype(float) - firsts < MOST_LOOKED_UP
+        for number in new[narrow]:
+            keys = np.arange(self._ranges[_FIRST, number], self._ranges[_LAST, number] + 1)
+            self._ranges[_COUNT, number] = len(self._memory.probe(self._stream, keys).rows)
+        wide, looked_at = new[~narrow], 0
+        for partition in range(len(on_disk)) if len(wide) else ():
             for held in self._memory.pieces(self._stream, partition, piece):
-                self._ranges[_COUNT, new] += self._within(new, held[KEY]).sum(axis=1)
+                self._ranges[_COUNT, wide] += self._within(wide, held[KEY]).sum(axis=1)
                 looked_at += held.shape[1]
         return looked_at
 

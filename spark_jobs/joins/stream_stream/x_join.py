@@ -124,7 +124,7 @@ class XJoin(StreamStreamJoin):
         """Stage 2, for one disk part."""
         stream, partition = self._activation.next(self.parts.fresh, self.parts.on_disk)
         self.statistics.probes += int(self.parts.on_disk[stream, partition])
-        return Results(self.parts.pass_over(stream, partition))
+        return self.parts.pass_over(stream, partition)
 
     def _finish(self) -> Iterator[Results]:
         """Stage 3."""
