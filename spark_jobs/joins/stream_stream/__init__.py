@@ -60,6 +60,8 @@ ALGORITHMS = {
             ("symmetric_hash_join", "SymmetricHashJoin"),
             spills=False,
         ),
+        Algorithm("m_join", "002 §2; VNB03", ("m_join", "MJoin")),
+        Algorithm("am_join", "002 §2", ("am_join", "AMJoin")),
         Algorithm("x_join", "UF00; 001 §1, §3", ("x_join", "XJoin"), most_streams=2),
         Algorithm("p_join", "001 §2, §3", ("p_join", "PJoin"), most_streams=2, punctuations=True),
         Algorithm(

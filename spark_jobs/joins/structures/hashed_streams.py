@@ -31,6 +31,8 @@ TUPLE = np.dtype(
 _LINE_BYTES = 64
 KEY, ID, ARRIVAL, MATCHED = range(4)
 """Rows of the int64 matrices in which tuples leave: shape (4, n)."""
+STREAM = MATCHED
+"""What stands in the last row where tuples of all streams leave together."""
 COLUMNS = 4
 MOST_TUPLES = 2**31 - 2
 
@@ -105,6 +107,10 @@ class HashedStreams:
         """The partition of each key, int64, shape (n,). O(n)."""
         return _partitions_of(self._state, read_only(keys))
 
+    def bucket_of(self, keys: Int64Array) -> Int64Array:
+        """The bucket of each key, int64, shape (n,). O(n)."""
+        return _buckets_of(self._state, read_only(keys))
+
     def insert(self, stream: int, keys: Int64Array, ids: Int64Array, arrivals: Int64Array) -> Int64Array:
         """Add tuples of a stream, not matched yet; there must be room.
 
@@ -169,6 +175,20 @@ class HashedStreams:
             if count:
                 yield held[:, :count]
             room = most if count or bucket == until else 2 * room
+
+    def take_buckets(self, buckets: Int64Array, first: int, taken: Int64Array) -> tuple[int, int]:
+        """Take tuples of all streams out of buckets, one after the other. O(n + buckets * streams).
+
+        Args:
+            buckets: int64, shape (b,).
+            first: position of the bucket to begin with.
+            taken: int64, shape (4, m), for key, id, arrival and stream of those that are taken.
+
+        Returns:
+            How many are taken, and the position of the first bucket that is not empty yet: b if all are.
+        """
+        count, position = _take_buckets(self._state, buckets, first, taken)
+        return int(count), int(position)
 
     def memory_used(self) -> int:
         """Bytes of its arrays."""
@@ -372,6 +392,29 @@ def _take_keys(state: _State, stream: int, keys: Int64Array) -> Int64Array:
                 previous = place
             place = following
     return taken[:, :row]
+
+
+@kernel
+def _take_buckets(state: _State, buckets: Int64Array, first: int, taken: Int64Array) -> tuple[int, int]:
+    tuples, heads, counts, _ = state
+    length = len(heads) // counts.shape[1]
+    row, position = 0, first
+    while position < len(buckets):
+        bucket = buckets[position]
+        for stream in range(heads.shape[1]):
+            place = np.int64(heads[bucket, stream])
+            while place and row < taken.shape[1]:
+                following = np.int64(tuples[place].next)
+                _leave(state, place, taken, row)
+                taken[STREAM, row] = stream
+                counts[stream, bucket // length] -= 1
+                row += 1
+                place = following
+            heads[bucket, stream] = place
+            if place:
+                return row, position
+        position += 1
+    return row, position
 
 
 @kernel
