@@ -14,7 +14,7 @@ from spark_jobs.experiments.virtual_spill import VirtualSpill
 from spark_jobs.joins.stream_stream.base import Results, Tuples
 from spark_jobs.joins.stream_stream.emission import Emission, InputOrdered, OutputOrdered
 from spark_jobs.joins.stream_stream.predicates import Equality
-from spark_jobs.joins.stream_stream.query_order import ByObservedSelectivity
+from spark_jobs.joins.stream_stream.probe_order import ObservedSelectivity
 from spark_jobs.joins.stream_stream.temporal_join import TemporalJoin
 from tests.conformance.stream_stream_run import PREDICATES, Case, Run, random_streams
 
@@ -197,7 +197,7 @@ def test_kept_intermediate_results_may_be_dropped_and_made_anew_at_any_time(
     case = Case("temporal_join", predicate, streams)
 
     def make(memory_bytes: int, spill: VirtualSpill) -> TemporalJoin:
-        policies = {"emission": emission, "materialise": True}
+        policies: dict[str, Any] = {"emission": emission, "materialise": True}
         return TemporalJoin(streams, PREDICATES[predicate][0], memory_bytes, spill, **policies)
 
     randomness = random.Random(7)
@@ -247,7 +247,7 @@ def test_memory_that_runs_short_drops_intermediate_results_first() -> None:
 
 
 def test_an_observed_order_asks_the_most_selective_stream_first() -> None:
-    order = ByObservedSelectivity(3)
+    order = ObservedSelectivity()
     join = made(3, order=order)
     join.arrive(1, tuples(*[(1, 0, 100)] * 10))
     join.arrive(2, tuples((99, 0, 100)))
@@ -258,7 +258,7 @@ def test_an_observed_order_asks_the_most_selective_stream_first() -> None:
         probes.append(join.statistics.probes - before)
     # At first each finds ten partners on stream 1, in vain; then each learns at once that stream 2 has none.
     assert probes == [55, 5, 5, 5, 5, 5]
-    assert order.order(0, 3) == [2, 1]
+    assert order.order(0, 3).tolist() == [2, 1]
 
 
 @both_ways
@@ -325,7 +325,7 @@ def test_a_restored_operator_gives_the_same_results_call_by_call(emission: Emiss
 
     def fresh() -> tuple[TemporalJoin, VirtualSpill]:
         spill = VirtualSpill(page_bytes=128)
-        policies = {"emission": emission, "order": ByObservedSelectivity(3)}
+        policies: dict[str, Any] = {"emission": emission, "order": ObservedSelectivity()}
         return TemporalJoin(3, PREDICATES["overlap"][0], 30_000, spill, **policies), spill
 
     def play(join: TemporalJoin, rows: Sequence[Sequence[Any]]) -> list[Any]:

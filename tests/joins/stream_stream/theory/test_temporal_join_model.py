@@ -40,7 +40,9 @@ def feed(
     taken = [0] * len(streams)
     for now in range(STEP, int(until * UNIT), STEP):
         for number, stream in enumerate(streams):
-            arrived = int(np.searchsorted(made[number].starts, now - stream.lag * UNIT))
+            starts = made[number].starts
+            assert starts is not None
+            arrived = int(np.searchsorted(starts, now - stream.lag * UNIT))
             join.arrive(number, made[number].part(slice(taken[number], arrived)))
             taken[number] = arrived
         if now > until * UNIT / 2:
@@ -93,6 +95,6 @@ def test_pages_read_follow_from_what_lies_on_disk() -> None:
     for stream in (0, 1):
         join.arrive(stream, Tuples(ids, ids, None, starts, starts + 8 * UNIT))
     read = (spill.pages_read - before) / (join.statistics.arrived - arrived)
-    extent = join._extent
+    extent = join.extent
     assert observed[-1][1] > 1000
     assert read == pytest.approx(pages_read_per_tuple(on_disk / 2, extent, 30, 512), rel=0.25)
