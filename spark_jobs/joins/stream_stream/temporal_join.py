@@ -433,7 +433,7 @@ class TemporalJoin(StreamStreamJoin):
 
     def _loaded_area(self, depth: int) -> SweepArea:
         while len(self._loaded) <= depth:
-            self._loaded.append(SweepArea(self._extent, 1))
+            self._loaded.append(SweepArea(self.extent, 1))
         area = self._loaded[depth]
         area.clear()
         area.rebuild(np.zeros(1, np.int64), np.array([self.extent]))

@@ -40,9 +40,9 @@ def feed(
     taken = [0] * len(streams)
     for now in range(STEP, int(until * UNIT), STEP):
         for number, stream in enumerate(streams):
-            starts = made[number].starts
-            assert starts is not None
-            arrived = int(np.searchsorted(starts, now - stream.lag * UNIT))
+            begins = made[number].starts
+            assert begins is not None
+            arrived = int(np.searchsorted(begins, now - stream.lag * UNIT))
             join.arrive(number, made[number].part(slice(taken[number], arrived)))
             taken[number] = arrived
         if now > until * UNIT / 2:
