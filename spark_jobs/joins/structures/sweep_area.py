@@ -361,12 +361,26 @@ def _link_one(state: _State, stream: Any, row: Any, number: Any, matched: Any) -
     levels[stream, level] += 1
 
 
+@kernel_part
+def _touch_heads(state: _State, stream: Any, columns: Int64Array, first: Any) -> Any:
+    """Read the heads of the chains that a block of tuples is going to enter."""
+    _, heads, _, _, buckets = state
+    touched = np.int64(0)
+    for i in range(first, min(first + _BLOCK, columns.shape[1])):
+        level = _level_of(columns[LOW, i], columns[LAST, i])
+        touched += heads[_bucket(columns[LOW, i] >> level, level, buckets[0]), stream]
+    return touched
+
+
 @kernel
-def _insert(state: _State, stream: int, columns: Int64Array) -> None:
+def _insert(state: _State, stream: int, columns: Int64Array) -> int:
     tuples, _, rings, _, _ = state
     ring = rings[stream]
     width = len(columns)
+    touched = np.int64(0)
     for i in range(columns.shape[1]):
+        if i % _BLOCK == 0:
+            touched += _touch_heads(state, stream, columns, i)
         number = ring[_NEXT]
         if number == ring[_TURN] + ring[_ROOM]:
             ring[_TURN] = number
@@ -379,6 +393,7 @@ def _insert(state: _State, stream: int, columns: Int64Array) -> None:
             ring[_LARGEST_END] = tuples[row, END]
         _link_one(state, stream, row, number, columns[MATCHED_ROW, i])
         ring[_NEXT] = number + 1
+    return touched  # Or else the compiler would leave the reads out.
 
 
 @kernel_part
