@@ -119,10 +119,6 @@ class PJoin(XJoin):
         """Whether a disk part is worth reading: for results, for what it keeps in memory, or for punctuations."""
         return not self._finished and (super().is_work or self._disk_part_to_settle() is not None)
 
-    def request_propagation(self) -> Results:
-        """Hand on all punctuations that may be: the pull mode, for an operator downstream that asks (001 §3.5)."""
-        return self._counted(self._answer(Event.PROPAGATE_REQUESTED), early=True)
-
     def check(self) -> None:
         """Assert that memory, directory and punctuations are sound and within the budget. O(memory)."""
         super().check()
@@ -230,6 +226,9 @@ class PJoin(XJoin):
     def _time_has_passed(self) -> bool:
         after = self.monitor.propagate_after
         return after is not None and self._clock() - self.monitor.last_propagation >= after
+
+    def _propagated(self) -> Results:
+        return self._answer(Event.PROPAGATE_REQUESTED)
 
     # The components (001 §3.1).
 
