@@ -58,8 +58,9 @@ _LEVEL_STEP = np.uint64(0xD1B54A32D192ED03)
 # Queries looked at together: the heads of all their chains are read before the first is followed, so that the waits
 # for memory overlap.
 _BLOCK = 64
-# Tuples of a chain that are waited for side by side; few chains are longer.
+# Tuples of a chain, and cells of a query, that are waited for side by side; few chains are longer.
 _TOUCHED = 3
+_TOUCHED_CELLS = 3
 _FIRST_ROOM = 64
 
 
@@ -404,8 +405,13 @@ def _touch(state: _State, stream: Any, level: Any, asked: Int64Array, first: Any
     touched = np.int64(0)
     there = 0
     for query in range(first, min(first + _BLOCK, asked.shape[1])):
-        links[there] = heads[_bucket(asked[LOW, query] >> level, level, buckets[0]), stream]
-        there += links[there] >= ring[_TAIL]
+        cell, final = _first_cell(asked[LOW, query], level), asked[LAST, query] >> level
+        for _ in range(_TOUCHED_CELLS):
+            links[there] = heads[_bucket(cell, level, buckets[0]), stream]
+            there += links[there] >= ring[_TAIL]
+            if cell >= final:
+                break
+            cell += 1
     for _ in range(_TOUCHED):
         count, there = there, 0
         for i in range(count):
@@ -433,7 +439,7 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
     ring = rings[stream]
     tail, held = ring[_TAIL], ring[_NEXT] - ring[_TAIL]
     used = np.flatnonzero(levels[stream])
-    links = np.empty(_BLOCK, np.int64)
+    links = np.empty(_BLOCK * _TOUCHED_CELLS, np.int64)
     count, most = 0, found.shape[1]
     row, place, cell, link = cursor[0], cursor[1], cursor[2], cursor[3]
     if held == 0:

@@ -73,6 +73,19 @@ def test_intervals_that_only_touch_have_no_time_in_common(emission: Emission) ->
     assert finished(join)[0] == []
 
 
+def test_what_is_over_leaves_when_the_other_stream_has_passed_it() -> None:
+    """The picture in the README."""
+    join = made()
+    join.arrive(0, tuples((42, 4, 14), (7, 9, 19), (42, 15, 25)))
+    assert rows_of(join.arrive(1, tuples((7, 8, 18)))) == []
+    assert join.tuples_in_memory() == 4
+    results = join.arrive(1, ids_from(1, tuples((42, 16, 26))))
+    assert rows_of(results) == [((1, 0), 9, 18)]
+    assert results.unmatched.tolist() == [[0], [0]]
+    assert join.tuples_in_memory() == 4
+    assert finished(join) == ([((2, 1), 16, 25)], [])
+
+
 def test_output_order_joins_at_arrival_and_input_order_when_no_stream_can_precede() -> None:
     probes = {}
     for emission in (InputOrdered(), OutputOrdered()):
