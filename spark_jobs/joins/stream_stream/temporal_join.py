@@ -518,6 +518,7 @@ class TemporalJoin(StreamStreamJoin):
             self._results.add(results)
 
     def _make_intermediate(self) -> None:
+        self.drop_intermediate()  # Their memory is what the new ones take.
         capacity = self._intermediate_capacity
         self._intermediate = {n: SweepArea(capacity, 1, extra=2 * n) for n in range(2, self.streams)}
 
