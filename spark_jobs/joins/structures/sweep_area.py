@@ -374,7 +374,7 @@ def _touch_heads(state: _State, stream: Any, columns: Int64Array, first: Any) ->
 
 
 @kernel
-def _insert(state: _State, stream: int, columns: Int64Array) -> int:
+def _insert(state: _State, stream: int, columns: Int64Array) -> Any:
     tuples, _, rings, _, _ = state
     ring = rings[stream]
     width = len(columns)
