@@ -86,11 +86,12 @@ def test_a_snapshot_of_the_results_is_the_join_of_the_snapshots(
     found = [
         (tuple(ids), start, end)
         for some in results
-        for *ids, start, end in zip(*some.ids.tolist(), some.starts.tolist(), some.ends.tolist(), strict=True)
+        if some.starts is not None and some.ends is not None
+        for *ids, start, end in np.vstack((some.ids, some.starts, some.ends)).T.tolist()
     ]
     for instant in range(20):
         valid = [[i for i, row in enumerate(rows) if row[0] <= instant < row[1]] for rows in streams]
-        expected = {(i,) for i in valid[0]}
+        expected: set[tuple[int, ...]] = {(i,) for i in valid[0]}
         for stream in range(1, len(streams)):
             expected = {
                 (*ids, i)

@@ -21,7 +21,7 @@ from spark_jobs.joins.stream_stream.base import NO_TUPLES, Int64Array, Results, 
 from spark_jobs.joins.stream_stream.disk_area import DiskArea
 from spark_jobs.joins.stream_stream.emission import Emission, OutputOrdered
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate, Values
-from spark_jobs.joins.stream_stream.query_order import ByStreamNumber, QueryOrder
+from spark_jobs.joins.stream_stream.probe_order import FixedOrder, ProbeOrder
 from spark_jobs.joins.stream_stream.result_buffer import ResultBuffer, in_order
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.temporal_budget import TUPLE_COLUMNS, budget
@@ -100,6 +100,9 @@ class TemporalJoin(StreamStreamJoin):
             binary joins does (004 §6): faster, but more memory. When memory is short they are dropped. The
             order is by stream number then.
 
+    Attributes:
+        extent: how many tuples are written to disk at once.
+
     Raises:
         MemoryBudgetError: the budget is too small for one tuple at a time.
     """
@@ -114,13 +117,13 @@ class TemporalJoin(StreamStreamJoin):
         spill: SpillStore,
         *,
         emission: Emission | None = None,
-        order: QueryOrder | None = None,
+        order: ProbeOrder | None = None,
         materialise: bool = False,
     ) -> None:
         super().__init__(streams, predicate)
         self._memory = memory_bytes
         self._emission = OutputOrdered() if emission is None else emission
-        self._query_order = ByStreamNumber() if order is None else order
+        self._order = FixedOrder() if order is None else order
         self._indexed = isinstance(predicate, Equality | Band | Overlap)
         plan = budget(
             memory_bytes,
@@ -129,7 +132,7 @@ class TemporalJoin(StreamStreamJoin):
             indexed=self._indexed,
             materialise=materialise and streams > 2,
         )
-        self._piece, self._extent = plan.piece, plan.extent
+        self._piece, self.extent = plan.piece, plan.extent
         self._area = SweepArea(plan.capacity, streams)
         self._found = [np.empty((FOUND_COLUMNS, plan.piece), np.int64) for _ in range(streams - 1)]
         self._disk = [DiskArea(spill) for _ in range(streams)]
@@ -359,7 +362,7 @@ class TemporalJoin(StreamStreamJoin):
             self.drop_intermediate()
         while area.free < max(enough, area.capacity // 4):
             fullest = max(range(self.streams), key=area.count)
-            columns = area.take_oldest(fullest, self._extent)
+            columns = area.take_oldest(fullest, self.extent)
             self._disk[fullest].write(columns)
             self.statistics.flushed += columns.shape[1]
         if area.room(stream) < count:
@@ -376,7 +379,9 @@ class TemporalJoin(StreamStreamJoin):
         first = self._area.insert(stream, columns)
         coming = self._combinations(stream, columns, np.arange(first, first + columns.shape[1]))
         if not self._intermediate:
-            self._ask(coming, self._query_order.order(stream, self.streams))
+            probes_and_hits = np.zeros((2, self.streams), np.int64)
+            self._ask(coming, self._order.order(stream, self.streams).tolist(), probes_and_hits)
+            self._order.learn(stream, *probes_and_hits)
         elif stream < 2:
             for joined in self._partners(coming, self._area, 1 - stream, 1 - stream, final=False):
                 self._cascade(joined, 2)
@@ -393,23 +398,21 @@ class TemporalJoin(StreamStreamJoin):
             return None
         return Values(columns[LOW_ROW], columns[LAST_ROW] + 1 if self.predicate.interval else None)
 
-    def _ask(self, coming: _Combinations, order: list[int]) -> None:
-        """Complete combinations with tuples of further streams, in memory and on disk."""
+    def _ask(self, coming: _Combinations, order: list[int], probes_and_hits: Int64Array) -> None:
+        """Complete combinations with tuples of further streams, in memory and on disk; count by stream."""
         stream, final = order[0], len(order) == 1
 
-        def go_on(area: SweepArea, ring: int) -> int:
-            count = 0
+        def go_on(area: SweepArea, ring: int) -> None:
             for joined in self._partners(coming, area, ring, stream, final=final):
-                count += joined.asked.shape[1]
+                probes_and_hits[1, stream] += joined.asked.shape[1]
                 if final:
                     self._emit(joined)
                 else:
-                    self._ask(joined, order[1:])
-            return count
+                    self._ask(joined, order[1:], probes_and_hits)
 
         self.statistics.probes += coming.asked.shape[1]
-        found = go_on(self._area, stream)
-        self._query_order.observe(stream, coming.asked.shape[1], found)
+        probes_and_hits[0, stream] += coming.asked.shape[1]
+        go_on(self._area, stream)
         disk = self._disk[stream]
         after = int(coming.asked[START_ROW].min())
         if disk.tuples and disk.largest_end > after:
@@ -430,10 +433,10 @@ class TemporalJoin(StreamStreamJoin):
 
     def _loaded_area(self, depth: int) -> SweepArea:
         while len(self._loaded) <= depth:
-            self._loaded.append(SweepArea(self._extent, 1))
+            self._loaded.append(SweepArea(self.extent, 1))
         area = self._loaded[depth]
         area.clear()
-        area.rebuild(np.zeros(1, np.int64), np.array([self._extent]))
+        area.rebuild(np.zeros(1, np.int64), np.array([self.extent]))
         return area
 
     def _partners(
@@ -515,6 +518,7 @@ class TemporalJoin(StreamStreamJoin):
             self._results.add(results)
 
     def _make_intermediate(self) -> None:
+        self.drop_intermediate()  # Their memory is what the new ones take.
         capacity = self._intermediate_capacity
         self._intermediate = {n: SweepArea(capacity, 1, extra=2 * n) for n in range(2, self.streams)}
 
@@ -575,7 +579,7 @@ class TemporalJoin(StreamStreamJoin):
         parts: dict[str, dict[str, NDArray[Any]]] = {
             "area": dict(self._area.state()),
             "validity": dict(self._validity.state()),
-            "order": dict(self._query_order.state()),
+            "order": dict(self._order.state()),
         }
         parts |= {f"intermediate{made_of}": dict(area.state()) for made_of, area in self._intermediate.items()}
         state |= {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
@@ -589,7 +593,7 @@ class TemporalJoin(StreamStreamJoin):
         self._bounds = np.array(state["bounds"])
         self._area.load(_part(state, "area"))
         self._validity.load(_part(state, "validity"))
-        self._query_order.load(_part(state, "order"))
+        self._order.load(_part(state, "order"))
         materialised, self._behind = state["flags"].tolist()
         if not materialised:
             self.drop_intermediate()

@@ -58,8 +58,9 @@ _LEVEL_STEP = np.uint64(0xD1B54A32D192ED03)
 # Queries looked at together: the heads of all their chains are read before the first is followed, so that the waits
 # for memory overlap.
 _BLOCK = 64
-# Tuples of a chain that are waited for side by side; few chains are longer.
+# Tuples of a chain, and cells of a query, that are waited for side by side; few chains are longer.
 _TOUCHED = 3
+_TOUCHED_CELLS = 3
 _FIRST_ROOM = 64
 
 
@@ -361,12 +362,26 @@ def _link_one(state: _State, stream: Any, row: Any, number: Any, matched: Any) -
     levels[stream, level] += 1
 
 
+@kernel_part
+def _touch_heads(state: _State, stream: Any, columns: Int64Array, first: Any) -> Any:
+    """Read the heads of the chains that a block of tuples is going to enter."""
+    _, heads, _, _, buckets = state
+    touched = np.int64(0)
+    for i in range(first, min(first + _BLOCK, columns.shape[1])):
+        level = _level_of(columns[LOW, i], columns[LAST, i])
+        touched += heads[_bucket(columns[LOW, i] >> level, level, buckets[0]), stream]
+    return touched
+
+
 @kernel
-def _insert(state: _State, stream: int, columns: Int64Array) -> None:
+def _insert(state: _State, stream: int, columns: Int64Array) -> Any:
     tuples, _, rings, _, _ = state
     ring = rings[stream]
     width = len(columns)
+    touched = np.int64(0)
     for i in range(columns.shape[1]):
+        if i % _BLOCK == 0:
+            touched += _touch_heads(state, stream, columns, i)
         number = ring[_NEXT]
         if number == ring[_TURN] + ring[_ROOM]:
             ring[_TURN] = number
@@ -379,6 +394,7 @@ def _insert(state: _State, stream: int, columns: Int64Array) -> None:
             ring[_LARGEST_END] = tuples[row, END]
         _link_one(state, stream, row, number, columns[MATCHED_ROW, i])
         ring[_NEXT] = number + 1
+    return touched  # Or else the compiler would leave the reads out.
 
 
 @kernel_part
@@ -389,8 +405,13 @@ def _touch(state: _State, stream: Any, level: Any, asked: Int64Array, first: Any
     touched = np.int64(0)
     there = 0
     for query in range(first, min(first + _BLOCK, asked.shape[1])):
-        links[there] = heads[_bucket(asked[LOW, query] >> level, level, buckets[0]), stream]
-        there += links[there] >= ring[_TAIL]
+        cell, final = _first_cell(asked[LOW, query], level), asked[LAST, query] >> level
+        for _ in range(_TOUCHED_CELLS):
+            links[there] = heads[_bucket(cell, level, buckets[0]), stream]
+            there += links[there] >= ring[_TAIL]
+            if cell >= final:
+                break
+            cell += 1
     for _ in range(_TOUCHED):
         count, there = there, 0
         for i in range(count):
@@ -418,7 +439,7 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
     ring = rings[stream]
     tail, held = ring[_TAIL], ring[_NEXT] - ring[_TAIL]
     used = np.flatnonzero(levels[stream])
-    links = np.empty(_BLOCK, np.int64)
+    links = np.empty(_BLOCK * _TOUCHED_CELLS, np.int64)
     count, most = 0, found.shape[1]
     row, place, cell, link = cursor[0], cursor[1], cursor[2], cursor[3]
     if held == 0:
