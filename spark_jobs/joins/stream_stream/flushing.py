@@ -69,14 +69,19 @@ def balanced(least: float = 0.5) -> FlushingPolicy:
     return FlushingPolicy("balanced", choose)
 
 
-def biased() -> FlushingPolicy:
-    """The largest part of the stream that has brought most, while it has any in memory (early hash join, Law05 §3).
+def biased(least: float = 0.5) -> FlushingPolicy:
+    """The largest part of the stream that has brought most, as long as that is large (early hash join, Law05 §3).
 
     The smaller stream stays in memory as long as it can, and finds its matches there: as in dynamic hash join.
+
+    Args:
+        least: the part is large if it has so many times the tuples of the largest of any other stream; else that is
+            flushed, as ever smaller writes would cost more than what is kept gives.
     """
 
     def choose(memory: Int64Array, disk: Int64Array) -> list[tuple[int, int]]:
-        brought = np.where(memory.any(axis=1), (memory + disk).sum(axis=1), -1)
+        largest = memory.max(axis=1)
+        brought = np.where(largest >= max(1.0, least * largest.max()), (memory + disk).sum(axis=1), -1)
         stream = int(np.argmax(brought))
         return [(stream, int(np.argmax(memory[stream])))]
 
