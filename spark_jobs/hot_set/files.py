@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.errors import CacheDamagedError, FreshetError
-from spark_jobs.files.checked import FileKind, checked_content, damaged, with_header
+from spark_jobs.files.checked import CACHE_ADVICE, FileKind, checked_content, damaged, with_header
 from spark_jobs.files.durable import WRITING, write_durably
 from spark_jobs.files.lock import exclusive_lock
 from spark_jobs.files.versioned import newest_sound_version, newest_version
@@ -38,7 +38,7 @@ KEPT_VERSIONS = 3
 
 _NAME = re.compile(r"hot-(\d{10})\.(learned|rebuilt)")
 _LOCK = ".lock"
-HOT_TUPLES = FileKind(b"FRESHETH", 1, "file of hot tuples")
+HOT_TUPLES = FileKind(b"FRESHETH", 1, "file of hot tuples", CACHE_ADVICE)
 
 _KEY, _FETCHED, _FREQUENCY = "key.", "fetched.", "frequency"
 
@@ -173,7 +173,7 @@ def _unpack(path: Path, number: int) -> HotSetVersion:
     try:
         return _version(pa.ipc.open_stream(content).read_all(), number)
     except (pa.ArrowException, KeyError, ValueError) as error:
-        raise damaged(path, number, f"its content can't be read ({error})") from error
+        raise damaged(HOT_TUPLES, path, number, f"its content can't be read ({error})") from error
 
 
 def _table(version: HotSetVersion) -> pa.Table:

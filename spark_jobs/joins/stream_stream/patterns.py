@@ -9,70 +9,103 @@ from numpy.typing import NDArray
 
 Int64Array = NDArray[np.int64]
 
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Pattern:
-    """Keys in a sorted list of disjoint ranges; every one of the five kinds is a case of that.
+    """Keys as disjoint ranges; each of the five kinds of pattern is a case of that.
 
     Wildcard: one range from the lowest to the highest integer. Constant: one range of one key. Range: one. Enumeration
-    list: ranges of one key each. Empty: none. The "and" of two patterns is a pattern.
+    list: ranges of the keys, neighbours in one. Empty: none. The "and" of two patterns is a pattern.
 
     Attributes:
-        ranges: (first, last) of each range, both inclusive, ascending, neither overlapping nor touching.
+        firsts: int64, shape (n,), the first key of each range, ascending.
+        lasts: int64, shape (n,), the last key of each, included; less than the next first by 2 at least.
     """
 
-    ranges: tuple[tuple[int, int], ...]
+    firsts: Int64Array
+    lasts: Int64Array
 
     def __post_init__(self) -> None:
-        for first, last in self.ranges:
-            if not -(2**63) <= first <= last < 2**63:
-                raise ValueError(f"a range of keys goes from a smaller one to a larger one, not {first} to {last}")
-        for (_, before), (first, _) in zip(self.ranges, self.ranges[1:], strict=False):
-            if first <= before + 1:
-                raise ValueError(
-                    f"ranges come in order and don't touch, but one ends at {before}, the next begins at {first}"
-                )
+        if len(self.firsts) != len(self.lasts):
+            raise ValueError(
+                f"{len(self.firsts)} first keys and {len(self.lasts)} last keys: each range has one of both"
+            )
+        if (self.firsts > self.lasts).any():
+            wrong = int(np.argmax(self.firsts > self.lasts))
+            raise ValueError(f"the range from {self.firsts[wrong]} to {self.lasts[wrong]} is empty: leave it out")
+        # Written so that nothing overflows at the ends of int64.
+        if len(self.firsts) > 1 and (self.firsts[1:] - 1 <= self.lasts[:-1]).any():
+            raise ValueError("the ranges of a pattern ascend, and neither overlap nor touch: join those that do")
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Pattern)
+            and np.array_equal(self.firsts, other.firsts)
+            and np.array_equal(self.lasts, other.lasts)
+        )
+
+    def __hash__(self) -> int:
+        return hash((self.firsts.tobytes(), self.lasts.tobytes()))
+
+    def __len__(self) -> int:
+        """How many ranges it has."""
+        return len(self.firsts)
 
     def matches(self, keys: Int64Array) -> NDArray[np.bool_]:
         """Which keys match. O(n log ranges)."""
-        if not self.ranges:
-            return np.zeros(len(keys), bool)
-        firsts, lasts = np.array(self.ranges, np.int64).T
-        position = np.searchsorted(firsts, keys, side="right") - 1
-        return (position >= 0) & (keys <= lasts[np.maximum(position, 0)])
+        position = np.searchsorted(self.firsts, keys, side="right") - 1
+        within: NDArray[np.bool_] = position >= 0
+        within[within] = keys[within] <= self.lasts[position[within]]
+        return within
 
     def __and__(self, other: Pattern) -> Pattern:
-        """What both match. O(ranges of both)."""
-        mine, theirs = list(self.ranges), list(other.ranges)
-        common = []
-        while mine and theirs:
-            first, last = max(mine[0][0], theirs[0][0]), min(mine[0][1], theirs[0][1])
-            if first <= last:
-                common.append((first, last))
-            (mine if mine[0][1] < theirs[0][1] else theirs).pop(0)
-        return Pattern(tuple(common))
+        """What both match. O(ranges of both, times log)."""
+        # Each range of one meets a run of the other's.
+        begin = np.searchsorted(other.lasts, self.firsts, side="left")
+        until = np.searchsorted(other.firsts, self.lasts, side="right")
+        met = np.maximum(until - begin, 0)
+        mine = np.repeat(np.arange(len(self)), met)
+        theirs = np.arange(int(met.sum())) - np.repeat(np.cumsum(met) - met, met) + np.repeat(begin, met)
+        return Pattern(
+            np.maximum(self.firsts[mine], other.firsts[theirs]), np.minimum(self.lasts[mine], other.lasts[theirs])
+        )
+
+    def __or__(self, other: Pattern) -> Pattern:
+        """What one of them matches. O(ranges of both, times log)."""
+        firsts, lasts = np.concatenate((self.firsts, other.firsts)), np.concatenate((self.lasts, other.lasts))
+        order = np.argsort(firsts, kind="stable")
+        firsts, reach = firsts[order], np.maximum.accumulate(lasts[order])
+        if not len(firsts):
+            return EMPTY
+        begins = np.ones(len(firsts), bool)
+        begins[1:] = (firsts[1:] > reach[:-1]) & (firsts[1:] - 1 > reach[:-1])
+        ends = np.append(begins[1:], True)
+        return Pattern(firsts[begins], reach[ends])
 
 
-EMPTY = Pattern(())
-WILDCARD = Pattern(((-(2**63), 2**63 - 1),))
+def _ranges(firsts: list[int], lasts: list[int]) -> Pattern:
+    return Pattern(np.array(firsts, np.int64), np.array(lasts, np.int64))
+
+
+EMPTY = _ranges([], [])
+WILDCARD = _ranges([_LOWEST], [_HIGHEST])
 
 
 def constant(key: int) -> Pattern:
     """One key."""
-    return Pattern(((key, key),))
+    return _ranges([key], [key])
 
 
 def key_range(first: int, last: int) -> Pattern:
     """All keys from one to another, both included."""
-    return Pattern(((first, last),))
+    return _ranges([first], [last])
 
 
 def enumeration(keys: Int64Array) -> Pattern:
     """Some keys, int64, shape (n,), in any order. O(n log n)."""
-    ranges: list[tuple[int, int]] = []
-    for key in np.unique(keys).tolist():
-        if ranges and ranges[-1][1] + 1 == key:
-            ranges[-1] = (ranges[-1][0], key)
-        else:
-            ranges.append((key, key))
-    return Pattern(tuple(ranges))
+    distinct = np.unique(keys)
+    begins = np.ones(len(distinct), bool)
+    begins[1:] = distinct[1:] - 1 != distinct[:-1]
+    return Pattern(distinct[begins], distinct[np.append(begins[1:], True)] if len(distinct) else distinct)

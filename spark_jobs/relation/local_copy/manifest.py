@@ -12,13 +12,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.files.checked import FileKind, checked_content, damaged, with_header
+from spark_jobs.files.checked import CACHE_ADVICE, FileKind, checked_content, damaged, with_header
 from spark_jobs.relation.key_kinds import KeyKind
 from spark_jobs.relation.keys import KeyColumns
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.stored_keys import stored_keys
 
-MANIFEST = FileKind(b"FRESHETM", 1, "manifest of a snapshot")
+MANIFEST = FileKind(b"FRESHETM", 1, "manifest of a snapshot", CACHE_ADVICE)
 _KEY = "key."
 _PLACES = {"part": np.int32, "offset": np.int64, "size": np.int64, "rows": np.int64, "checksum": np.uint32}
 
@@ -139,4 +139,4 @@ def read_manifest(path: Path, number: int) -> CopyManifest:
             places=PagePlaces(*(table[name].to_numpy() for name in _PLACES)),
         )
     except (pa.ArrowException, KeyError, ValueError) as error:
-        raise damaged(path, number, f"its content can't be read ({error})") from error
+        raise damaged(MANIFEST, path, number, f"its content can't be read ({error})") from error
