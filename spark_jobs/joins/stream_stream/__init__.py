@@ -60,6 +60,20 @@ ALGORITHMS = {
             ("symmetric_hash_join", "SymmetricHashJoin"),
             spills=False,
         ),
+        Algorithm(
+            "progressive_merge_join",
+            "004 §3.2, §4.2",
+            ("progressive_merge_join", "ProgressiveMergeJoin"),
+            predicates=ANY,
+        ),
+        Algorithm(
+            "temporal_progressive_merge_join",
+            "004 §5.3, §6",
+            ("temporal_progressive_merge_join", "TemporalProgressiveMergeJoin"),
+            predicates=ANY,
+            validity=True,
+            ordered=True,
+        ),
     )
 }
 

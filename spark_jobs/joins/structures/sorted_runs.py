@@ -200,6 +200,19 @@ class Run:
             self._store.remove(extent)
         self._recent, self._pages, self.count = 0, self._pages[:0], 0
 
+    def check(self, layout: Layout) -> None:
+        """Assert that the tuples are as many as told, and in order. Reads all of them."""
+        before = None
+        count = 0
+        for columns in whole(self):
+            ordered = np.lexsort((columns[layout.high], columns[KEY]))
+            assert (np.diff(columns[[KEY, layout.high]][:, ordered]) == np.diff(columns[[KEY, layout.high]])).all()
+            first, last = (tuple(columns[[KEY, layout.high], end].tolist()) for end in (0, -1))
+            assert before is None or before <= first
+            before = last
+            count += columns.shape[1]
+        assert count == self.count
+
     def memory_used(self) -> int:
         """Bytes of the directory in memory."""
         return self._entries.nbytes + self._pages.nbytes
@@ -251,7 +264,7 @@ class RunMerge:
         self._layout = layout
         page = layout.page_tuples(store.page_bytes)
         directories = sum(source.run.directory_page_bytes for source in sources)
-        share = (memory_bytes - directories) // (len(sources) * layout.tuple_bytes) - _MARKS
+        share = (memory_bytes - directories) // (max(1, len(sources)) * layout.tuple_bytes) - _MARKS
         self._room = max(page, share - share % page)
         self._directories: list[tuple[int, Int64Array] | None] = [None] * len(sources)
         self._marks: Int64Array = np.zeros((len(sources), _MARKS), np.int64)
@@ -372,6 +385,21 @@ def _before(a: Any, b: Any, keys: Any, ties: Any, over: Any) -> Any:
     return a < b
 
 
+@kernel_part
+def _play(losers: Int64Array, keys: Int64Array, ties: Int64Array, over: Int64Array) -> Any:
+    """Let every two runs meet, and those that won, up to the last: which run has the least tuple."""
+    leaves = len(losers)
+    winners = np.empty(2 * leaves, np.int64)
+    for run in range(leaves):
+        winners[leaves + run] = run
+    for node in range(leaves - 1, 0, -1):
+        a, b = winners[2 * node], winners[2 * node + 1]
+        if _before(b, a, keys, ties, over):
+            a, b = b, a
+        winners[node], losers[node] = a, b
+    return winners[1]
+
+
 @kernel
 def _merge(pages: Int64Array, marks: Int64Array, tie: int, table: Int64Array, first: int, until: int) -> int:
     """Take the least tuple again and again, by a tree of losers, until a page is used up and there are more of its run.
@@ -382,20 +410,14 @@ def _merge(pages: Int64Array, marks: Int64Array, tie: int, table: Int64Array, fi
     leaves = 1
     while leaves < runs:
         leaves *= 2
-    keys, ties, over = np.full(leaves, _NO_KEY), np.full(leaves, _NO_KEY), np.ones(leaves, np.int64)
-    for run in range(runs):
-        place = marks[run, _NEXT]
-        if place < marks[run, _FILLED]:
-            keys[run], ties[run], over[run] = pages[run, KEY, place], pages[run, tie, place], 0
-    losers, winners = np.empty(leaves, np.int64), np.empty(2 * leaves, np.int64)
+    keys, ties, over = np.empty(leaves, np.int64), np.empty(leaves, np.int64), np.empty(leaves, np.int64)
     for run in range(leaves):
-        winners[leaves + run] = run
-    for node in range(leaves - 1, 0, -1):
-        a, b = winners[2 * node], winners[2 * node + 1]
-        if _before(b, a, keys, ties, over):
-            a, b = b, a
-        winners[node], losers[node] = a, b
-    winner = winners[1]
+        keys[run], ties[run], over[run] = _NO_KEY, _NO_KEY, 1
+        place = marks[run, _NEXT] if run < runs else np.int64(0)
+        if run < runs and place < marks[run, _FILLED]:
+            keys[run], ties[run], over[run] = pages[run, KEY, place], pages[run, tie, place], 0
+    losers = np.empty(leaves, np.int64)
+    winner = _play(losers, keys, ties, over)
     while first < until and not over[winner]:
         place = marks[winner, _NEXT]
         for column in range(columns):
