@@ -111,11 +111,12 @@ class HashMergeJoin(StreamStreamJoin):
             partitions = 1 << (max(1, min(fitting, MOST_PARTITIONS)).bit_length() - 1)
         least_table = MergeTable.least_bytes(layout, STREAMS, page)
         group_bytes = RunMerge.bytes_for(layout, page, STREAMS)
-        self._scratch = max(memory_bytes // _SCRATCH_SHARE, 2 * (least_table + _FEWEST_GROUPS * group_bytes))
-        self._page_memory = max(self._scratch // _PAGES_SHARE, _FEWEST_GROUPS * group_bytes)
+        self._scratch = max(memory_bytes // _SCRATCH_SHARE, least_table + _FEWEST_GROUPS * group_bytes)
+        wanted = max(self._scratch // _PAGES_SHARE, _FEWEST_GROUPS * group_bytes)
+        self._page_memory = min(wanted, self._scratch - least_table)
         self._fan_in = min(_MOST_GROUPS, self._page_memory // group_bytes)
         # A page of each run of a partition, and of those that come of a merge.
-        self._directory_bytes = max(memory_bytes // _DIRECTORY_SHARE, 4 * (partitions + 1) * STREAMS * page)
+        self._directory_bytes = max(memory_bytes // _DIRECTORY_SHARE, 2 * (partitions + 1) * STREAMS * page)
         fixed = self._scratch + self._directory_bytes
         capacity = tuples_within(
             memory_bytes,
