@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from spark_jobs.joins.stream_stream.flushing import biased
 from spark_jobs.joins.stream_stream.merge_strategies import MaxFanIn
 from tests.joins.stream_stream.partitioned_joins import PartitionedRun
 
@@ -81,13 +82,13 @@ def test_dropped_tuples_save_writing(cardinality: str) -> None:
 
 def test_biased_flushing_keeps_the_smaller_stream_in_memory() -> None:
     """Its matches come early: more than with XJoin, which treats both streams alike."""
-    small, large = permuted(8)[:60], random.Random(9).choices(range(COUNT), k=10 * COUNT)
+    small, large = permuted(8)[:100], random.Random(9).choices(range(COUNT), k=10 * COUNT)
     early = []
-    for algorithm in ("early_hash_join", "x_join"):
-        run = PartitionedRun(algorithm, 6_000, partitions=4)
-        early.append(run.arrive(0, small) + sum(run.arrive(1, large[i : i + 50]) for i in range(0, len(large), 50)))
+    for algorithm, policies in (("early_hash_join", {"flushing": biased(larger=1)}), ("x_join", {})):
+        run = PartitionedRun(algorithm, 7_000, partitions=4, **policies)
+        early.append(run.arrive(0, small) + sum(run.arrive(1, large[i : i + 20]) for i in range(0, len(large), 20)))
         run.finish()
-    assert early[0] > early[1]
+    assert early[0] > 2 * early[1]
 
 
 def test_pauses_join_what_lies_on_disk_on_both_sides() -> None:

@@ -86,6 +86,7 @@ def test_policies_flush_what_they_say() -> None:
     assert balanced().choose(alike, DISK[:, :2]) == [(0, 0), (1, 0)]
     assert balanced(0.1).choose(alike, DISK[:, :2]) == [(0, 1), (1, 1)]
     assert biased().choose(MEMORY, DISK) == [(0, 0)]
+    assert biased(larger=1).choose(MEMORY, DISK) == [(1, 1)]
     # What stream 0, which brought most, has in memory is too little by now.
     assert biased().choose(np.array([[2, 1], [9, 8]]), DISK[:, :2]) == [(1, 0)]
 
