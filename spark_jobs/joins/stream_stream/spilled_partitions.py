@@ -87,6 +87,7 @@ class SpilledPartitions:
         fresh: int64, shape (2, partitions): tuples in memory of the *other* stream that may have missed tuples of this
             disk part, where there is any.
         buffered: how many tuples one extent has at most, a page of them at least.
+        page_tuples: how many tuples an extent of one page has.
         piece: how many arriving tuples are taken at once: they need no more scratch space than a flush, and no more
             room than a small part of the memory.
 
@@ -102,6 +103,7 @@ class SpilledPartitions:
         self._memory_bytes = memory_bytes
         # Whole pages, less the header, and less what a store adds to each page.
         page = max(2, spill.page_bytes // (COLUMNS * 8) - 1)
+        self.page_tuples = page - 1
         buffers = min(memory_bytes // (_BUFFER_SHARE * _BUFFER_BYTES), _MOST_BUFFERED)
         self.buffered = max(1, buffers // page) * page - 1
         shape = (STREAMS, partitions)
