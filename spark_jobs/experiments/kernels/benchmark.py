@@ -9,6 +9,7 @@ from rich.table import Table
 from spark_jobs.experiments.kernels import (
     first_call,
     front_stage_probes,
+    hash_joins,
     hit_ratio,
     own_work,
     page_loads,
@@ -29,6 +30,7 @@ EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
     "temporal join": temporal_joins.measure,
     "hit ratio": hit_ratio.measure,
     "page loads": page_loads.measure,
+    "hash joins": hash_joins.measure,
 }
 
 

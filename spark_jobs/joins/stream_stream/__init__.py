@@ -79,6 +79,21 @@ ALGORITHMS = {
             validity=True,
             ordered=True,
         ),
+        Algorithm("hash_merge_join", "MLA04; 004 §2", ("hash_merge_join", "HashMergeJoin"), most_streams=2),
+        Algorithm(
+            "progressive_merge_join",
+            "004 §3.2, §4.2",
+            ("progressive_merge_join", "ProgressiveMergeJoin"),
+            predicates=ANY,
+        ),
+        Algorithm(
+            "temporal_progressive_merge_join",
+            "004 §5.3, §6",
+            ("temporal_progressive_merge_join", "TemporalProgressiveMergeJoin"),
+            predicates=ANY,
+            validity=True,
+            ordered=True,
+        ),
     )
 }
 

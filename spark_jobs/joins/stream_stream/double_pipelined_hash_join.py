@@ -28,7 +28,7 @@ class DoublePipelinedHashJoin(XJoin):
     """XJoin's partitions without its pauses: what is flushed gives no result before the end.
 
     The mark is the tuple's number of departure: one that lies before its arrival says that it never was in memory.
-    Marked tuples wait in what memory is free until they fill an extent.
+    Marked tuples wait in what memory is free until they fill a page.
 
     Args:
         streams: two.
@@ -69,7 +69,7 @@ class DoublePipelinedHashJoin(XJoin):
 
     def _make_room(self) -> None:
         counts, closed = self.parts.memory.counts, self._closed()
-        full = np.argwhere(closed & (counts >= self.parts.buffered)).tolist()
+        full = np.argwhere(closed & (counts >= self.parts.page_tuples)).tolist()
         for stream, partition in full or self._flushing.choose(counts, self.parts.on_disk):
             self.statistics.flushed += int(counts[stream, partition])
             self.parts.flush(stream, partition, NONE if closed[partition] else None)

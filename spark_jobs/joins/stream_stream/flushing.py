@@ -69,15 +69,23 @@ def balanced(least: float = 0.5) -> FlushingPolicy:
     return FlushingPolicy("balanced", choose)
 
 
-def biased() -> FlushingPolicy:
-    """The largest part of the stream that has brought most, while it has any in memory (early hash join, Law05 §3).
+def biased(larger: int | None = None, *, least: float = 0.25) -> FlushingPolicy:
+    """The largest part of the larger stream, as long as that is large itself (early hash join, Law05 §3).
 
     The smaller stream stays in memory as long as it can, and finds its matches there: as in dynamic hash join.
+
+    Args:
+        larger: the stream of which most is to come; if left out, the one that has brought most so far.
+        least: a part is large if it has so many times the tuples of the largest of any other stream; else that is
+            flushed, as ever smaller writes would cost more than what is kept gives.
     """
 
     def choose(memory: Int64Array, disk: Int64Array) -> list[tuple[int, int]]:
-        brought = np.where(memory.any(axis=1), (memory + disk).sum(axis=1), -1)
-        stream = int(np.argmax(brought))
+        largest = memory.max(axis=1)
+        brought = (memory + disk).sum(axis=1)
+        if larger is not None:
+            brought[larger] = np.iinfo(np.int64).max
+        stream = int(np.argmax(np.where(largest >= max(1.0, least * largest.max()), brought, -1)))
         return [(stream, int(np.argmax(memory[stream])))]
 
     return FlushingPolicy("biased", choose)

@@ -42,6 +42,9 @@ _MOST_BUFFERED = 1 << 16
 # For a tuple of an extent, at most: one extent whose tuples came into memory, one that comes by, what stays of it, and
 # that with its header; with arrivals, places, departures and flags of theirs.
 _BUFFER_BYTES = (4 * COLUMNS + 4) * 8
+# Arriving tuples need their arrivals and places only.
+_PIECE = 4
+_PIECE_SHARE = 16
 # No extent, no event: smaller than all numbers of those.
 NONE = -1
 NO_IDS: Int64Array = np.empty((STREAMS, 0), np.int64)
@@ -85,8 +88,10 @@ class SpilledPartitions:
         on_disk: int64, shape (2, partitions), tuples on disk.
         fresh: int64, shape (2, partitions): tuples in memory of the *other* stream that may have missed tuples of this
             disk part, where there is any.
-        buffered: how many tuples one extent has at most, a page of them at least; a batch that is taken in pieces of
-            so many needs no more scratch space than a flush.
+        buffered: how many tuples one extent has at most, a page of them at least.
+        page_tuples: how many tuples an extent of one page has.
+        piece: how many arriving tuples are taken at once: they need no more scratch space than a flush, and no more
+            room than a small part of the memory.
 
     Raises:
         MemoryBudgetError: the budget does not hold the directory, and a page of tuples to be read, joined and written.
@@ -110,6 +115,7 @@ class SpilledPartitions:
         self._other_bytes = other_bytes
         # Whole pages, less the header, and less what a store adds to each page.
         page = max(2, spill.page_bytes // (COLUMNS * 8) - 1)
+        self.page_tuples = page - 1
         buffers = min(memory_bytes // (_BUFFER_SHARE * _BUFFER_BYTES), _MOST_BUFFERED)
         self.buffered = max(1, buffers // page) * page - 1
         shape = (STREAMS, partitions)
@@ -127,6 +133,7 @@ class SpilledPartitions:
             fixed="a directory, buffers and room for what one page holds,",
         )
         self.memory = HashedStreams(capacity + self.buffered, chains, partitions)
+        self.piece = max(self.buffered, min(_PIECE * self.buffered, self.memory.capacity // _PIECE_SHARE))
         self._events = 0
 
     @property
@@ -331,8 +338,9 @@ class SpilledPartitions:
     def _leave(self, stream: int, partition: int, extent: Extent, leaving: Leaving) -> Int64Array:
         """Write the tuples of an extent that stay; those of the others that are unmatched."""
         gone = leaving(stream, extent.columns[KEY])
-        if not gone.all():
-            self._write(stream, partition, extent._replace(columns=extent.columns[:, ~gone]))
+        if gone.all():
+            return _unmatched(stream, extent.columns)
+        self._write(stream, partition, extent._replace(columns=extent.columns[:, ~gone]))
         return _unmatched(stream, extent.columns[:, gone])
 
     def _leave_memory(self, stream: int, partition: int, event: int, leaving: Leaving) -> Iterator[Results]:

@@ -94,10 +94,9 @@ class XJoin(StreamStreamJoin):
         found = []
         first, count = 0, len(tuples.ids)
         while first < count:
-            wanted = min(count - first, self.parts.buffered)
-            if self.parts.memory.room < wanted:
+            until = first + min(count - first, self.parts.piece)
+            while self.parts.memory.room < until - first:
                 self._make_room()
-            until = first + min(wanted, self.parts.memory.room)
             found.append(self._meet(stream, tuples.part(slice(first, until))))
             first = until
         return Results(np.concatenate(found, axis=1))

@@ -13,6 +13,7 @@ from rich.console import Console
 from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, record_decoding
 from spark_jobs.experiments.kernels.benchmark import render
 from spark_jobs.experiments.kernels.figure import Figure
+from spark_jobs.experiments.kernels.hash_joins import Growing, whole
 from spark_jobs.experiments.kernels.interleaved import interleaved
 from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
@@ -115,3 +116,14 @@ def test_a_temporal_join_is_measured_with_full_windows_and_one_partner_a_tuple(p
     assert run.stretch() > 0
     assert (counts.early - before) / (counts.arrived - arrived) == pytest.approx(1, rel=0.1)
     assert run.join.tuples_in_memory() == pytest.approx(10_000, rel=0.01)
+
+
+def test_each_tuple_of_the_hash_join_benchmark_finds_one_match() -> None:
+    assert Growing(4_000).nanoseconds() > 0
+
+
+def test_a_join_of_whole_streams_charges_the_disk_for_what_memory_does_not_hold() -> None:
+    in_memory, spilled = whole("symmetric_hash_join", 1.0, 20_000), whole("x_join", 0.2, 20_000)
+    assert (in_memory.disk, in_memory.early) == (0.0, 1.0)
+    assert spilled.disk > 0
+    assert 0 < spilled.early < 1

@@ -1,0 +1,118 @@
+"""Temporal progressive merge join, TPMJ: a sort-based join within windows larger than memory, in order (004 §5.3, §6).
+
+    groups on disk, oldest first:       0           1        2        3
+                                        |___________|________|        |       merged at the left flank: results
+                                                 |                    |       that begin in [s, e), in order
+                                                 0'                   1
+
+    e = the least, over the streams, of the greatest start that takes part: no tuple to come begins before it.
+    s = the e before. Tuples that end up to e are dropped when a run is written: the flank is as long as the window.
+
+Results are made at the left flank of the merge tree only, so each once, and all in order of validity. Elsewhere the
+runs of one stream after the other are merged, without a join, and more of them at once. Since the flank grows thinner
+as it is written, it is merged again with runs of its own length: the merge tree is crooked (004 Fig. 1).
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, Tuples
+from spark_jobs.joins.stream_stream.merge_strategies import Span
+from spark_jobs.joins.stream_stream.sort_based_join import SortBasedJoin, Told
+from spark_jobs.joins.structures.sweep import FIRST_TIME, LAST_TIME, Window
+
+_START, _END = 0, 1
+
+
+class TemporalProgressiveMergeJoin(SortBasedJoin):
+    """Joins tuples that are valid at a common time, in order of (start, end) of the results.
+
+    A merge at the flank is one step, so that its results can be put in order; elsewhere a step is what the table holds.
+    A stream that brings nothing keeps the results of all others back: a tuple of it may still begin as early as its
+    last one.
+
+    Each tuple is read and written about as often as its window is long, in times that memory fills, over one less than
+    the fan-in (`theory.merge_join_model`).
+    """
+
+    name = "temporal_progressive_merge_join"
+    needs_validity = True
+
+    def __init__(self, streams: int, *arguments: Any, **policies: Any) -> None:
+        super().__init__(streams, *arguments, **policies)
+        # Of each stream: start and end of its last tuple, and the greatest start that was written.
+        self._last: Int64Array = np.full((2, streams), FIRST_TIME)
+        self._written: Int64Array = np.full(streams, FIRST_TIME)
+        self._told_until = FIRST_TIME
+
+    @property
+    def told_until(self) -> int:
+        """Before which all results have been told."""
+        return self._told_until
+
+    def _arrive(self, stream: int, tuples: Tuples) -> Results:
+        assert tuples.starts is not None
+        assert tuples.ends is not None
+        ordered = _in_order(self._last[:, stream], tuples.starts, tuples.ends)
+        taken = tuples if ordered.all() else tuples.part(ordered)
+        if taken.starts is not None and taken.ends is not None and len(taken.ids):
+            self._last[:, stream] = taken.starts[-1], taken.ends[-1]
+        results = super()._arrive(stream, taken)
+        return Results(results.ids, results.starts, results.ends, results.unmatched, tuples.ids[~ordered])
+
+    def _until(self) -> int:
+        held = self._arrivals.tuples[:, : self._arrivals.count]
+        np.maximum.at(self._written, held[self._layout.stream], held[self._layout.start])
+        return int(self._written.min())
+
+    def _sorted(self) -> Told:
+        return Told(np.empty((self.streams + 2, 0), np.int64), np.empty((2, 0), np.int64))
+
+    def _window(self, span: Span, *, ending: bool) -> Window | None:
+        if span.first:
+            return None
+        until = LAST_TIME if ending else self._groups[span.many - 1].until
+        return Window(self._told_until, max(self._told_until, until))
+
+    def _slice(self, window: Window | None) -> int:
+        return self._table.tuples.shape[1] if window is None else sys.maxsize
+
+    def _end_merge(self) -> None:
+        assert self._merging is not None
+        window = self._window(self._merging.span, ending=self._merging.ending)
+        super()._end_merge()
+        if window is not None:
+            self._told_until = window.until
+
+    def _results(self, told: Sequence[Told]) -> Results:
+        if not told:
+            return self._none()
+        *ids, starts, ends = np.concatenate([part.results for part in told], axis=1)
+        order = np.lexsort((ends, starts))
+        unmatched = np.concatenate([part.unmatched for part in told], axis=1)
+        return Results(np.array(ids)[:, order], starts[order], ends[order], unmatched)
+
+    def _state(self) -> dict[str, NDArray[Any]]:
+        own = {"last": self._last, "written": self._written, "told_until": np.array(self._told_until)}
+        return {**super()._state(), **own}
+
+    def _load(self, state: State) -> None:
+        self._last[:], self._written[:] = state["last"], state["written"]
+        self._told_until = int(state["told_until"])
+        super()._load(state)
+
+
+def _in_order(last: Int64Array, starts: Int64Array, ends: Int64Array) -> NDArray[np.bool_]:
+    """Which tuples come in order of (start, end) after `last` and those taken before them. O(n log n)."""
+    starts, ends = np.append(last[_START], starts), np.append(last[_END], ends)
+    order = np.lexsort((ends, starts))
+    changes = (np.diff(starts[order]) != 0) | (np.diff(ends[order]) != 0)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.append(0, np.cumsum(changes))
+    return ranks[1:] >= np.maximum.accumulate(ranks)[:-1]
