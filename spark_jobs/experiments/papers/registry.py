@@ -30,6 +30,8 @@ from spark_jobs.experiments.papers.hybrid_join import (
 from spark_jobs.experiments.papers.hybrid_join import (
     service_rate as hybrid_service_rate,
 )
+from spark_jobs.experiments.papers.multiple_streams import joining, overflow
+from spark_jobs.experiments.papers.punctuations import figures as punctuations
 
 FIGURES = (
     benchmark_stream.PAGE_USE,
@@ -57,7 +59,12 @@ FIGURES = (
     front_stage_at_work.ROLE,
     growing_relation.FIGURE,
     caching_costs.FIGURE,
+    joining.SELECTIVITY,
+    joining.IDS,
+    overflow.FIGURE,
+    joining.PROBES,
     auto_choice.FIGURE,
+    *punctuations.FIGURES,
 )
 
 

@@ -80,6 +80,8 @@ class SpilledPartitions:
         spill: the disk.
         algorithm: whose they are, for the error.
         partitions: a power of two; if left out, as many as have two pages each, 64 at most.
+        chains: multimaps in memory; the first two are the streams', others are the caller's.
+        other_bytes: what the caller needs besides, of the budget.
 
     Attributes:
         memory: the parts in memory.
@@ -95,12 +97,22 @@ class SpilledPartitions:
         MemoryBudgetError: the budget does not hold the directory, and a page of tuples to be read, joined and written.
     """
 
-    def __init__(self, memory_bytes: int, spill: SpillStore, *, algorithm: str, partitions: int | None = None) -> None:
+    def __init__(
+        self,
+        memory_bytes: int,
+        spill: SpillStore,
+        *,
+        algorithm: str,
+        partitions: int | None = None,
+        chains: int = STREAMS,
+        other_bytes: int = 0,
+    ) -> None:
         if partitions is None:
             fitting = memory_bytes // (STREAMS * _PAGES_PER_PART * spill.page_bytes)
             partitions = 1 << (max(1, min(fitting, MOST_PARTITIONS)).bit_length() - 1)
         self._spill = spill
         self._memory_bytes = memory_bytes
+        self._other_bytes = other_bytes
         # Whole pages, less the header, and less what a store adds to each page.
         page = max(2, spill.page_bytes // (COLUMNS * 8) - 1)
         self.page_tuples = page - 1
@@ -116,11 +128,11 @@ class SpilledPartitions:
         capacity = tuples_within(
             memory_bytes,
             self._fixed_bytes(),
-            lambda count: HashedStreams.bytes_for(count + self.buffered, STREAMS, partitions),
+            lambda count: HashedStreams.bytes_for(count + self.buffered, chains, partitions),
             algorithm=algorithm,
             fixed="a directory, buffers and room for what one page holds,",
         )
-        self.memory = HashedStreams(capacity + self.buffered, STREAMS, partitions)
+        self.memory = HashedStreams(capacity + self.buffered, chains, partitions)
         self.piece = max(self.buffered, min(_PIECE * self.buffered, self.memory.capacity // _PIECE_SHARE))
         self._events = 0
 
@@ -144,7 +156,7 @@ class SpilledPartitions:
         return self.memory.memory_used() + self._fixed_bytes()
 
     def _fixed_bytes(self) -> int:
-        return 5 * self.on_disk.nbytes + (self.buffered + 1) * _BUFFER_BYTES
+        return 5 * self.on_disk.nbytes + (self.buffered + 1) * _BUFFER_BYTES + self._other_bytes
 
     # What arrives, and what departs.
 
@@ -163,13 +175,20 @@ class SpilledPartitions:
         np.minimum(self.fresh[1 - stream], self.memory.counts[stream], out=self.fresh[1 - stream])
         return taken
 
-    def flush(self, stream: int, partition: int, departure: int | None = None) -> None:
+    def flush(
+        self,
+        stream: int,
+        partition: int,
+        departure: int | None = None,
+        told: Callable[[Int64Array], None] = lambda _: None,
+    ) -> None:
         """Write a part in memory to disk. O(buckets of the partition + n).
 
         Args:
             stream: whose.
             partition: which.
             departure: from when on arriving tuples did not meet these any more; now, if left out.
+            told: is told the keys that leave memory, int64, shape (n,), some at a time.
         """
         if departure is None:
             departure = self.tick()
@@ -179,6 +198,7 @@ class SpilledPartitions:
             self.fresh[stream, partition] = 0
         probed = min(departure, self.met_until(stream, partition))
         for columns in self._taken(stream, partition):
+            told(columns[KEY])
             self._write(stream, partition, Extent(columns, departure, probed))
 
     def met_until(self, stream: int, partition: int) -> int:
@@ -403,7 +423,7 @@ class SpilledPartitions:
         assert ((self._extents == 0) == (self.on_disk == 0)).all()
         assert (self._extents <= self.on_disk).all()
         assert (self.fresh >= 0).all()
-        assert (self.fresh <= self.memory.counts[::-1]).all()
+        assert (self.fresh <= self.memory.counts[:STREAMS][::-1]).all()
         assert (self._passed < self._events).all()
 
 

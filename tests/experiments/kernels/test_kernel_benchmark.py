@@ -17,6 +17,9 @@ from spark_jobs.experiments.kernels.hash_joins import Growing, whole
 from spark_jobs.experiments.kernels.interleaved import interleaved
 from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
+from spark_jobs.experiments.kernels.temporal_joins import WindowedRun
+from spark_jobs.joins.stream_stream.emission import OutputOrdered
+from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 from spark_jobs.source.file_reading import read_slice
 from tests.source.landed import planned
 
@@ -114,3 +117,13 @@ def test_a_join_of_whole_streams_charges_the_disk_for_what_memory_does_not_hold(
     assert (in_memory.disk, in_memory.early) == (0.0, 1.0)
     assert spilled.disk > 0
     assert 0 < spilled.early < 1
+
+
+@pytest.mark.parametrize("predicate", [Equality(), Overlap(), Band(50)], ids=str)
+def test_a_temporal_join_is_measured_with_full_windows_and_one_partner_a_tuple(predicate: Predicate) -> None:
+    run = WindowedRun(10_000, predicate, OutputOrdered())
+    before, counts = run.join.statistics.early, run.join.statistics
+    arrived = counts.arrived
+    assert run.stretch() > 0
+    assert (counts.early - before) / (counts.arrived - arrived) == pytest.approx(1, rel=0.1)
+    assert run.join.tuples_in_memory() == pytest.approx(10_000, rel=0.01)
