@@ -30,6 +30,7 @@ from spark_jobs.experiments.papers.hybrid_join import (
 from spark_jobs.experiments.papers.hybrid_join import (
     service_rate as hybrid_service_rate,
 )
+from spark_jobs.experiments.papers.sort_based import changing_rates, page_accesses, results_over_time
 
 FIGURES = (
     benchmark_stream.PAGE_USE,
@@ -57,6 +58,9 @@ FIGURES = (
     front_stage_at_work.ROLE,
     growing_relation.FIGURE,
     caching_costs.FIGURE,
+    results_over_time.FIGURE,
+    page_accesses.FIGURE,
+    changing_rates.FIGURE,
     auto_choice.FIGURE,
 )
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.stream_stream.arrival_table import ArrivalTable
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, StreamStreamJoin, Tuples
-from spark_jobs.joins.stream_stream.merge_strategies import Greedy, MergeStrategy, Span, Waiting
+from spark_jobs.joins.stream_stream.merge_strategies import Greedy, MergeStrategy, Span, Waiting, last_span, level_of
 from spark_jobs.joins.stream_stream.multiple_merge import MergeTable, MultipleMerge
 from spark_jobs.joins.stream_stream.predicates import Predicate
 from spark_jobs.joins.stream_stream.spill import SpillStore
@@ -141,6 +141,16 @@ class SortBasedJoin(StreamStreamJoin):
         self._arrived_since = 0
 
     @property
+    def memory_tuples(self) -> int:
+        """How many tuples are sorted and written at once."""
+        return self._arrivals.capacity
+
+    @property
+    def fan_in(self) -> int:
+        """How many groups are merged and joined at once, at most."""
+        return self._fan_in
+
+    @property
     def is_work(self) -> bool:
         """Whether a merge is under way, or the strategy would begin one."""
         return self._merging is not None or self._chosen() is not None
@@ -219,8 +229,9 @@ class SortBasedJoin(StreamStreamJoin):
             self._merging.merge.pause()  # The arrivals are sorted where its pages were.
         self._arrivals.sort()
         told = [self._sorted()]
+        until = self._until()
         self.statistics.flushed += self._arrivals.count
-        self._groups.append(Group(self._arrivals.write(self._spill, self.streams), self._until()))
+        self._groups.append(Group(self._arrivals.write(self._spill, self.streams), until))
         while self._directories_used() > self._directory_bytes // 2 and len(self._groups) > 1:
             if self._merging is None:
                 self._begin(Span(0, min(len(self._groups), self._fan_in)))
@@ -242,17 +253,11 @@ class SortBasedJoin(StreamStreamJoin):
             yield self._results([self._merge_some()])
         if self._arrivals.count:
             yield self._results(self._write_arrivals())
-        while self._merging is not None or len(self._groups) > 1:
+        while self._groups:
             if self._merging is None:
-                many = len(self._groups)
-                # The last merge takes all that is left; those before it the newest, which are the shortest.
-                count = many if many <= self._fan_in else min(self._fan_in, many - self._fan_in + 1)
-                self._begin(Span(many - count, count), ending=count == many)
+                span = last_span([group.tuples for group in self._groups], self._fan_in, self._inner_fan_in)
+                self._begin(span, ending=span.many == len(self._groups))
             yield self._results([self._merge_some()])
-        if self._groups:
-            self._begin(Span(0, 1), ending=True)
-            while self._merging is not None:
-                yield self._results([self._merge_some()])
 
     def _end_in_memory(self) -> Told:
         """Nothing was ever written: join what there is, and let it go."""
@@ -271,16 +276,14 @@ class SortBasedJoin(StreamStreamJoin):
         return self._sweep.join(self._arrivals.tuples, Columns(0, 0, 0, count), np.ones(self.streams, bool), window)
 
     def _chosen(self) -> Span | None:
-        levels = [self._level(group.tuples) for group in self._groups]
-        inner = self._runs_at_once if self._window(Span(1, 2), ending=False) is None else self._fan_in
-        return self._strategy.choose(Waiting(levels, self._fan_in, max(inner, self._fan_in), self._arrived_since))
+        levels = [level_of(group.tuples, self._arrivals.capacity, self._fan_in) for group in self._groups]
+        return self._strategy.choose(Waiting(levels, self._fan_in, self._inner_fan_in, self._arrived_since))
 
-    def _level(self, tuples: int) -> int:
-        """How often a group has grown by the fan-in: to the nearest whole number."""
-        level = 0
-        while tuples**2 > self._arrivals.capacity**2 * self._fan_in ** (2 * level + 1):
-            level += 1
-        return level
+    @property
+    def _inner_fan_in(self) -> int:
+        """How many groups are merged at once where nothing is joined: there stream after stream is."""
+        joins = self._window(Span(1, 2), ending=False) is not None
+        return self._fan_in if joins else max(self._fan_in, self._runs_at_once)
 
     def _begin(self, span: Span, *, ending: bool = False) -> None:
         stream = -1 if self._window(span, ending=ending) is not None else 0
