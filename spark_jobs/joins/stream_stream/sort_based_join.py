@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +36,7 @@ _MOST_RUNS = 64
 _DIRECTORY_PART = 8
 _TABLE_SHARE = 3 / 7
 # Full directories that memory has room for, at least: those of the runs merged, of what comes of them, and one more.
-_FEWEST_DIRECTORIES = _FEWEST_GROUPS + 3
+_FEWEST_DIRECTORIES = _FEWEST_GROUPS + 4
 
 
 class Told(NamedTuple):
@@ -121,12 +122,13 @@ class SortBasedJoin(StreamStreamJoin):
         pages = RunMerge.bytes_for(layout, page, _FEWEST_GROUPS * streams)
         least_arrivals = ArrivalTable.least_bytes(layout, page, pages)
         least_table = MergeTable.least_bytes(layout, streams, page)
-        least_directories = _FEWEST_DIRECTORIES * streams * RunMerge.bytes_for(layout, page, 1)
+        least_directories = _FEWEST_DIRECTORIES * streams * Run.directory_page_bytes(page)
         self._directory_bytes = max(least_directories, memory_bytes // _DIRECTORY_PART)
         rest = memory_bytes - self._directory_bytes
         table_bytes = max(least_table, int(rest * _TABLE_SHARE))
         if rest - table_bytes < least_arrivals:
-            needed = max(least_directories + least_table + least_arrivals, least_arrivals * 2)
+            needed = max(least_table + least_arrivals, ceil(least_arrivals / (1 - _TABLE_SHARE)) + 1)
+            needed = max(needed + least_directories, needed * _DIRECTORY_PART // (_DIRECTORY_PART - 1) + 1)
             raise MemoryBudgetError(
                 f"{self.name} of {streams} streams was given {memory_bytes:,} bytes, but with pages of "
                 f"{page:,} bytes it needs {needed:,}: give it more memory, or make the pages smaller"
@@ -149,6 +151,11 @@ class SortBasedJoin(StreamStreamJoin):
     def fan_in(self) -> int:
         """How many groups are merged and joined at once, at most."""
         return self._fan_in
+
+    @property
+    def merging(self) -> MultipleMerge | None:
+        """The merge that is under way."""
+        return None if self._merging is None else self._merging.merge
 
     @property
     def is_work(self) -> bool:

@@ -53,10 +53,10 @@ ASSUMPTION = (
 STRATEGIES: Mapping[str, MergeStrategy] = {"MaxFanIn": MaxFanIn(), "Greedy": Greedy()}
 SHAPES = ("quaternary", "binary tree")
 
-EARLIER_FIRST_RESULT = Cause(
-    "TPMJ may tell results as soon as all streams have passed their start, at the first merge, after two runs; "
-    "the published run waits for the first tuples to leave their windows",
-    "test_the_first_results_of_tpmj_need_no_tuple_to_have_left_its_window",
+FEW_RESULTS_AT_FIRST = Cause(
+    "TPMJ tells results from the first merge on, as the paper has it; but four streams whose windows have just begun "
+    "have hardly any: 2.7 % of all by the end of the first window, which a figure of all of them does not show",
+    "test_few_results_have_begun_before_the_windows_are_full",
 )
 
 

@@ -9,10 +9,13 @@ def near_together(streams: int, positions: int, length: int) -> int:
     The least of them is at one of positions - length + 1 places, with length**n - (length - 1)**n ways each; the last
     length - 1 places hold the rest.
     """
+    length = min(length, positions)
+    if not length:
+        return 0
     return (positions - length + 1) * (length**streams - (length - 1) ** streams) + (length - 1) ** streams
 
 
-def expected_results(streams: int, tuples: int, length: int, window: int) -> float:
+def expected_results(streams: int, tuples: int, length: int, window: int, come: int | None = None) -> float:
     """Results of streams with a tuple at each instant, whose intervals begin at each value once, in random order.
 
     Values and instants are independent: of the ways in which n instants lie in a window, each is a result if the values
@@ -23,6 +26,8 @@ def expected_results(streams: int, tuples: int, length: int, window: int) -> flo
         tuples: of each stream: instants, and values.
         length: of the intervals: whole numbers from the first to the last in it.
         window: for how many instants a tuple is valid.
+        come: how many tuples of each stream have come; None for all.
     """
-    values, times = (near_together(streams, tuples, size) for size in (length, window))
+    values = near_together(streams, tuples, length)
+    times = near_together(streams, tuples if come is None else come, window)
     return values * times / float(tuples) ** streams
