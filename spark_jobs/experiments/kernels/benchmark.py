@@ -15,6 +15,7 @@ from spark_jobs.experiments.kernels import (
     page_loads,
     queue_lengths,
     record_decoding,
+    run_merges,
     skewed_work,
     temporal_joins,
 )
@@ -31,6 +32,7 @@ EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
     "hit ratio": hit_ratio.measure,
     "page loads": page_loads.measure,
     "hash joins": hash_joins.measure,
+    "run merges": run_merges.measure,
 }
 
 

@@ -32,6 +32,7 @@ from spark_jobs.experiments.papers.hybrid_join import (
 )
 from spark_jobs.experiments.papers.multiple_streams import joining, overflow
 from spark_jobs.experiments.papers.punctuations import figures as punctuations
+from spark_jobs.experiments.papers.sort_based import changing_rates, page_accesses, results_over_time
 
 FIGURES = (
     benchmark_stream.PAGE_USE,
@@ -63,6 +64,9 @@ FIGURES = (
     joining.IDS,
     overflow.FIGURE,
     joining.PROBES,
+    results_over_time.FIGURE,
+    page_accesses.FIGURE,
+    changing_rates.FIGURE,
     auto_choice.FIGURE,
     *punctuations.FIGURES,
 )

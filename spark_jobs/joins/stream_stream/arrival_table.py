@@ -87,7 +87,6 @@ class ArrivalTable:
             columns = np.flatnonzero(self.tuples[self._layout.stream, : self.count] == stream)
             for begin in range(0, len(columns), most):
                 run.append(self.tuples[: self._layout.columns, columns[begin : begin + most]])
-            run.settle()
         self.count = 0
         return runs
 

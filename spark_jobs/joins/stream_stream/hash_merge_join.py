@@ -129,6 +129,7 @@ class HashMergeJoin(StreamStreamJoin):
         self._largest = self._scratch // _SORT_BYTES
         self._groups: list[list[_Group]] = [[] for _ in range(partitions)]
         self._arrived_since = 0
+        self._merging: MultipleMerge | None = None
 
     @property
     def is_work(self) -> bool:
@@ -247,12 +248,14 @@ class HashMergeJoin(StreamStreamJoin):
         merge = MultipleMerge(
             self._spill, self._layout, STREAMS, sources, self._sweep, table, self._page_memory, ending=ending
         )
+        self._merging = merge
         while not merge.is_over:
             swept = merge.tuples_swept
             results, unmatched = merge.advance(_MOST_TUPLES_A_STEP)
             self.statistics.probes += merge.tuples_swept - swept
             if not merge.is_over:
                 yield Results(results[:STREAMS], unmatched=unmatched)
+        self._merging = None
         for group in merged:
             for run in group.runs:
                 run.remove()
@@ -288,7 +291,8 @@ class HashMergeJoin(StreamStreamJoin):
         return (run for groups in self._groups for group in groups for run in group.runs)
 
     def _directories_used(self) -> int:
-        return sum(run.memory_used() for run in self._runs())
+        written = 0 if self._merging is None else self._merging.directory_bytes
+        return written + sum(run.memory_used() for run in self._runs())
 
     def _state(self) -> dict[str, NDArray[Any]]:
         groups = [(partition, group) for partition, groups in enumerate(self._groups) for group in groups]

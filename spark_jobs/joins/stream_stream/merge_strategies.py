@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+# The last group before a merge may not have been full, and the oldest loses tuples.
+_NEARLY = 0.8
+
 
 class Waiting(NamedTuple):
     """Groups of runs on disk, oldest first.
@@ -35,6 +38,14 @@ class MergeStrategy(Protocol):
 
     def choose(self, waiting: Waiting) -> Span | None:
         """The groups to merge next, within the fan-in; None to wait. The same whenever it is given the same."""
+
+
+def level_of(tuples: float, memory_tuples: int, fan_in: int) -> int:
+    """How often a group has grown by the fan-in since memory wrote it; a fifth may be missing of it. O(level)."""
+    level = 0
+    while tuples >= _NEARLY * memory_tuples * fan_in ** (level + 1):
+        level += 1
+    return level
 
 
 @dataclass(frozen=True)
@@ -88,3 +99,18 @@ class LoadFollowing:
     def choose(self, waiting: Waiting) -> Span | None:
         """What the strategy of the hour chooses."""
         return (self.high if waiting.arrived >= self.high_load else self.low).choose(waiting)
+
+
+def last_span(sizes: Sequence[float], fan_in: int, inner_fan_in: int) -> Span:
+    """What to merge when no more comes: all, if the fan-in allows it; else the neighbours that cost least. O(groups).
+
+    Args:
+        sizes: of the groups, oldest first; at least one.
+        fan_in: as in `Waiting`.
+        inner_fan_in: as in `Waiting`.
+    """
+    if len(sizes) <= fan_in:
+        return Span(0, len(sizes))
+    many = min(inner_fan_in, len(sizes) - fan_in + 1)
+    cheapest = min(range(1, len(sizes) - many + 1), key=lambda first: sum(sizes[first : first + many]))
+    return Span(cheapest, many)

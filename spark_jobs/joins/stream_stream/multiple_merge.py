@@ -13,7 +13,6 @@ them is joined with what was written, extent by extent, until it is done: a bloc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,31 +20,26 @@ from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.sweeps import Sweep
-from spark_jobs.joins.structures.sorted_runs import KEY, Layout, Run, RunMerge, Source, whole
+from spark_jobs.joins.structures.sorted_runs import (
+    CLOSED,
+    EXTENT,
+    GROUPS,
+    KEY,
+    REACH,
+    Layout,
+    Run,
+    RunMerge,
+    Source,
+    whole,
+)
 from spark_jobs.joins.structures.sweep import ALWAYS, LAST_TIME, Columns, Window
 
 Int64Array = NDArray[np.int64]
 _VALUE_BYTES = 8
 # Numbers of columns, flags and a row of the table while tuples move up.
 _SCRATCH_ROWS = 3
-_KEPT_BYTES = 3 * _VALUE_BYTES
 # Of the table: what lies there when more is to be made room for.
 _FULL = 0.75
-
-
-@dataclass
-class _Kept:
-    """An extent of the new run some of whose tuples still match what comes.
-
-    Attributes:
-        number: of the extent in its run.
-        reach: the last key at which they match.
-        groups: the extent that holds their groups; -1 where that does not matter.
-    """
-
-    number: int
-    reach: int
-    groups: int
 
 
 class MergeTable:
@@ -131,7 +125,9 @@ class MultipleMerge:
         self._ending = ending
         self._merge = RunMerge(store, layout, sources, page_memory)
         self._filled = table.reading
-        self._kept: list[list[_Kept]] = [[] for _ in range(streams)]
+        # Of each stream's new run, the first page of its directory that has an extent which is not closed.
+        self._open: Int64Array = np.zeros(streams, np.int64)
+        self._extents_open = 0
         self._over = False
         self._gone: list[Int64Array] = []
 
@@ -182,20 +178,21 @@ class MultipleMerge:
 
     @property
     def directory_bytes(self) -> int:
-        """Memory of the directories of what it writes."""
-        kept = sum(len(kept) for kept in self._kept) * _KEPT_BYTES
-        return sum(run.memory_used() for run in self.runs) + kept
+        """Memory of the directories of what it writes, and of a page of each but one while they are gone through."""
+        page = Run.directory_page_bytes(self._store.page_bytes)
+        return sum(run.memory_used() for run in self.runs) + (self._streams - 1) * page
 
     def state(self) -> dict[str, NDArray[Any]]:
         """What memory holds, by name."""
         state: dict[str, NDArray[Any]] = {
             "table": self._table.tuples[:, self._table.reading : self._filled],
             "over": np.array(self._over),
+            "open": self._open,
+            "extents_open": np.array(self._extents_open),
         }
         state |= {f"merge.{name}": array for name, array in self._merge.state().items()}
-        for stream, (run, kept) in enumerate(zip(self.runs, self._kept, strict=True)):
+        for stream, run in enumerate(self.runs):
             state |= {f"run{stream}.{name}": array for name, array in run.state().items()}
-            state[f"kept{stream}"] = np.array([(e.number, e.reach, e.groups) for e in kept], np.int64).reshape(-1, 3)
         return state
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -204,10 +201,11 @@ class MultipleMerge:
         self._filled = self._table.reading + rows.shape[1]
         self._table.tuples[:, self._table.reading : self._filled] = rows
         self._over = bool(state["over"])
+        self._open[:] = state["open"]
+        self._extents_open = int(state["extents_open"])
         self._merge.load({name: state[f"merge.{name}"] for name in self._merge.state()})
         for stream, run in enumerate(self.runs):
             run.load({name: state[f"run{stream}.{name}"] for name in run.state()})
-            self._kept[stream] = [_Kept(*map(int, entry)) for entry in state[f"kept{stream}"]]
 
     def _join(self, new: int, until: int) -> list[Int64Array]:
         """Results of the tuples that have just come, with each other and with all that is kept."""
@@ -218,7 +216,7 @@ class MultipleMerge:
         found = [
             self._sweep.join(self._table.tuples, Columns(0, self._table.reading, new, until), taking, self._window)
         ]
-        if any(self._kept):
+        if self._extents_open:
             self._join_with_disk(0, 0, taking, (new, until), found)
         return found
 
@@ -244,34 +242,60 @@ class MultipleMerge:
         if stream == self._streams - 1 and not taking[:stream].any():
             return  # No new tuple would take part.
         taking[stream] = False
-        for kept in list(self._kept[stream]):
-            if kept.reach < table[KEY, new[0]]:
-                self._let_go(stream, kept)
-                continue
-            after, marked = self._read_again(stream, kept, read)
-            if self._sweep.done(table[:, read:after], table[:, new[0] : new[0] + 1]).all():
-                self._let_go(stream, kept)
-                continue
-            self._join_with_disk(stream + 1, after, taking, new, found)
-            tuples = table[: self._layout.columns, read:after]
-            if np.count_nonzero(tuples[self._layout.id] < 0) > marked:
-                self.runs[stream].replace(kept.number, np.ascontiguousarray(tuples))
+        run = self.runs[stream]
+        for page in range(int(self._open[stream]), run.directory_pages):
+            entries = run.directory(page).copy()
+            before = entries.copy()
+            for entry in entries.T:
+                if entry[REACH] >= table[KEY, new[0]]:
+                    after, marked = self._read_again(stream, entry, read)
+                    if self._sweep.done(table[:, read:after], table[:, new[0] : new[0] + 1]).all():
+                        self._close(entry)
+                        continue
+                    self._join_with_disk(stream + 1, after, taking, new, found)
+                    self._write_again(entry, read, after, marked)
+                else:
+                    self._close(entry)
+            if (entries != before).any():
+                run.change_directory(page, entries)
+            if page == self._open[stream] and page < run.directory_pages - 1 and (entries[REACH] == CLOSED).all():
+                self._open[stream] += 1
         taking[stream] = True
 
-    def _read_again(self, stream: int, kept: _Kept, first: int) -> tuple[int, int]:
+    def _read_again(self, stream: int, entry: Int64Array, first: int) -> tuple[int, int]:
         """Read a written extent into the table: the column after it, and how many of its tuples are in a result."""
         layout, table = self._layout, self._table.tuples
-        columns = self.runs[stream].recent(kept.number)
+        columns = self._store.read(int(entry[EXTENT]))
         after = first + columns.shape[1]
         table[: layout.columns, first:after] = columns
         table[layout.stream, first:after] = stream
-        table[layout.group, first:after] = self._store.read(kept.groups)[0] if kept.groups >= 0 else -1
+        table[layout.group, first:after] = self._store.read(int(entry[GROUPS]))[0] if entry[GROUPS] >= 0 else -1
         return after, int(np.count_nonzero(columns[layout.id] < 0))
 
-    def _let_go(self, stream: int, kept: _Kept) -> None:
-        self._kept[stream].remove(kept)
-        if kept.groups >= 0:
-            self._store.remove(kept.groups)
+    def _write_again(self, entry: Int64Array, first: int, after: int, marked: int) -> None:
+        """Write an extent of which more tuples than before are in a result."""
+        tuples = self._table.tuples[: self._layout.columns, first:after]
+        if np.count_nonzero(tuples[self._layout.id] < 0) > marked:
+            self._store.remove(int(entry[EXTENT]))
+            entry[EXTENT] = self._store.write(tuples)
+
+    def _close(self, entry: Int64Array) -> None:
+        """No tuple of an extent matches any that are to come."""
+        if entry[REACH] != CLOSED:
+            if entry[GROUPS] >= 0:
+                self._store.remove(int(entry[GROUPS]))
+            entry[REACH], entry[GROUPS] = CLOSED, -1
+            self._extents_open -= 1
+
+    def _close_all(self, stream: int) -> None:
+        run = self.runs[stream]
+        for page in range(int(self._open[stream]), run.directory_pages if self._extents_open else 0):
+            entries = run.directory(page).copy()
+            before = entries.copy()
+            for entry in entries.T:
+                self._close(entry)
+            if (entries != before).any():
+                run.change_directory(page, entries)
 
     def _make_room(self) -> None:
         """Write what is done, in whole pages; and all there is, where that does not help."""
@@ -294,8 +318,6 @@ class MultipleMerge:
                 self._write(stream, columns, keeping=True)
             stays[:] = False
         self._move_up(stays)
-        for run, kept in zip(self.runs, self._kept, strict=True):
-            run.settle(min((extent.number for extent in kept), default=run.extents))
 
     def _end(self) -> None:
         """No tuple is left to come: write and drop the rest."""
@@ -304,13 +326,11 @@ class MultipleMerge:
         for stream in range(self._streams):
             columns = first + np.flatnonzero((table[self._layout.stream, first : self._filled] == stream) & stays)
             self._write(stream, columns)
-            for kept in list(self._kept[stream]):
-                self._let_go(stream, kept)
+            self._close_all(stream)
             if self._ending:
                 for written in whole(self.runs[stream]):
                     self._tell(np.full(written.shape[1], stream), written[self._layout.id])
                 self.runs[stream].remove()
-            self.runs[stream].settle()
         self._filled = first
         self._over = True
         self._merge.pause()
@@ -339,14 +359,15 @@ class MultipleMerge:
         layout, table = self._layout, self._table.tuples
         for begin in range(0, len(columns), self._table.extent_tuples):
             part = columns[begin : begin + self._table.extent_tuples]
-            run = self.runs[stream]
-            run.append(table[: layout.columns, part])
+            reach, groups = CLOSED, -1
             if keeping and self._sweep is not None:
                 rows = table[:, part]
                 if not self._sweep.done(rows, table[:, self._filled - 1 : self._filled]).all():
-                    grouped = (rows[layout.group] >= 0).any()
-                    groups = self._store.write(rows[layout.group : layout.group + 1]) if grouped else -1
-                    self._kept[stream].append(_Kept(run.extents - 1, self._sweep.greatest_reach(rows), groups))
+                    reach = max(CLOSED + 1, self._sweep.greatest_reach(rows))
+                    if (rows[layout.group] >= 0).any():
+                        groups = self._store.write(rows[layout.group : layout.group + 1])
+                    self._extents_open += 1
+            self.runs[stream].append(table[: layout.columns, part], reach, groups)
 
     def _move_up(self, stays: NDArray[np.bool_]) -> None:
         """Close the gaps that written tuples leave in the table."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.typing import NDArray
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.stream_stream.arrival_table import ArrivalTable
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, StreamStreamJoin, Tuples
-from spark_jobs.joins.stream_stream.merge_strategies import Greedy, MergeStrategy, Span, Waiting
+from spark_jobs.joins.stream_stream.merge_strategies import Greedy, MergeStrategy, Span, Waiting, last_span, level_of
 from spark_jobs.joins.stream_stream.multiple_merge import MergeTable, MultipleMerge
 from spark_jobs.joins.stream_stream.predicates import Predicate
 from spark_jobs.joins.stream_stream.spill import SpillStore
@@ -35,7 +36,7 @@ _MOST_RUNS = 64
 _DIRECTORY_PART = 8
 _TABLE_SHARE = 3 / 7
 # Full directories that memory has room for, at least: those of the runs merged, of what comes of them, and one more.
-_FEWEST_DIRECTORIES = _FEWEST_GROUPS + 3
+_FEWEST_DIRECTORIES = _FEWEST_GROUPS + 4
 
 
 class Told(NamedTuple):
@@ -121,12 +122,13 @@ class SortBasedJoin(StreamStreamJoin):
         pages = RunMerge.bytes_for(layout, page, _FEWEST_GROUPS * streams)
         least_arrivals = ArrivalTable.least_bytes(layout, page, pages)
         least_table = MergeTable.least_bytes(layout, streams, page)
-        least_directories = _FEWEST_DIRECTORIES * streams * RunMerge.bytes_for(layout, page, 1)
+        least_directories = _FEWEST_DIRECTORIES * streams * Run.directory_page_bytes(page)
         self._directory_bytes = max(least_directories, memory_bytes // _DIRECTORY_PART)
         rest = memory_bytes - self._directory_bytes
         table_bytes = max(least_table, int(rest * _TABLE_SHARE))
         if rest - table_bytes < least_arrivals:
-            needed = max(least_directories + least_table + least_arrivals, least_arrivals * 2)
+            needed = max(least_table + least_arrivals, ceil(least_arrivals / (1 - _TABLE_SHARE)) + 1)
+            needed = max(needed + least_directories, needed * _DIRECTORY_PART // (_DIRECTORY_PART - 1) + 1)
             raise MemoryBudgetError(
                 f"{self.name} of {streams} streams was given {memory_bytes:,} bytes, but with pages of "
                 f"{page:,} bytes it needs {needed:,}: give it more memory, or make the pages smaller"
@@ -139,6 +141,21 @@ class SortBasedJoin(StreamStreamJoin):
         self._groups: list[Group] = []
         self._merging: _Merging | None = None
         self._arrived_since = 0
+
+    @property
+    def memory_tuples(self) -> int:
+        """How many tuples are sorted and written at once."""
+        return self._arrivals.capacity
+
+    @property
+    def fan_in(self) -> int:
+        """How many groups are merged and joined at once, at most."""
+        return self._fan_in
+
+    @property
+    def merging(self) -> MultipleMerge | None:
+        """The merge that is under way."""
+        return None if self._merging is None else self._merging.merge
 
     @property
     def is_work(self) -> bool:
@@ -219,8 +236,9 @@ class SortBasedJoin(StreamStreamJoin):
             self._merging.merge.pause()  # The arrivals are sorted where its pages were.
         self._arrivals.sort()
         told = [self._sorted()]
+        until = self._until()
         self.statistics.flushed += self._arrivals.count
-        self._groups.append(Group(self._arrivals.write(self._spill, self.streams), self._until()))
+        self._groups.append(Group(self._arrivals.write(self._spill, self.streams), until))
         while self._directories_used() > self._directory_bytes // 2 and len(self._groups) > 1:
             if self._merging is None:
                 self._begin(Span(0, min(len(self._groups), self._fan_in)))
@@ -242,17 +260,11 @@ class SortBasedJoin(StreamStreamJoin):
             yield self._results([self._merge_some()])
         if self._arrivals.count:
             yield self._results(self._write_arrivals())
-        while self._merging is not None or len(self._groups) > 1:
+        while self._groups:
             if self._merging is None:
-                many = len(self._groups)
-                # The last merge takes all that is left; those before it the newest, which are the shortest.
-                count = many if many <= self._fan_in else min(self._fan_in, many - self._fan_in + 1)
-                self._begin(Span(many - count, count), ending=count == many)
+                span = last_span([group.tuples for group in self._groups], self._fan_in, self._inner_fan_in)
+                self._begin(span, ending=span.many == len(self._groups))
             yield self._results([self._merge_some()])
-        if self._groups:
-            self._begin(Span(0, 1), ending=True)
-            while self._merging is not None:
-                yield self._results([self._merge_some()])
 
     def _end_in_memory(self) -> Told:
         """Nothing was ever written: join what there is, and let it go."""
@@ -271,16 +283,14 @@ class SortBasedJoin(StreamStreamJoin):
         return self._sweep.join(self._arrivals.tuples, Columns(0, 0, 0, count), np.ones(self.streams, bool), window)
 
     def _chosen(self) -> Span | None:
-        levels = [self._level(group.tuples) for group in self._groups]
-        inner = self._runs_at_once if self._window(Span(1, 2), ending=False) is None else self._fan_in
-        return self._strategy.choose(Waiting(levels, self._fan_in, max(inner, self._fan_in), self._arrived_since))
+        levels = [level_of(group.tuples, self._arrivals.capacity, self._fan_in) for group in self._groups]
+        return self._strategy.choose(Waiting(levels, self._fan_in, self._inner_fan_in, self._arrived_since))
 
-    def _level(self, tuples: int) -> int:
-        """How often a group has grown by the fan-in: to the nearest whole number."""
-        level = 0
-        while tuples**2 > self._arrivals.capacity**2 * self._fan_in ** (2 * level + 1):
-            level += 1
-        return level
+    @property
+    def _inner_fan_in(self) -> int:
+        """How many groups are merged at once where nothing is joined: there stream after stream is."""
+        joins = self._window(Span(1, 2), ending=False) is not None
+        return self._fan_in if joins else max(self._fan_in, self._runs_at_once)
 
     def _begin(self, span: Span, *, ending: bool = False) -> None:
         stream = -1 if self._window(span, ending=ending) is not None else 0

@@ -15,7 +15,6 @@ as it is written, it is merged again with runs of its own length: the merge tree
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -81,7 +80,7 @@ class TemporalProgressiveMergeJoin(SortBasedJoin):
         return Window(self._told_until, max(self._told_until, until))
 
     def _slice(self, window: Window | None) -> int:
-        return self._table.tuples.shape[1] if window is None else sys.maxsize
+        return self._table.tuples.shape[1] if window is None else LAST_TIME
 
     def _end_merge(self) -> None:
         assert self._merging is not None

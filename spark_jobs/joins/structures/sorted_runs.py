@@ -29,8 +29,12 @@ Int64Array = NDArray[np.int64]
 KEY = 0
 _VALUE_BYTES = 8
 # Of an entry in a run's directory.
-_EXTENT, _COUNT = 0, 1
-_ENTRY_BYTES = 2 * _VALUE_BYTES
+EXTENT, COUNT, REACH, GROUPS = range(4)
+"""Rows of a directory: an extent, how many tuples it has; the last key at which any of them still matches tuples to
+come, while the run is being written (CLOSED when none does); and the extent with their groups, -1 without."""
+CLOSED = np.iinfo(np.int64).min
+_ENTRY_VALUES = 4
+_ENTRY_BYTES = _ENTRY_VALUES * _VALUE_BYTES
 _FEWEST_ENTRIES = 4
 # Of a run in the merge: the place of its next tuple in its page, how many tuples that has, whether more come after it,
 # and whose it is.
@@ -131,7 +135,7 @@ class Run:
     def __init__(self, store: SpillStore) -> None:
         self.count = 0
         self._store = store
-        self._entries: Int64Array = np.empty((2, _FEWEST_ENTRIES), np.int64)
+        self._entries: Int64Array = np.empty((_ENTRY_VALUES, _FEWEST_ENTRIES), np.int64)
         self._recent = 0
         self._pages: Int64Array = np.empty(0, np.int64)
 
@@ -142,59 +146,60 @@ class Run:
 
     @property
     def _page_entries(self) -> int:
-        return max(_FEWEST_ENTRIES, self._store.page_bytes // _ENTRY_BYTES)
+        return Run.directory_page_bytes(self._store.page_bytes) // _ENTRY_BYTES
 
     @property
-    def directory_page_bytes(self) -> int:
+    def reader_bytes(self) -> int:
         """What a reader needs besides the tuples: a page of the directory, where a part of that lies on disk."""
         return self._page_entries * _ENTRY_BYTES if len(self._pages) else 0
 
-    def append(self, columns: Int64Array) -> None:
-        """Write tuples that come after all others as one extent; int64, shape (columns, n), n > 0."""
+    @staticmethod
+    def directory_page_bytes(page_bytes: int) -> int:
+        """Memory of a page of a directory; the most that a settled run's directory takes, but for numbers of pages."""
+        return max(_FEWEST_ENTRIES, page_bytes // _ENTRY_BYTES) * _ENTRY_BYTES
+
+    @property
+    def directory_pages(self) -> int:
+        """How many pages the directory has, with that in memory."""
+        return len(self._pages) + 1
+
+    def append(self, columns: Int64Array, reach: int = CLOSED, groups: int = -1) -> None:
+        """Write tuples that come after all others as one extent.
+
+        Args:
+            columns: int64, shape (columns, n), n > 0.
+            reach: the last key at which they match tuples to come.
+            groups: the extent with their groups.
+        """
+        if self._recent == self._page_entries:
+            self._pages = np.append(self._pages, self._store.write(self._entries[:, : self._recent]))
+            self._recent = 0
         if self._recent == self._entries.shape[1]:
-            entries = np.empty((2, 2 * self._recent), np.int64)
+            entries = np.empty((_ENTRY_VALUES, min(2 * self._recent, self._page_entries)), np.int64)
             entries[:, : self._recent] = self._entries
             self._entries = entries
-        self._entries[:, self._recent] = self._store.write(columns), columns.shape[1]
+        self._entries[:, self._recent] = self._store.write(columns), columns.shape[1], reach, groups
         self._recent += 1
         self.count += columns.shape[1]
 
-    def settle(self, most: int | None = None) -> None:
-        """Write full pages of the directory to disk; those extents can't be replaced any more.
-
-        Args:
-            most: how many extents, from the first on, are not going to be replaced; None for all.
-        """
-        settled = (self.extents if most is None else most) - len(self._pages) * self._page_entries
-        while settled >= self._page_entries:
-            page = self._store.write(np.ascontiguousarray(self._entries[:, : self._page_entries]))
-            self._pages = np.append(self._pages, page)
-            self._recent -= self._page_entries
-            settled -= self._page_entries
-            entries = np.empty((2, max(_FEWEST_ENTRIES, self._recent)), np.int64)
-            entries[:, : self._recent] = self._entries[:, self._page_entries : self._page_entries + self._recent]
-            self._entries = entries
-
-    def replace(self, number: int, columns: Int64Array) -> None:
-        """Write one extent anew, with as many tuples as it had; it must not have been settled."""
-        place = number - len(self._pages) * self._page_entries
-        self._store.remove(int(self._entries[_EXTENT, place]))
-        self._entries[_EXTENT, place] = self._store.write(columns)
-
-    def recent(self, number: int) -> Int64Array:
-        """Read one extent that has not been settled."""
-        return self._store.read(int(self._entries[_EXTENT, number - len(self._pages) * self._page_entries]))
-
     def directory(self, page: int) -> Int64Array:
-        """Numbers and counts of extents, shape (2, e): a page of the directory; that after the last is in memory."""
+        """Entries of extents, shape (4, e): a page of the directory; the last of them is in memory."""
         if page < len(self._pages):
             return self._store.read(int(self._pages[page]))
         return self._entries[:, : self._recent]
 
+    def change_directory(self, page: int, entries: Int64Array) -> None:
+        """Write a page of the directory anew."""
+        if page < len(self._pages):
+            self._store.remove(int(self._pages[page]))
+            self._pages[page] = self._store.write(entries)
+        else:
+            self._entries[:, : self._recent] = entries
+
     def remove(self) -> None:
         """Forget the run."""
         for page in range(len(self._pages) + 1):
-            for extent in self.directory(page)[_EXTENT].tolist():
+            for extent in self.directory(page)[EXTENT].tolist():
                 self._store.remove(extent)
         for extent in self._pages.tolist():
             self._store.remove(extent)
@@ -225,7 +230,7 @@ class Run:
         """The reverse of `state`."""
         entries = state["entries"]
         self._recent = entries.shape[1]
-        self._entries = np.empty((2, max(_FEWEST_ENTRIES, self._recent)), np.int64)
+        self._entries = np.empty((_ENTRY_VALUES, max(_FEWEST_ENTRIES, self._recent)), np.int64)
         self._entries[:, : self._recent] = entries
         self._pages = np.array(state["pages"], np.int64)
         self.count = int(state["count"][0])
@@ -263,7 +268,7 @@ class RunMerge:
         self._store = store
         self._layout = layout
         page = layout.page_tuples(store.page_bytes)
-        directories = sum(source.run.directory_page_bytes for source in sources)
+        directories = sum(source.run.reader_bytes for source in sources)
         share = (memory_bytes - directories) // (max(1, len(sources)) * layout.tuple_bytes) - _MARKS
         self._room = max(page, share - share % page)
         self._directories: list[tuple[int, Int64Array] | None] = [None] * len(sources)
@@ -275,10 +280,10 @@ class RunMerge:
         self._pages: Int64Array | None = None
 
     @staticmethod
-    def bytes_for(layout: Layout, page_bytes: int, runs: int, *, directories: bool = True) -> int:
+    def bytes_for(layout: Layout, page_bytes: int, runs: int) -> int:
         """The least memory for so many runs: a page of each, and one of its directory."""
         page = layout.page_tuples(page_bytes) * layout.tuple_bytes
-        directory = max(_FEWEST_ENTRIES, page_bytes // _ENTRY_BYTES) * _ENTRY_BYTES if directories else 0
+        directory = Run.directory_page_bytes(page_bytes)
         return runs * (page + directory + (_MARKS + 2) * _VALUE_BYTES)
 
     def take(self, table: Int64Array, first: int, until: int) -> int:
@@ -315,7 +320,7 @@ class RunMerge:
     def memory_used(self) -> int:
         """Bytes of pages, pages of directories, and marks."""
         pages = 0 if self._pages is None else self._pages.nbytes
-        directories = sum(source.run.directory_page_bytes for source in self.sources) if pages else 0
+        directories = sum(source.run.reader_bytes for source in self.sources) if pages else 0
         return pages + directories + self._marks.nbytes + self._extents.nbytes
 
     def state(self) -> dict[str, Int64Array]:
@@ -346,7 +351,7 @@ class RunMerge:
             held = page, run.directory(page)
             self._directories[number] = held
         place = extent - page * run._page_entries
-        return int(held[1][_EXTENT, place]), int(held[1][_COUNT, place])
+        return int(held[1][EXTENT, place]), int(held[1][COUNT, place])
 
     def _fill(self, number: int) -> None:
         """Read the next page of a run."""
@@ -369,7 +374,7 @@ class RunMerge:
 def whole(run: Run) -> Iterator[Int64Array]:
     """The tuples of a run, extent by extent, each int64, shape (columns, n)."""
     for page in range(len(run._pages) + 1):
-        for extent in run.directory(page)[_EXTENT].tolist():
+        for extent in run.directory(page)[EXTENT].tolist():
             yield run._store.read(extent)
 
 

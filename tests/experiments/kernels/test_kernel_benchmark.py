@@ -108,16 +108,6 @@ def test_decoding_reads_orders_of_each_format_and_most_of_them_are_sound(
         assert 1_900 < sound < 2_000 if "malformed" in name else sound == 2_000
 
 
-@pytest.mark.parametrize("predicate", [Equality(), Overlap(), Band(50)], ids=str)
-def test_a_temporal_join_is_measured_with_full_windows_and_one_partner_a_tuple(predicate: Predicate) -> None:
-    run = WindowedRun(10_000, predicate, OutputOrdered())
-    before, counts = run.join.statistics.early, run.join.statistics
-    arrived = counts.arrived
-    assert run.stretch() > 0
-    assert (counts.early - before) / (counts.arrived - arrived) == pytest.approx(1, rel=0.1)
-    assert run.join.tuples_in_memory() == pytest.approx(10_000, rel=0.01)
-
-
 def test_each_tuple_of_the_hash_join_benchmark_finds_one_match() -> None:
     assert Growing(4_000).nanoseconds() > 0
 
@@ -127,3 +117,13 @@ def test_a_join_of_whole_streams_charges_the_disk_for_what_memory_does_not_hold(
     assert (in_memory.disk, in_memory.early) == (0.0, 1.0)
     assert spilled.disk > 0
     assert 0 < spilled.early < 1
+
+
+@pytest.mark.parametrize("predicate", [Equality(), Overlap(), Band(50)], ids=str)
+def test_a_temporal_join_is_measured_with_full_windows_and_one_partner_a_tuple(predicate: Predicate) -> None:
+    run = WindowedRun(10_000, predicate, OutputOrdered())
+    before, counts = run.join.statistics.early, run.join.statistics
+    arrived = counts.arrived
+    assert run.stretch() > 0
+    assert (counts.early - before) / (counts.arrived - arrived) == pytest.approx(1, rel=0.1)
+    assert run.join.tuples_in_memory() == pytest.approx(10_000, rel=0.01)

@@ -118,7 +118,7 @@ def test_merge_strategies_of_the_progressive_merge_join_serve_here() -> None:
 @pytest.mark.parametrize("algorithm", ["x_join", "double_pipelined_hash_join", "early_hash_join", "hash_merge_join"])
 def test_one_key_that_all_tuples_have_is_joined_in_any_memory(algorithm: str) -> None:
     run = PartitionedRun(algorithm, 12_000)
-    for _ in range(20):
+    for _ in range(40):
         for stream in range(2):
             run.arrive(stream, [7] * 9)
         run.pause()
