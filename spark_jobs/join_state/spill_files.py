@@ -113,7 +113,7 @@ class SpillFiles:
         self.pages_read += len(pages)
         tuples = np.ascontiguousarray(pages[:, :-_CHECKSUM_BYTES]).view("<i8").reshape(-1, width, rows)
         offset = first_page * rows
-        return np.ascontiguousarray(tuples.transpose(1, 0, 2).reshape(width, -1)[:, first - offset : until - offset])
+        return np.array(tuples.transpose(1, 0, 2).reshape(width, -1)[:, first - offset : until - offset])
 
     def remove(self, extent: int) -> None:
         """Forget an extent; its file stays until `clean`."""
@@ -134,6 +134,7 @@ class SpillFiles:
         for path in self.folder.iterdir():
             if path not in kept:
                 path.unlink(missing_ok=True)
+        self._unsynced = [path for path in self._unsynced if path in kept]
 
     def state(self) -> dict[str, Int64Array]:
         """Which extents there are, and the counts: for `load`. O(extents)."""

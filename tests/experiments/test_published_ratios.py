@@ -20,6 +20,7 @@ from spark_jobs.joins.semi_stream.theory.popularity import zipf_page_popularity
 from spark_jobs.joins.semi_stream.theory.processor_costs import FREE_PROCESSOR, PAPER_ERA, ProcessorCosts
 from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
 from spark_jobs.joins.stream_stream.theory.interval_results import expected_results
+from spark_jobs.joins.structures.hashed_streams import HashedStreams
 from spark_jobs.settings import Home
 from spark_jobs.workload.tpch_files import generate_tables
 from spark_jobs.workload.zipf import ZipfDistribution
@@ -212,3 +213,15 @@ def test_intermediate_results_that_carry_their_parts_take_the_published_pages() 
     one = sort_based.measured("quaternary", "Greedy", 1.0).all_accesses
     published = [sort_based.PUBLISHED_ACCESSES[shape, "Greedy"] for shape in ("binary tree", "quaternary")]
     assert weighed / one == pytest.approx(published[0] / published[1], rel=0.1)
+
+
+def test_m_joins_tables_lie_side_by_side() -> None:
+    """002 Fig. 6, 3x: MJoin waits for memory once for the heads of all chains of a key, separate tables wait anew.
+
+    Five heads are 20 bytes, so that three buckets of four lie in one line of 64 whole, wherever the array begins; a
+    failing tuple then costs it one wait, and the tuples it finds on its way.
+    """
+    heads = HashedStreams(10_000, 5).heads
+    begins = heads.ctypes.data % 64 + np.arange(len(heads)) * heads.strides[0]
+    in_one_line = begins // 64 == (begins + heads.strides[0] - 1) // 64
+    assert in_one_line.mean() > 0.7

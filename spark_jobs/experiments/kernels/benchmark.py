@@ -16,6 +16,7 @@ from spark_jobs.experiments.kernels import (
     record_decoding,
     run_merges,
     skewed_work,
+    temporal_joins,
 )
 from spark_jobs.experiments.kernels.figure import Figure
 
@@ -26,6 +27,7 @@ EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
     "own work, skewed": skewed_work.measure,
     "queue lengths": queue_lengths.measure,
     "first call": first_call.measure,
+    "temporal join": temporal_joins.measure,
     "hit ratio": hit_ratio.measure,
     "page loads": page_loads.measure,
     "run merges": run_merges.measure,

@@ -30,6 +30,8 @@ from spark_jobs.experiments.papers.hybrid_join import (
 from spark_jobs.experiments.papers.hybrid_join import (
     service_rate as hybrid_service_rate,
 )
+from spark_jobs.experiments.papers.multiple_streams import joining, overflow
+from spark_jobs.experiments.papers.punctuations import figures as punctuations
 from spark_jobs.experiments.papers.sort_based import changing_rates, page_accesses, results_over_time
 
 FIGURES = (
@@ -61,7 +63,12 @@ FIGURES = (
     results_over_time.FIGURE,
     page_accesses.FIGURE,
     changing_rates.FIGURE,
+    joining.SELECTIVITY,
+    joining.IDS,
+    overflow.FIGURE,
+    joining.PROBES,
     auto_choice.FIGURE,
+    *punctuations.FIGURES,
 )
 
 

@@ -10,7 +10,7 @@ length, the partitions that XJoin flushes as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +31,8 @@ TUPLE = np.dtype(
 _LINE_BYTES = 64
 KEY, ID, ARRIVAL, MATCHED = range(4)
 """Rows of the int64 matrices in which tuples leave: shape (4, n)."""
+STREAM = MATCHED
+"""What stands in the last row where tuples of all streams leave together."""
 COLUMNS = 4
 MOST_TUPLES = 2**31 - 2
 
@@ -105,6 +107,10 @@ class HashedStreams:
         """The partition of each key, int64, shape (n,). O(n)."""
         return _partitions_of(self._state, read_only(keys))
 
+    def bucket_of(self, keys: Int64Array) -> Int64Array:
+        """The bucket of each key, int64, shape (n,). O(n)."""
+        return _buckets_of(self._state, read_only(keys))
+
     def insert(self, stream: int, keys: Int64Array, ids: Int64Array, arrivals: Int64Array) -> Int64Array:
         """Add tuples of a stream, not matched yet; there must be room.
 
@@ -117,6 +123,8 @@ class HashedStreams:
         Returns:
             int64, shape (n,), their places. O(n).
         """
+        if len(keys) > self.room:
+            raise ValueError(f"{len(keys)} tuples inserted, but there is room for {self.room}")
         places = np.empty(len(keys), np.int64)
         _insert(self._state, stream, read_only(keys), read_only(ids), read_only(arrivals), places)
         return places
@@ -135,9 +143,14 @@ class HashedStreams:
         """Remember that these tuples are in a result. O(n)."""
         self.tuples["matched"][places] = 1
 
-    def take_partition(self, stream: int, partition: int) -> Int64Array:
-        """Take the tuples of a stream out of a partition; int64, shape (4, n), bucket by bucket. O(buckets + n)."""
-        taken = np.empty((COLUMNS, int(self.counts[stream, partition])), np.int64)
+    def take_partition(self, stream: int, partition: int, most: int | None = None) -> Int64Array:
+        """Take tuples of a stream out of a partition: all, or as many as at most; bucket by bucket. O(buckets + n).
+
+        Returns:
+            int64, shape (4, n).
+        """
+        count = int(self.counts[stream, partition])
+        taken = np.empty((COLUMNS, count if most is None else min(count, most)), np.int64)
         _take_partition(self._state, stream, partition, taken)
         return taken
 
@@ -145,11 +158,37 @@ class HashedStreams:
         """Take all tuples of a stream with any of these keys out; int64, shape (4, n). O(keys + n)."""
         return _take_keys(self._state, stream, read_only(keys))
 
-    def held(self, stream: int, partition: int) -> Int64Array:
-        """The tuples of a stream in a partition, which stay; int64, shape (4, n), bucket by bucket. O(buckets + n)."""
-        held = np.empty((COLUMNS, int(self.counts[stream, partition])), np.int64)
-        _copy_partition(self._state, stream, partition, held)
-        return held
+    def pieces(self, stream: int, partition: int, most: int) -> Iterator[Int64Array]:
+        """The tuples of a stream in a partition, some at a time; int64, shape (4, n). O(buckets + n) in all.
+
+        Args:
+            stream: whose.
+            partition: which.
+            most: how many at once; more only where a single bucket has more. Those handed out may be taken out.
+        """
+        length = len(self.heads) // self.partitions
+        bucket, until = partition * length, (partition + 1) * length
+        room = most
+        while bucket < until:
+            held = np.empty((COLUMNS, room), np.int64)
+            bucket, count = _copy_buckets(self._state, stream, bucket, until, held)
+            if count:
+                yield held[:, :count]
+            room = most if count or bucket == until else 2 * room
+
+    def take_buckets(self, buckets: Int64Array, first: int, taken: Int64Array) -> tuple[int, int]:
+        """Take tuples of all streams out of buckets, one after the other. O(n + buckets * streams).
+
+        Args:
+            buckets: int64, shape (b,).
+            first: position of the bucket to begin with.
+            taken: int64, shape (4, m), for key, id, arrival and stream of those that are taken.
+
+        Returns:
+            How many are taken, and the position of the first bucket that is not empty yet: b if all are.
+        """
+        count, position = _take_buckets(self._state, buckets, first, taken)
+        return int(count), int(position)
 
     def memory_used(self) -> int:
         """Bytes of its arrays."""
@@ -314,14 +353,16 @@ def _take_partition(state: _State, stream: int, partition: int, taken: Int64Arra
     length = len(heads) // counts.shape[1]
     row = 0
     for bucket in range(partition * length, (partition + 1) * length):
+        if row == taken.shape[1]:
+            break
         place = np.int64(heads[bucket, stream])
-        heads[bucket, stream] = 0
-        while place:
+        while place and row < taken.shape[1]:
             following = np.int64(tuples[place].next)
             _leave(state, place, taken, row)
             row += 1
             place = following
-    counts[stream, partition] = 0
+        heads[bucket, stream] = place
+    counts[stream, partition] -= row
 
 
 @kernel
@@ -354,14 +395,42 @@ def _take_keys(state: _State, stream: int, keys: Int64Array) -> Int64Array:
 
 
 @kernel
-def _copy_partition(state: _State, stream: int, partition: int, held: Int64Array) -> None:
+def _take_buckets(state: _State, buckets: Int64Array, first: int, taken: Int64Array) -> tuple[int, int]:
     tuples, heads, counts, _ = state
     length = len(heads) // counts.shape[1]
-    row = 0
-    for bucket in range(partition * length, (partition + 1) * length):
-        place = np.int64(heads[bucket, stream])
+    row, position = 0, first
+    while position < len(buckets):
+        bucket = buckets[position]
+        for stream in range(heads.shape[1]):
+            place = np.int64(heads[bucket, stream])
+            while place and row < taken.shape[1]:
+                following = np.int64(tuples[place].next)
+                _leave(state, place, taken, row)
+                taken[STREAM, row] = stream
+                counts[stream, bucket // length] -= 1
+                row += 1
+                place = following
+            heads[bucket, stream] = place
+            if place:
+                return row, position
+        position += 1
+    return row, position
+
+
+@kernel
+def _copy_buckets(state: _State, stream: int, bucket: int, until: int, held: Int64Array) -> tuple[int, int]:
+    """Copy whole buckets from one on, while there is room: the bucket after them, and how many tuples were copied."""
+    tuples, heads, _, _ = state
+    copied = 0
+    while bucket < until:
+        row, place = copied, np.int64(heads[bucket, stream])
         while place:
+            if row == held.shape[1]:
+                return bucket, copied
             held[KEY, row], held[ID, row] = tuples[place].key, tuples[place].id
             held[ARRIVAL, row], held[MATCHED, row] = tuples[place].arrival, tuples[place].matched
             row += 1
             place = np.int64(tuples[place].next)
+        copied = row
+        bucket += 1
+    return bucket, copied

@@ -16,6 +16,9 @@ from spark_jobs.experiments.kernels.figure import Figure
 from spark_jobs.experiments.kernels.interleaved import interleaved
 from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
+from spark_jobs.experiments.kernels.temporal_joins import WindowedRun
+from spark_jobs.joins.stream_stream.emission import OutputOrdered
+from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 from spark_jobs.source.file_reading import read_slice
 from tests.source.landed import planned
 
@@ -102,3 +105,13 @@ def test_decoding_reads_orders_of_each_format_and_most_of_them_are_sound(
         assert sum(each.records for each in arrivals) == 2_000
         sound = sum(each.tuples.num_rows for each in arrivals)
         assert 1_900 < sound < 2_000 if "malformed" in name else sound == 2_000
+
+
+@pytest.mark.parametrize("predicate", [Equality(), Overlap(), Band(50)], ids=str)
+def test_a_temporal_join_is_measured_with_full_windows_and_one_partner_a_tuple(predicate: Predicate) -> None:
+    run = WindowedRun(10_000, predicate, OutputOrdered())
+    before, counts = run.join.statistics.early, run.join.statistics
+    arrived = counts.arrived
+    assert run.stretch() > 0
+    assert (counts.early - before) / (counts.arrived - arrived) == pytest.approx(1, rel=0.1)
+    assert run.join.tuples_in_memory() == pytest.approx(10_000, rel=0.01)
