@@ -179,18 +179,6 @@ def test_untuned_shedding_leaves_little_to_gain_behind_a_front_stage() -> None:
     assert untuned.front_stage_hits > 0.5 * untuned.settled
 
 
-def test_m_joins_tables_lie_side_by_side() -> None:
-    """002 Fig. 6, 3x: MJoin waits for memory once for the heads of all chains of a key, separate tables wait anew.
-
-    Five heads are 20 bytes, so that three buckets of four lie in one line of 64 whole, wherever the array begins; a
-    failing tuple then costs it one wait, and the tuples it finds on its way.
-    """
-    heads = HashedStreams(10_000, 5).heads
-    begins = heads.ctypes.data % 64 + np.arange(len(heads)) * heads.strides[0]
-    in_one_line = begins // 64 == (begins + heads.strides[0] - 1) // 64
-    assert in_one_line.mean() > 0.7
-
-
 def test_few_results_have_begun_before_the_windows_are_full() -> None:
     """004 Fig. 2: four tuples, all of the first window, are far fewer ways than one that has been full for a while."""
     whole = expected_results(sort_based.STREAMS, sort_based.TUPLES, sort_based.LENGTH, sort_based.WINDOW)
@@ -225,3 +213,15 @@ def test_intermediate_results_that_carry_their_parts_take_the_published_pages() 
     one = sort_based.measured("quaternary", "Greedy", 1.0).all_accesses
     published = [sort_based.PUBLISHED_ACCESSES[shape, "Greedy"] for shape in ("binary tree", "quaternary")]
     assert weighed / one == pytest.approx(published[0] / published[1], rel=0.1)
+
+
+def test_m_joins_tables_lie_side_by_side() -> None:
+    """002 Fig. 6, 3x: MJoin waits for memory once for the heads of all chains of a key, separate tables wait anew.
+
+    Five heads are 20 bytes, so that three buckets of four lie in one line of 64 whole, wherever the array begins; a
+    failing tuple then costs it one wait, and the tuples it finds on its way.
+    """
+    heads = HashedStreams(10_000, 5).heads
+    begins = heads.ctypes.data % 64 + np.arange(len(heads)) * heads.strides[0]
+    in_one_line = begins // 64 == (begins + heads.strides[0] - 1) // 64
+    assert in_one_line.mean() > 0.7

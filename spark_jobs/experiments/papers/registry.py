@@ -60,6 +60,7 @@ FIGURES = (
     front_stage_at_work.ROLE,
     growing_relation.FIGURE,
     caching_costs.FIGURE,
+    *punctuations.FIGURES,
     joining.SELECTIVITY,
     joining.IDS,
     overflow.FIGURE,
@@ -68,7 +69,6 @@ FIGURES = (
     page_accesses.FIGURE,
     changing_rates.FIGURE,
     auto_choice.FIGURE,
-    *punctuations.FIGURES,
 )
 
 

@@ -24,17 +24,16 @@ from numpy.typing import NDArray
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, Tuples
 from spark_jobs.joins.stream_stream.merge_strategies import Span
 from spark_jobs.joins.stream_stream.sort_based_join import SortBasedJoin, Told
+from spark_jobs.joins.stream_stream.validity_order import ValidityOrder
 from spark_jobs.joins.structures.sweep import FIRST_TIME, LAST_TIME, Window
-
-_START, _END = 0, 1
 
 
 class TemporalProgressiveMergeJoin(SortBasedJoin):
     """Joins tuples that are valid at a common time, in order of (start, end) of the results.
 
     A merge at the flank is one step, so that its results can be put in order; elsewhere a step is what the table holds.
-    A stream that brings nothing keeps the results of all others back: a tuple of it may still begin as early as its
-    last one.
+    A stream that brings nothing keeps the results of all others back, unless `reach` tells that it has nothing as
+    early: a tuple of it may still begin as early as its last one.
 
     Each tuple is read and written about as often as its window is long, in times that memory fills, over one less than
     the fan-in (`theory.merge_join_model`).
@@ -45,9 +44,11 @@ class TemporalProgressiveMergeJoin(SortBasedJoin):
 
     def __init__(self, streams: int, *arguments: Any, **policies: Any) -> None:
         super().__init__(streams, *arguments, **policies)
-        # Of each stream: start and end of its last tuple, and the greatest start that was written.
-        self._last: Int64Array = np.full((2, streams), FIRST_TIME)
+        self._order = ValidityOrder(streams)
+        # Of each stream, what starts before has been written.
         self._written: Int64Array = np.full(streams, FIRST_TIME)
+        # Of each stream, what starts before will not come: as `reach` told.
+        self._reached: Int64Array = np.full(streams, FIRST_TIME)
         self._told_until = FIRST_TIME
 
     @property
@@ -56,19 +57,22 @@ class TemporalProgressiveMergeJoin(SortBasedJoin):
         return self._told_until
 
     def _arrive(self, stream: int, tuples: Tuples) -> Results:
-        assert tuples.starts is not None
-        assert tuples.ends is not None
-        ordered = _in_order(self._last[:, stream], tuples.starts, tuples.ends)
-        taken = tuples if ordered.all() else tuples.part(ordered)
-        if taken.starts is not None and taken.ends is not None and len(taken.ids):
-            self._last[:, stream] = taken.starts[-1], taken.ends[-1]
-        results = super()._arrive(stream, taken)
-        return Results(results.ids, results.starts, results.ends, results.unmatched, tuples.ids[~ordered])
+        kept = self._order.take(stream, tuples)
+        results = super()._arrive(stream, tuples if kept is None else tuples.part(kept))
+        if kept is None:
+            return results
+        return Results(results.ids, results.starts, results.ends, results.unmatched, tuples.ids[~kept])
+
+    def _reach(self, stream: int, start: int) -> Results:
+        """Counts when arrivals are written next."""
+        self._order.reach(stream, start)
+        self._reached[stream] = max(self._reached[stream], start)
+        return self._none()
 
     def _until(self) -> int:
         held = self._arrivals.tuples[:, : self._arrivals.count]
         np.maximum.at(self._written, held[self._layout.stream], held[self._layout.start])
-        return int(self._written.min())
+        return int(np.maximum(self._written, self._reached).min())
 
     def _sorted(self) -> Told:
         return Told(np.empty((self.streams + 2, 0), np.int64), np.empty((2, 0), np.int64))
@@ -98,20 +102,12 @@ class TemporalProgressiveMergeJoin(SortBasedJoin):
         return Results(np.array(ids)[:, order], starts[order], ends[order], unmatched)
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        own = {"last": self._last, "written": self._written, "told_until": np.array(self._told_until)}
-        return {**super()._state(), **own}
+        own = {"written": self._written, "reached": self._reached, "told_until": np.array(self._told_until)}
+        order = {f"order.{name}": array for name, array in self._order.state().items()}
+        return {**super()._state(), **own, **order}
 
     def _load(self, state: State) -> None:
-        self._last[:], self._written[:] = state["last"], state["written"]
+        self._order.load({name: state[f"order.{name}"] for name in self._order.state()})
+        self._written[:], self._reached[:] = state["written"], state["reached"]
         self._told_until = int(state["told_until"])
         super()._load(state)
-
-
-def _in_order(last: Int64Array, starts: Int64Array, ends: Int64Array) -> NDArray[np.bool_]:
-    """Which tuples come in order of (start, end) after `last` and those taken before them. O(n log n)."""
-    starts, ends = np.append(last[_START], starts), np.append(last[_END], ends)
-    order = np.lexsort((ends, starts))
-    changes = (np.diff(starts[order]) != 0) | (np.diff(ends[order]) != 0)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order] = np.append(0, np.cumsum(changes))
-    return ranks[1:] >= np.maximum.accumulate(ranks)[:-1]

@@ -97,3 +97,15 @@ def test_no_result_is_told_while_a_stream_has_brought_nothing() -> None:
     assert join.tuples_in_memory() + join.tuples_on_disk() == 3000
     assert join.arrive(1, tuples((1, 0, 3000))).refused.size == 0
     assert sum(results.count for results in join.finish()) == 3000
+
+
+def test_a_stream_that_tells_how_far_it_is_keeps_nothing_back() -> None:
+    join = TemporalProgressiveMergeJoin(2, Equality(), 60_000, VirtualSpill(page_bytes=PAGE_BYTES), strategy=Greedy())
+    join.arrive(1, tuples((1, 0, 100)))
+    join.reach(1, 3000)
+    found = join.arrive(0, tuples(*((t % 50, t, t + 5) for t in range(3000)))).count
+    while join.is_work:
+        found += join.advance().count
+    assert found == 2
+    assert join.tuples_on_disk() <= join.memory_tuples
+    assert join.arrive(1, tuples((1, 2999, 3001), first_id=1)).refused.tolist() == [1]
