@@ -10,6 +10,7 @@ from spark_jobs.experiments.kernels import (
     first_call,
     front_stage_probes,
     hit_ratio,
+    multi_way_looks,
     own_work,
     page_loads,
     queue_lengths,
@@ -27,6 +28,7 @@ EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
     "first call": first_call.measure,
     "hit ratio": hit_ratio.measure,
     "page loads": page_loads.measure,
+    "n-way looks": multi_way_looks.measure,
 }
 
 

@@ -246,7 +246,7 @@ class SpilledValues:
         assert self.on_disk == self._extents.sum() * self.extent_tuples
         assert ((self._newest == _NO_EXTENT) == (self._extents == 0)).all()
         sizes = self._fills - 1 + self._extents * self.extent_tuples
-        assert ((0 <= self.fresh) & (self.fresh <= sizes)).all()
+        assert ((self.fresh >= 0) & (self.fresh <= sizes)).all()
         assert (self._fills <= self.extent_tuples).all()
         for partition in np.flatnonzero(self._fills > 1):
             fill = self._fills[partition]
