@@ -12,7 +12,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -30,10 +30,18 @@ MakeJoin = Callable[[SpillStore], StreamStreamJoin]
 
 _SNAPSHOT = FileKind(b"FRSHSNP\0", 1, "snapshot of a join's state", STATE_ADVICE)
 _CALLS = FileKind(b"FRSHCLS\0", 1, "record of calls of a join", STATE_ADVICE)
-_ARRIVE, _PUNCTUATE, _ADVANCE, _FINISH = range(4)
+_ARRIVE, _PUNCTUATE, _REACH, _REQUEST_PROPAGATION, _ADVANCE, _FINISH = range(6)
 _COLUMNS = ("ids", "keys", "highs", "starts", "ends")
 # Below this many bytes of calls a snapshot is never due: it would be many small files for nothing.
 _LEAST_SNAPSHOT_BYTES = 1 << 20
+
+
+class _Call(NamedTuple):
+    """A call of the join: which, of which stream, and what was given."""
+
+    kind: int
+    stream: int = 0
+    given: Tuples | Pattern | int = 0
 
 
 class DurableJoin:
@@ -57,7 +65,7 @@ class DurableJoin:
         self._folder = folder
         self._spill = SpillFiles(folder / "extents", page_bytes)
         self._join = make(self._spill)
-        self._calls: list[tuple[int, int, Tuples | Pattern | None]] = []
+        self._calls: list[_Call] = []
         self._snapshot_bytes = 0
         self._calls_bytes = 0  # Since the last snapshot.
         self._finishing = False
@@ -77,24 +85,35 @@ class DurableJoin:
     def arrive(self, stream: int, tuples: Tuples) -> Results:
         """Take tuples, as the join does."""
         results = self._join.arrive(stream, tuples)
-        self._calls.append((_ARRIVE, stream, tuples))
+        self._calls.append(_Call(_ARRIVE, stream, tuples))
         return results
 
     def punctuate(self, stream: int, pattern: Pattern) -> Results:
         """Take a punctuation, as the join does."""
         results = self._join.punctuate(stream, pattern)
-        self._calls.append((_PUNCTUATE, stream, pattern))
+        self._calls.append(_Call(_PUNCTUATE, stream, pattern))
         return results
+
+    def reach(self, stream: int, start: int) -> Results:
+        """Learn how far a stream has come, as the join does."""
+        results = self._join.reach(stream, start)
+        self._calls.append(_Call(_REACH, stream, start))
+        return results
+
+    def request_propagation(self) -> Results:
+        """Hand on all punctuations that may be."""
+        self._calls.append(_Call(_REQUEST_PROPAGATION))
+        return self._join.request_propagation()
 
     def advance(self) -> Results:
         """Do a step of background work."""
-        self._calls.append((_ADVANCE, 0, None))
+        self._calls.append(_Call(_ADVANCE))
         return self._join.advance()
 
     def finish(self) -> Iterator[Results]:
         """End the join's life; a checkpoint is possible again when all of it has been taken."""
         self._finishing = True
-        self._calls.append((_FINISH, 0, None))
+        self._calls.append(_Call(_FINISH))
         yield from self._join.finish()
         self._finishing = False
 
@@ -181,13 +200,15 @@ def _packed(arrays: dict[str, NDArray[Any]]) -> pa.Buffer:
     return pa.py_buffer(stream.getbuffer())
 
 
-def _calls_as_arrays(calls: list[tuple[int, int, Tuples | Pattern | None]]) -> dict[str, NDArray[Any]]:
-    """Calls as arrays: what each was, the columns of all tuples and patterns one after the other."""
-    tuples = [given for _, _, given in calls if isinstance(given, Tuples)]
-    patterns = [given for _, _, given in calls if isinstance(given, Pattern)]
-    rows = [(kind, stream, _length(given)) for kind, stream, given in calls]
+def _calls_as_arrays(calls: list[_Call]) -> dict[str, NDArray[Any]]:
+    """Calls as arrays: each with a number, and the columns of all tuples and patterns one after the other.
+
+    The number is how many tuples or ranges were given, or the start that was reached.
+    """
+    tuples = [call.given for call in calls if isinstance(call.given, Tuples)]
+    patterns = [call.given for call in calls if isinstance(call.given, Pattern)]
     arrays: dict[str, NDArray[Any]] = {
-        "calls": np.array(rows, np.int64).reshape(-1, 3),
+        "calls": np.array([(call.kind, call.stream, _number(call.given)) for call in calls], np.int64).reshape(-1, 3),
         "firsts": np.concatenate([np.empty(0, np.int64), *(pattern.firsts for pattern in patterns)]),
         "lasts": np.concatenate([np.empty(0, np.int64), *(pattern.lasts for pattern in patterns)]),
     }
@@ -197,37 +218,37 @@ def _calls_as_arrays(calls: list[tuple[int, int, Tuples | Pattern | None]]) -> d
     return arrays
 
 
-def _calls_from_arrays(arrays: dict[str, NDArray[Any]]) -> Iterator[tuple[int, int, Tuples | Pattern | None]]:
-    tuple_, range_ = 0, 0
-    for kind, stream, count in arrays["calls"].tolist():
+def _calls_from_arrays(arrays: dict[str, NDArray[Any]]) -> Iterator[_Call]:
+    columns = [name for name in _COLUMNS if name in arrays]
+    tuples, ranges = 0, 0
+    for kind, stream, number in arrays["calls"].tolist():
+        given: Tuples | Pattern | int = number
         if kind == _ARRIVE:
-            yield (
-                kind,
-                stream,
-                Tuples(**{name: arrays[name][tuple_ : tuple_ + count] for name in _COLUMNS if name in arrays}),
-            )
-            tuple_ += count
+            given = Tuples(**{name: arrays[name][tuples : tuples + number] for name in columns})
+            tuples += number
         elif kind == _PUNCTUATE:
-            ranges = slice(range_, range_ + count)
-            yield kind, stream, Pattern(arrays["firsts"][ranges], arrays["lasts"][ranges])
-            range_ += count
-        else:
-            yield kind, stream, None
+            part = slice(ranges, ranges + number)
+            given = Pattern(arrays["firsts"][part], arrays["lasts"][part])
+            ranges += number
+        yield _Call(kind, stream, given)
 
 
-def _length(given: Tuples | Pattern | None) -> int:
-    """How many rows of its arrays a call takes."""
+def _number(given: Tuples | Pattern | int) -> int:
     if isinstance(given, Tuples):
         return len(given.ids)
-    return 0 if given is None else len(given)
+    return len(given) if isinstance(given, Pattern) else given
 
 
-def _repeat(join: StreamStreamJoin, call: tuple[int, int, Tuples | Pattern | None]) -> None:
+def _repeat(join: StreamStreamJoin, call: _Call) -> None:
     kind, stream, given = call
     if isinstance(given, Tuples):
         join.arrive(stream, given)
     elif isinstance(given, Pattern):
         join.punctuate(stream, given)
+    elif kind == _REACH:
+        join.reach(stream, given)
+    elif kind == _REQUEST_PROPAGATION:
+        join.request_propagation()
     elif kind == _ADVANCE:
         join.advance()
     else:

@@ -113,7 +113,7 @@ class SpillFiles:
         self.pages_read += len(pages)
         tuples = np.ascontiguousarray(pages[:, :-_CHECKSUM_BYTES]).view("<i8").reshape(-1, width, rows)
         offset = first_page * rows
-        return np.ascontiguousarray(tuples.transpose(1, 0, 2).reshape(width, -1)[:, first - offset : until - offset])
+        return np.array(tuples.transpose(1, 0, 2).reshape(width, -1)[:, first - offset : until - offset])
 
     def remove(self, extent: int) -> None:
         """Forget an extent; its file stays until `clean`."""

@@ -124,6 +124,7 @@ class Run:
         self.join = (self.make or self.case.joined)(self.memory, self.spill)
         self.arrived: list[list[Row]] = [[] for _ in range(self.case.streams)]
         self._latest = (-(2**63), -(2**63))
+        self._propagated: list[tuple[int, Pattern]] = []
         self._check()
 
     def arrive(self, stream: int, rows: Sequence[Row]) -> None:
@@ -152,12 +153,14 @@ class Run:
             if ALGORITHMS[self.case.algorithm].ordered:
                 assert (start, end) >= self._latest
                 self._latest = (start, end)
+            self._assert_not_propagated(ids)
             self.found[ids] = (start, end)
         matched = {pair for ids in self.found for pair in enumerate(ids)} if results.unmatched.size else set()
         for pair in zip(*results.unmatched.tolist(), strict=True):
             assert pair not in self.unmatched, f"{pair} was told twice"
             assert pair not in matched, f"{pair} is in a result"
             self.unmatched.add(pair)
+        self._propagated += results.propagated
         self._check()
 
     def assert_equals_naive_join(self) -> None:
@@ -192,6 +195,12 @@ class Run:
             while randomness.random() < pauses:
                 self.advance()
         self.finish()
+
+    def _assert_not_propagated(self, ids: tuple[int, ...]) -> None:
+        """Theorem 1 of 001: no result comes of a key whose punctuation was handed on."""
+        for stream, pattern in self._propagated:
+            key = self.arrived[stream][ids[stream]].key
+            assert not pattern.matches(np.array([key])).any(), f"{ids} came after its punctuation was handed on"
 
     def _check(self) -> None:
         self.join.check()

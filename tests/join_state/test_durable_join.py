@@ -13,13 +13,13 @@ from spark_jobs.errors import JoinStateError, StateDamagedError
 from spark_jobs.join_state.durable_join import DurableJoin
 from spark_jobs.joins.stream_stream import ALGORITHMS, create
 from spark_jobs.joins.stream_stream.base import Results, StreamStreamJoin, Tuples
+from spark_jobs.joins.stream_stream.patterns import constant
 from spark_jobs.joins.stream_stream.predicates import Equality
 from spark_jobs.joins.stream_stream.spill import SpillStore
-from tests.conformance.stream_stream_run import PREDICATES, Case, random_streams
+from tests.conformance.stream_stream_run import PAGE_BYTES, PREDICATES, Case, random_streams
 from tests.join_state.failing_disk import Died, DiskOfAProcess, running_on
 from tests.joins.stream_stream.naive_join import Row, naive_join
 
-PAGE_BYTES = 512
 CASES = [Case(name, algorithm.predicates[0], 2) for name, algorithm in ALGORITHMS.items()]
 
 
@@ -120,6 +120,21 @@ def test_an_older_version_can_be_restored_and_its_future_told_anew(case: Case, t
     work(tmp_path, case, warehouse, batches)
     assert len(warehouse.results) == len(set(warehouse.results))
     assert set(warehouse.results) == set(naive_join(streams, PREDICATES[case.predicate][1]))
+
+
+def test_all_kinds_of_calls_are_repeated(tmp_path: Path) -> None:
+    case = Case("p_join")
+    join = opened(tmp_path, case)
+    join.arrive(0, case.tuples([Row(0, 7, 8, 0, 1), Row(1, 9, 10, 0, 1)]))
+    join.punctuate(1, constant(7))
+    join.reach(0, 5)
+    join.request_propagation()
+    join.advance()
+    join.checkpoint()
+    again = opened(tmp_path, case)
+    assert again.join.statistics == join.join.statistics
+    assert again.join.tuples_in_memory() == 1
+    assert again.arrive(1, case.tuples([Row(0, 7, 8, 0, 1)])).refused.tolist() == [0]
 
 
 def test_results_that_were_not_checkpointed_come_again(tmp_path: Path) -> None:

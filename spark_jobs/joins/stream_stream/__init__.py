@@ -63,6 +63,22 @@ ALGORITHMS = {
         Algorithm("m_join", "002 §2; VNB03", ("m_join", "MJoin")),
         Algorithm("am_join", "002 §2", ("am_join", "AMJoin")),
         Algorithm("x_join", "UF00; 001 §1, §3", ("x_join", "XJoin"), most_streams=2),
+        Algorithm("p_join", "001 §2, §3", ("p_join", "PJoin"), most_streams=2, punctuations=True),
+        Algorithm(
+            "double_pipelined_hash_join",
+            "IFF+99; 000 §2, 003 §2",
+            ("double_pipelined_hash_join", "DoublePipelinedHashJoin"),
+            most_streams=2,
+        ),
+        Algorithm("early_hash_join", "Law05; 000 §2, 003 §2", ("early_hash_join", "EarlyHashJoin"), most_streams=2),
+        Algorithm(
+            "temporal_join",
+            "004 §5.1, §5.2, §6",
+            ("temporal_join", "TemporalJoin"),
+            predicates=ANY,
+            validity=True,
+            ordered=True,
+        ),
     )
 }
 

@@ -29,16 +29,17 @@ class Activation:
 
     def due(self, fresh: Int64Array, on_disk: Int64Array) -> bool:
         """Whether a disk part is. Shapes (streams, partitions); O(streams x partitions)."""
-        return bool(self._due(fresh, on_disk).any())
+        return bool(self.worth(fresh, on_disk).any())
 
     def next(self, fresh: Int64Array, on_disk: Int64Array) -> tuple[int, int]:
         """Stream and partition of the disk part that gives most for each tuple read; one is due."""
-        gain = np.where(self._due(fresh, on_disk), fresh, -1)
+        gain = np.where(self.worth(fresh, on_disk), fresh, -1)
         stream, partition = np.unravel_index(np.argmax(gain), gain.shape)
         return int(stream), int(partition)
 
-    def _due(self, fresh: Int64Array, on_disk: Int64Array) -> NDArray[np.bool_]:
-        return (fresh > 0) & (on_disk > 0) & (fresh >= self.threshold * on_disk)
+    def worth(self, gain: Int64Array, on_disk: Int64Array) -> NDArray[np.bool_]:
+        """Which disk parts are worth reading for a gain each, in tuples or what counts like one. O(n)."""
+        return (gain > 0) & (on_disk > 0) & (gain >= self.threshold * np.maximum(on_disk, 1))
 
 
 NEVER = Activation(float("inf"))

@@ -92,7 +92,7 @@ class Statistics:
         arrived: tuples taken, of all streams.
         refused: tuples not taken.
         probes: tables, sweep areas or bit vectors looked into for one tuple.
-        early: results of `arrive` and `punctuate`.
+        early: results of `arrive`, `punctuate`, `reach` and `request_propagation`.
         late: results of `advance` and `finish`.
         unmatched: tuples reported as unmatched.
         purged: tuples that left memory or disk because nothing could match them any more.
@@ -179,6 +179,24 @@ class StreamStreamJoin(ABC):
         self.statistics.punctuations += 1
         return self._counted(self._punctuate(stream, pattern), early=True)
 
+    def reach(self, stream: int, start: int) -> Results:
+        """Learn that the stream brings no more tuples that start before a time: so that one that pauses holds up none.
+
+        Only algorithms whose tuples have validity make use of it.
+
+        Raises:
+            JoinStateError: after `finish`, or there is no such stream.
+        """
+        self._expect_life(stream)
+        return self._counted(self._reach(stream, start), early=True)
+
+    def request_propagation(self) -> Results:
+        """Hand on all punctuations that may be, for an operator downstream that asks (001 §3.5, pull mode).
+
+        Only algorithms that hand punctuations on have any.
+        """
+        return self._counted(self._propagated(), early=True)
+
     def advance(self) -> Results:
         """Do one step of background work; nothing where there is none."""
         return self._counted(self._step(), early=False) if self.is_work and not self._finished else self._none()
@@ -226,6 +244,14 @@ class StreamStreamJoin(ABC):
 
     def _punctuate(self, stream: int, pattern: Pattern) -> Results:
         """Take a punctuation."""
+        return self._none()
+
+    def _propagated(self) -> Results:
+        """Hand on what may be."""
+        return self._none()
+
+    def _reach(self, stream: int, start: int) -> Results:
+        """Take note of a start."""
         return self._none()
 
     @abstractmethod

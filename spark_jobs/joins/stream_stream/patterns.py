@@ -72,6 +72,33 @@ class Pattern:
             np.maximum(self.firsts[mine], other.firsts[theirs]), np.minimum(self.lasts[mine], other.lasts[theirs])
         )
 
+    def __invert__(self) -> Pattern:
+        """What it does not match. O(ranges)."""
+        if not len(self):
+            return WILDCARD
+        firsts, lasts = self.lasts[:-1] + 1, self.firsts[1:] - 1
+        if self.firsts[0] > _LOWEST:
+            firsts, lasts = np.insert(firsts, 0, _LOWEST), np.insert(lasts, 0, self.firsts[0] - 1)
+        if self.lasts[-1] < _HIGHEST:
+            firsts, lasts = np.append(firsts, self.lasts[-1] + 1), np.append(lasts, _HIGHEST)
+        return Pattern(firsts, lasts)
+
+    def keys(self, most: int) -> Int64Array | None:
+        """All keys that it matches, ascending, if there are not too many. O(keys).
+
+        Args:
+            most: how many, at most.
+
+        Returns:
+            int64, shape (n,), n <= most; None if there are more.
+        """
+        # As floats, since a range may have more keys than int64 counts; exact where it matters.
+        if (self.lasts.astype(float) - self.firsts + 1).sum() > most:
+            return None
+        lengths = self.lasts - self.firsts + 1
+        within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.repeat(self.firsts, lengths) + within
+
     def __or__(self, other: Pattern) -> Pattern:
         """What one of them matches. O(ranges of both, times log)."""
         firsts, lasts = np.concatenate((self.firsts, other.firsts)), np.concatenate((self.lasts, other.lasts))

@@ -30,7 +30,11 @@ class SpillStore(Protocol):
         """Write an extent: int64, shape (c, n), n > 0. Its number."""
 
     def read(self, extent: int, first: int = 0, count: int | None = None) -> Int64Array:
-        """Read tuples first to first + count - 1 of an extent, to its end where no count is given; shape (c, count)."""
+        """Read tuples first to first + count - 1 of an extent, to its end if there is no count.
+
+        Returns:
+            int64, shape (c, count), the caller's own.
+        """
 
     def remove(self, extent: int) -> None:
         """Forget an extent."""

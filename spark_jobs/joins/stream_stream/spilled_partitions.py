@@ -21,7 +21,7 @@ one at a time, and never changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,18 +36,22 @@ STREAMS = 2
 MOST_PARTITIONS = 64
 # Pages that a part in memory has on average, so that what is flushed fills pages.
 _PAGES_PER_PART = 2
-# A read or a flush is held beside the tables; it takes this part of the budget.
+# What is read and written is held beside the tables, and takes this part of the budget.
 _BUFFER_SHARE = 16
 _MOST_BUFFERED = 1 << 16
-# Two extents, one as it was taken and one with its header; and the departures of a block that is settled.
-_BUFFER_BYTES = (2 * COLUMNS + 1) * 8
+# For a tuple of an extent, at most: one extent whose tuples came into memory, one that comes by, what stays of it, and
+# that with its header; with arrivals, places, departures and flags of theirs.
+_BUFFER_BYTES = (4 * COLUMNS + 4) * 8
 # No extent, no event: smaller than all numbers of those.
 NONE = -1
 NO_IDS: Int64Array = np.empty((STREAMS, 0), np.int64)
-NO_ROWS: Int64Array = np.empty(0, np.int64)
 
 # Rows of an extent's header.
 _BEFORE, _DEPARTURE, _PROBED = range(3)
+
+
+# Stream and keys, int64, shape (n,): which of the tuples are given up.
+Leaving = Callable[[int, Int64Array], NDArray[np.bool_]]
 
 
 class Extent(NamedTuple):
@@ -73,41 +77,56 @@ class SpilledPartitions:
         spill: the disk.
         algorithm: whose they are, for the error.
         partitions: a power of two; if left out, as many as have two pages each, 64 at most.
+        chains: multimaps in memory; the first two are the streams', others are the caller's.
+        other_bytes: what the caller needs besides, of the budget.
 
     Attributes:
         memory: the parts in memory.
         on_disk: int64, shape (2, partitions), tuples on disk.
         fresh: int64, shape (2, partitions): tuples in memory of the *other* stream that may have missed tuples of this
             disk part, where there is any.
-        buffered: how many tuples one extent has at most; a batch that is taken in pieces of so many needs no more
-            scratch space than a flush.
+        buffered: how many tuples one extent has at most, a page of them at least; a batch that is taken in pieces of
+            so many needs no more scratch space than a flush.
 
     Raises:
-        MemoryBudgetError: the budget does not hold the directory, a tuple and an extent of one tuple.
+        MemoryBudgetError: the budget does not hold the directory, and a page of tuples to be read, joined and written.
     """
 
-    def __init__(self, memory_bytes: int, spill: SpillStore, *, algorithm: str, partitions: int | None = None) -> None:
+    def __init__(
+        self,
+        memory_bytes: int,
+        spill: SpillStore,
+        *,
+        algorithm: str,
+        partitions: int | None = None,
+        chains: int = STREAMS,
+        other_bytes: int = 0,
+    ) -> None:
         if partitions is None:
             fitting = memory_bytes // (STREAMS * _PAGES_PER_PART * spill.page_bytes)
             partitions = 1 << (max(1, min(fitting, MOST_PARTITIONS)).bit_length() - 1)
         self._spill = spill
         self._memory_bytes = memory_bytes
-        self.buffered = max(1, min(memory_bytes // (_BUFFER_SHARE * _BUFFER_BYTES), _MOST_BUFFERED))
+        self._other_bytes = other_bytes
+        # Whole pages, less the header, and less what a store adds to each page.
+        page = max(2, spill.page_bytes // (COLUMNS * 8) - 1)
+        buffers = min(memory_bytes // (_BUFFER_SHARE * _BUFFER_BYTES), _MOST_BUFFERED)
+        self.buffered = max(1, buffers // page) * page - 1
         shape = (STREAMS, partitions)
         self.on_disk: Int64Array = np.zeros(shape, np.int64)
         self.fresh: Int64Array = np.zeros(shape, np.int64)
         self._newest: Int64Array = np.full(shape, NONE)
+        self._extents: Int64Array = np.zeros(shape, np.int64)
         # When all tuples in memory of the other stream had last met all tuples of this disk part.
         self._passed: Int64Array = np.full(shape, NONE)
         capacity = tuples_within(
             memory_bytes,
             self._fixed_bytes(),
-            lambda count: HashedStreams.bytes_for(count, STREAMS, partitions),
+            lambda count: HashedStreams.bytes_for(count + self.buffered, chains, partitions),
             algorithm=algorithm,
-            fixed="a directory, what one extent takes to be read,",
+            fixed="a directory, buffers and room for what one page holds,",
         )
-        self.memory = HashedStreams(capacity, STREAMS, partitions)
-        self.buffered = min(self.buffered, capacity)
+        self.memory = HashedStreams(capacity + self.buffered, chains, partitions)
         self._events = 0
 
     @property
@@ -130,7 +149,7 @@ class SpilledPartitions:
         return self.memory.memory_used() + self._fixed_bytes()
 
     def _fixed_bytes(self) -> int:
-        return 4 * self.on_disk.nbytes + (self.buffered + 1) * _BUFFER_BYTES
+        return 5 * self.on_disk.nbytes + (self.buffered + 1) * _BUFFER_BYTES + self._other_bytes
 
     # What arrives, and what departs.
 
@@ -143,13 +162,26 @@ class SpilledPartitions:
         self.fresh[1 - stream] += self.memory.counts[stream] - before
         return places
 
-    def flush(self, stream: int, partition: int, departure: int | None = None) -> None:
+    def take_keys(self, stream: int, keys: Int64Array) -> Int64Array:
+        """Take all tuples of a stream with any of these keys out of memory; int64, shape (4, m). O(n + m)."""
+        taken = self.memory.take_keys(stream, keys)
+        np.minimum(self.fresh[1 - stream], self.memory.counts[stream], out=self.fresh[1 - stream])
+        return taken
+
+    def flush(
+        self,
+        stream: int,
+        partition: int,
+        departure: int | None = None,
+        told: Callable[[Int64Array], None] = lambda _: None,
+    ) -> None:
         """Write a part in memory to disk. O(buckets of the partition + n).
 
         Args:
             stream: whose.
             partition: which.
             departure: from when on arriving tuples did not meet these any more; now, if left out.
+            told: is told the keys that leave memory, int64, shape (n,), some at a time.
         """
         if departure is None:
             departure = self.tick()
@@ -157,36 +189,53 @@ class SpilledPartitions:
             # All that the other stream has in memory has met these there.
             self._passed[stream, partition] = departure
             self.fresh[stream, partition] = 0
-        # Where the other disk part is empty, there is nothing to be missed.
-        probed = int(self._passed[1 - stream, partition]) if self.on_disk[1 - stream, partition] else departure
-        while self.memory.counts[stream, partition]:
-            columns = self.memory.take_partition(stream, partition, self.buffered)
+        probed = min(departure, self.met_until(stream, partition))
+        for columns in self._taken(stream, partition):
+            told(columns[KEY])
             self._write(stream, partition, Extent(columns, departure, probed))
-        self.fresh[1 - stream, partition] = 0
+
+    def met_until(self, stream: int, partition: int) -> int:
+        """Tuples of a stream in memory that arrived before this event have met all that the other has on disk. O(1)."""
+        if not self.on_disk[1 - stream, partition]:
+            return self._events
+        return int(self._passed[1 - stream, partition])
 
     # Stage 2: a disk part meets memory.
 
-    def pass_over(self, stream: int, partition: int) -> Int64Array:
-        """Read a disk part, and let it meet what the other stream has in memory.
+    def pass_over(self, stream: int, partition: int, leaving: Leaving | None = None) -> Results:
+        """Read a disk part, and let it meet what the other stream has in memory. O(n + m).
+
+        Without `leaving` nothing is written: which tuples of the disk part have matched is found out at the end, by the
+        keys that are on the other side then. So where keys may be gone from there, it must be given each time.
+
+        Args:
+            stream: whose disk part.
+            partition: which.
+            leaving: which tuples of the disk part are given up: what arrives does not match them, nor what the other
+                stream has on disk. The part is written anew without them.
 
         Returns:
-            int64, shape (2, m): the pairs of ids that are new by that; row s are those of stream s. O(n + m).
+            The pairs that are new by that, and those that leave unmatched.
         """
         other = 1 - stream
         last = int(self._passed[stream, partition])
-        found = [NO_IDS]
-        for extent in self.disk_part(stream, partition):
+        found, unmatched = [NO_IDS], [NO_IDS]
+        number = self._take_disk_part(stream, partition) if leaving else int(self._newest[stream, partition])
+        for extent in self._chain(number, remove=leaving is not None):
             met = self.memory.probe(other, extent.columns[KEY], mark=True)
             new = self.memory.tuples["arrival"][met.places] > max(extent.departure, last)
             found.append(paired(stream, extent.columns[ID][met.rows[new]], met.ids[new]))
+            if leaving:
+                extent.columns[MATCHED, met.rows] = 1
+                unmatched.append(self._leave(stream, partition, extent, leaving))
         self._passed[stream, partition] = self.tick()
         self.fresh[stream, partition] = 0
-        return np.concatenate(found, axis=1)
+        return Results(np.concatenate(found, axis=1), unmatched=np.concatenate(unmatched, axis=1))
 
-    # Stage 3: disk parts meet each other, and all that is left is told.
+    # Stage 3: disk parts meet each other.
 
     def settle_all(self) -> Iterator[Results]:
-        """Tell what is left: the pairs that have not met, and the tuples that have no match; nothing stays.
+        """Tell the pairs that have not met, then the tuples that have no match, partition by partition; nothing stays.
 
         Where the smaller of a partition's disk parts fits into memory, each is read once; else the smaller is cut into
         blocks that do, and the other is read for each of them. O(n + m) then.
@@ -194,89 +243,136 @@ class SpilledPartitions:
         for partition in range(self.partitions):
             for stream in range(STREAMS):
                 if self.on_disk[:, partition].any():
-                    # Keys in memory have to be there when the disk parts of their partition have their turn.
                     self.flush(stream, partition)
                 else:
-                    yield from self._unmatched_in_memory(stream, partition)
+                    for columns in self._taken(stream, partition):
+                        yield Results(NO_IDS, unmatched=_unmatched(stream, columns))
         for partition in range(self.partitions):
-            yield from self._settle(partition)
+            yield from self.settle(partition, _all)
 
-    def _settle(self, partition: int) -> Iterator[Results]:
-        """Blocks of the smaller side stand in memory, while the extents of the other come by."""
+    def settle(self, partition: int, leaving: Leaving) -> Iterator[Results]:
+        """Let a partition's disk parts meet each other, and write those that do not leave.
+
+        All its tuples go to disk first: keys in memory have to be there when the disk parts have their turn. There must
+        be room for `buffered` tuples. Finish it before anything else is done here.
+
+        Args:
+            partition: which.
+            leaving: which tuples are given up: what arrives does not match them.
+
+        Yields:
+            The pairs that had not met, and those that leave unmatched.
+        """
+        for stream in range(STREAMS):
+            self.flush(stream, partition)
         standing = int(np.argmin(self.on_disk[:, partition]))
         coming = 1 - standing
-        once = True
-        for departures, last in self._blocks(standing, partition):
-            once &= last
-            for extent in self.disk_part(coming, partition):
+        # Blocks of one side stand in memory, while the extents of the other come by; those are settled by that if
+        # there is one block only.
+        fits = int(self.on_disk[standing, partition]) + self.buffered <= self.memory.room
+        once = fits and int(self._extents[standing, partition]) <= self.buffered
+        event = self.tick()
+        counts = self.on_disk[:, partition].tolist()
+        chains = [self._take_disk_part(stream, partition) for stream in range(STREAMS)]
+        for departures in self._blocks(standing, self._chain(chains[standing], remove=once), counts[standing]):
+            for extent in self._chain(chains[coming], remove=once):
                 met = self.memory.probe(standing, extent.columns[KEY], mark=True)
                 left = self._left(extent, met.rows, met.places, departures)
                 pairs = paired(coming, extent.columns[ID][met.rows[left]], met.ids[left])
-                yield Results(pairs, unmatched=_unmatched(coming, extent.columns, met.rows) if once else NO_IDS)
-            yield from self._unmatched_in_memory(standing, partition)
+                if once:
+                    extent.columns[MATCHED, met.rows] = 1
+                    settled = Extent(extent.columns, event, event)
+                    yield Results(pairs, unmatched=self._leave(coming, partition, settled, leaving))
+                elif pairs.size:
+                    yield Results(pairs)
+            yield from self._leave_memory(standing, partition, event, leaving)
         if not once:
-            for _ in self._blocks(coming, partition, matched_too=False):
-                for extent in self.disk_part(standing, partition):
+            for _ in self._blocks(coming, self._chain(chains[coming], remove=True), counts[coming]):
+                for extent in self._chain(chains[standing]):
                     self.memory.probe(coming, extent.columns[KEY], mark=True)
-                yield from self._unmatched_in_memory(coming, partition)
-        for stream in range(STREAMS):
-            self._remove(stream, partition)
+                yield from self._leave_memory(coming, partition, event, leaving)
+            for _ in self._chain(chains[standing], remove=True, headers=True):
+                pass
 
-    def _blocks(self, stream: int, partition: int, *, matched_too: bool = True) -> Iterator[tuple[Int64Array, bool]]:
-        """Bring a disk part into memory, which is empty each time, as much at once as fits.
+    def _blocks(self, stream: int, extents: Iterator[Extent], to_come: int) -> Iterator[Int64Array]:
+        """Bring extents into memory, as many at once as fit; each block has been taken out before the next comes.
 
         The arrival of a tuple that has met all that departed before is stored negated.
 
         Yields:
-            At least once: when the block's tuples departed, ascending, behind a number smaller than all; whether it is the last block.
+            At least once: when the block's tuples departed, ascending, behind a number smaller than all.
         """
-        to_come = int(self.on_disk[stream, partition])
         departures, count = np.full(self.buffered + 1, NONE), 1
         if not to_come:
-            yield departures[:1], True
-        for extent in self.disk_part(stream, partition):
-            to_come -= extent.columns.shape[1]
-            columns = extent.columns if matched_too else extent.columns[:, extent.columns[MATCHED] == 0]
+            yield departures[:1]
+        for extent in extents:
+            columns = extent.columns
+            to_come -= columns.shape[1]
             arrivals = np.where(columns[ARRIVAL] < extent.probed, ~columns[ARRIVAL], columns[ARRIVAL])
             places = self.memory.insert(stream, columns[KEY], columns[ID], arrivals)
             self.memory.mark_matched(places[columns[MATCHED] != 0])
-            if extent.departure != departures[count - 1]:
-                departures[count] = extent.departure
-                count += 1
+            departures[count] = extent.departure
+            count += 1
             if not to_come or self.memory.room < self.buffered or count == len(departures):
-                yield np.sort(departures[:count]), not to_come
+                yield np.sort(departures[:count])
                 count = 1
 
     def _left(self, extent: Extent, rows: Int64Array, places: Int64Array, departures: Int64Array) -> NDArray[np.bool_]:
         """Which pairs of an extent's tuple and a block's tuple have not met."""
         standing = self.memory.tuples["arrival"][places]
         missed_by_standing = standing > extent.departure
-        # All in memory departs at once: whatever arrived before a departure departed by then.
+        # All that a stream has in memory departs at once: what arrived before a departure had departed by then.
         arrivals = extent.columns[ARRIVAL]
         before = departures[np.searchsorted(departures, arrivals) - 1]
         missed = np.where(arrivals > extent.probed, before, NONE)
         missed_by_coming = np.where(standing < 0, ~standing, standing) < missed[rows]
         return missed_by_standing | missed_by_coming
 
-    def _unmatched_in_memory(self, stream: int, partition: int) -> Iterator[Results]:
-        """Take a part out of memory, and tell which of its tuples have no match."""
-        self.fresh[1 - stream, partition] = 0
-        while self.memory.counts[stream, partition]:
-            columns = self.memory.take_partition(stream, partition, self.buffered)
-            unmatched = _unmatched(stream, columns, NO_ROWS)
+    def _leave(self, stream: int, partition: int, extent: Extent, leaving: Leaving) -> Int64Array:
+        """Write the tuples of an extent that stay; those of the others that are unmatched."""
+        gone = leaving(stream, extent.columns[KEY])
+        if not gone.all():
+            self._write(stream, partition, extent._replace(columns=extent.columns[:, ~gone]))
+        return _unmatched(stream, extent.columns[:, gone])
+
+    def _leave_memory(self, stream: int, partition: int, event: int, leaving: Leaving) -> Iterator[Results]:
+        """The same for a block in memory, which is empty then."""
+        for columns in self._taken(stream, partition):
+            columns[ARRIVAL] = np.where(columns[ARRIVAL] < 0, ~columns[ARRIVAL], columns[ARRIVAL])
+            unmatched = self._leave(stream, partition, Extent(columns, event, event), leaving)
             if unmatched.size:
                 yield Results(NO_IDS, unmatched=unmatched)
 
+    def _taken(self, stream: int, partition: int) -> Iterator[Int64Array]:
+        """Take a part out of memory, in pieces."""
+        self.fresh[1 - stream, partition] = 0
+        while self.memory.counts[stream, partition]:
+            yield self.memory.take_partition(stream, partition, self.buffered)
+
     # The disk.
 
-    def disk_part(self, stream: int, partition: int) -> Iterator[Extent]:
-        """The extents of a disk part, the newest first; each read as it is reached."""
-        number = int(self._newest[stream, partition])
+    def _chain(self, number: int, *, remove: bool = False, headers: bool = False) -> Iterator[Extent]:
+        """The extents from one on that were written one after the other, the newest first; each read as it is reached.
+
+        Args:
+            number: of the first; NONE for an empty chain.
+            remove: whether each is given up when it has been read.
+            headers: whether to read no tuple.
+        """
         while number != NONE:
-            stored = self._spill.read(number)
+            stored = self._spill.read(number, 0, 1 if headers else None)
             header = stored[:, 0]
-            yield Extent(stored[:, 1:], int(header[_DEPARTURE]), int(header[_PROBED]))
+            if remove:
+                self._spill.remove(number)
             number = int(header[_BEFORE])
+            yield Extent(stored[:, 1:], int(header[_DEPARTURE]), int(header[_PROBED]))
+
+    def _take_disk_part(self, stream: int, partition: int) -> int:
+        """Take a disk part out of the directory, its extents still there; the newest of them."""
+        number = int(self._newest[stream, partition])
+        self._newest[stream, partition] = NONE
+        self.on_disk[stream, partition] = self._extents[stream, partition] = 0
+        return number
 
     def _write(self, stream: int, partition: int, extent: Extent) -> None:
         header = np.zeros((COLUMNS, 1), np.int64)
@@ -285,16 +381,7 @@ class SpilledPartitions:
         header[_PROBED] = extent.probed
         self._newest[stream, partition] = self._spill.write(np.concatenate((header, extent.columns), axis=1))
         self.on_disk[stream, partition] += extent.columns.shape[1]
-
-    def _remove(self, stream: int, partition: int) -> None:
-        """Give up a disk part. O(extents), of whose headers each is read."""
-        number = int(self._newest[stream, partition])
-        while number != NONE:
-            before = int(self._spill.read(number, 0, 1)[_BEFORE, 0])
-            self._spill.remove(number)
-            number = before
-        self._newest[stream, partition] = NONE
-        self.on_disk[stream, partition] = 0
+        self._extents[stream, partition] += 1
 
     # Its own life.
 
@@ -305,6 +392,7 @@ class SpilledPartitions:
             "on_disk": self.on_disk,
             "fresh": self.fresh,
             "newest": self._newest,
+            "extents": self._extents,
             "passed": self._passed,
             **{f"memory.{name}": array for name, array in self.memory.state().items()},
         }
@@ -315,6 +403,7 @@ class SpilledPartitions:
         self.on_disk[:] = state["on_disk"]
         self.fresh[:] = state["fresh"]
         self._newest[:] = state["newest"]
+        self._extents[:] = state["extents"]
         self._passed[:] = state["passed"]
         self.memory.load({name: state[f"memory.{name}"] for name in self.memory.state()})
 
@@ -323,8 +412,10 @@ class SpilledPartitions:
         assert self.memory_used() <= self._memory_bytes
         self.memory.check()
         assert ((self._newest == NONE) == (self.on_disk == 0)).all()
+        assert ((self._extents == 0) == (self.on_disk == 0)).all()
+        assert (self._extents <= self.on_disk).all()
         assert (self.fresh >= 0).all()
-        assert (self.fresh <= self.memory.counts[::-1]).all()
+        assert (self.fresh <= self.memory.counts[:STREAMS][::-1]).all()
         assert (self._passed < self._events).all()
 
 
@@ -333,9 +424,12 @@ def paired(stream: int, ids: Int64Array, others: Int64Array) -> Int64Array:
     return np.stack((ids, others) if stream == 0 else (others, ids))
 
 
-def _unmatched(stream: int, columns: Int64Array, matched_rows: Int64Array) -> Int64Array:
-    """Stream and id of the tuples without a match before, nor now."""
-    missed = columns[MATCHED] == 0
-    missed[matched_rows] = False
-    ids = columns[ID, missed]
+def _unmatched(stream: int, columns: Int64Array) -> Int64Array:
+    """Stream and id of the tuples that have not matched."""
+    ids = columns[ID, columns[MATCHED] == 0]
     return np.stack((np.full(len(ids), stream), ids))
+
+
+def _all(_: int, keys: Int64Array) -> NDArray[np.bool_]:
+    """All tuples leave when the streams have ended."""
+    return np.ones(len(keys), bool)

@@ -21,7 +21,8 @@ from spark_jobs.joins.stream_stream.predicates import Equality, Predicate
 from spark_jobs.joins.structures.hashed_streams import ID, KEY, HashedStreams
 
 _LEFT, _RIGHT = 0, 1
-_PARTITIONS = 64
+# Tuples that are looked at together at the end.
+_PIECE = 4096
 
 
 class _Coming(NamedTuple):
@@ -59,11 +60,11 @@ class SymmetricHashJoin(StreamStreamJoin):
         levels = streams - 1
 
         def bytes_for(capacity: int) -> int:
-            tables = levels * HashedStreams.bytes_for(capacity, 2, _PARTITIONS)
+            tables = levels * HashedStreams.bytes_for(capacity, 2)
             return tables + sum(level + 1 for level in range(1, levels)) * capacity * 8
 
         capacity = tuples_within(memory_bytes, 0, bytes_for, algorithm="symmetric_hash_join", fixed="the tables")
-        self._tables = [HashedStreams(capacity, 2, _PARTITIONS) for _ in range(levels)]
+        self._tables = [HashedStreams(capacity, 2) for _ in range(levels)]
         # A left tuple of a later table is an intermediate result. Its id there is its row here, where the ids are.
         self._parts = [np.zeros((level + 1, capacity), np.int64) for level in range(1, levels)]
         self._arrivals = 0
@@ -145,8 +146,7 @@ class SymmetricHashJoin(StreamStreamJoin):
         nothing = self._none()
         for stream in range(self.streams):
             level, side = _place_of(stream)
-            for partition in range(_PARTITIONS):
-                held = self._tables[level].held(side, partition)
+            for held in self._tables[level].pieces(side, 0, _PIECE):
                 missed = np.zeros(held.shape[1], bool)
                 for other in range(self.streams):
                     if other != stream:

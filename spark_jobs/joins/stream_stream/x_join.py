@@ -62,9 +62,12 @@ class XJoin(StreamStreamJoin):
             raise ValueError(f"{self.name} finds tuples by equal keys, not by {predicate}: take temporal_join")
         if streams != STREAMS:
             raise ValueError(f"{self.name} joins 2 streams, not {streams}: take m_join")
-        self.parts = SpilledPartitions(memory_bytes, spill, algorithm=self.name, partitions=partitions)
+        self.parts = self._partitions(memory_bytes, spill, partitions)
         self._flushing = flushing or largest_partition()
         self._activation = activation or Activation()
+
+    def _partitions(self, memory_bytes: int, spill: SpillStore, partitions: int | None) -> SpilledPartitions:
+        return SpilledPartitions(memory_bytes, spill, algorithm=self.name, partitions=partitions)
 
     @property
     def is_work(self) -> bool:
@@ -77,7 +80,7 @@ class XJoin(StreamStreamJoin):
 
     def tuples_in_memory(self) -> int:
         """Tuples of both streams."""
-        return len(self.parts.memory)
+        return int(self.parts.memory.counts[:STREAMS].sum())
 
     def tuples_on_disk(self) -> int:
         """Tuples of both streams."""
@@ -110,16 +113,18 @@ class XJoin(StreamStreamJoin):
 
     def _make_room(self) -> None:
         """Flush what the policy chooses."""
-        before = len(self.parts.memory)
-        for stream, partition in self._flushing.choose(self.parts.memory.counts, self.parts.on_disk):
-            self.parts.flush(stream, partition)
-        self.statistics.flushed += before - len(self.parts.memory)
+        for stream, partition in self._flushing.choose(self.parts.memory.counts[:STREAMS], self.parts.on_disk):
+            self._flush(stream, partition)
+
+    def _flush(self, stream: int, partition: int) -> None:
+        self.statistics.flushed += int(self.parts.memory.counts[stream, partition])
+        self.parts.flush(stream, partition)
 
     def _step(self) -> Results:
         """Stage 2, for one disk part."""
         stream, partition = self._activation.next(self.parts.fresh, self.parts.on_disk)
         self.statistics.probes += int(self.parts.on_disk[stream, partition])
-        return Results(self.parts.pass_over(stream, partition))
+        return self.parts.pass_over(stream, partition)
 
     def _finish(self) -> Iterator[Results]:
         """Stage 3."""

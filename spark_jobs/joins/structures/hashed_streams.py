@@ -10,7 +10,7 @@ length, the partitions that XJoin flushes as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,6 +123,8 @@ class HashedStreams:
         Returns:
             int64, shape (n,), their places. O(n).
         """
+        if len(keys) > self.room:
+            raise ValueError(f"{len(keys)} tuples inserted, but there is room for {self.room}")
         places = np.empty(len(keys), np.int64)
         _insert(self._state, stream, read_only(keys), read_only(ids), read_only(arrivals), places)
         return places
@@ -156,6 +158,24 @@ class HashedStreams:
         """Take all tuples of a stream with any of these keys out; int64, shape (4, n). O(keys + n)."""
         return _take_keys(self._state, stream, read_only(keys))
 
+    def pieces(self, stream: int, partition: int, most: int) -> Iterator[Int64Array]:
+        """The tuples of a stream in a partition, some at a time; int64, shape (4, n). O(buckets + n) in all.
+
+        Args:
+            stream: whose.
+            partition: which.
+            most: how many at once; more only where a single bucket has more. Those handed out may be taken out.
+        """
+        length = len(self.heads) // self.partitions
+        bucket, until = partition * length, (partition + 1) * length
+        room = most
+        while bucket < until:
+            held = np.empty((COLUMNS, room), np.int64)
+            bucket, count = _copy_buckets(self._state, stream, bucket, until, held)
+            if count:
+                yield held[:, :count]
+            room = most if count or bucket == until else 2 * room
+
     def take_buckets(self, buckets: Int64Array, first: int, taken: Int64Array) -> tuple[int, int]:
         """Take tuples of all streams out of buckets, one after the other. O(n + buckets * streams).
 
@@ -169,12 +189,6 @@ class HashedStreams:
         """
         count, position = _take_buckets(self._state, buckets, first, taken)
         return int(count), int(position)
-
-    def held(self, stream: int, partition: int) -> Int64Array:
-        """The tuples of a stream in a partition, which stay; int64, shape (4, n), bucket by bucket. O(buckets + n)."""
-        held = np.empty((COLUMNS, int(self.counts[stream, partition])), np.int64)
-        _copy_partition(self._state, stream, partition, held)
-        return held
 
     def memory_used(self) -> int:
         """Bytes of its arrays."""
@@ -404,14 +418,19 @@ def _take_buckets(state: _State, buckets: Int64Array, first: int, taken: Int64Ar
 
 
 @kernel
-def _copy_partition(state: _State, stream: int, partition: int, held: Int64Array) -> None:
-    tuples, heads, counts, _ = state
-    length = len(heads) // counts.shape[1]
-    row = 0
-    for bucket in range(partition * length, (partition + 1) * length):
-        place = np.int64(heads[bucket, stream])
+def _copy_buckets(state: _State, stream: int, bucket: int, until: int, held: Int64Array) -> tuple[int, int]:
+    """Copy whole buckets from one on, while there is room: the bucket after them, and how many tuples were copied."""
+    tuples, heads, _, _ = state
+    copied = 0
+    while bucket < until:
+        row, place = copied, np.int64(heads[bucket, stream])
         while place:
+            if row == held.shape[1]:
+                return bucket, copied
             held[KEY, row], held[ID, row] = tuples[place].key, tuples[place].id
             held[ARRIVAL, row], held[MATCHED, row] = tuples[place].arrival, tuples[place].matched
             row += 1
             place = np.int64(tuples[place].next)
+        copied = row
+        bucket += 1
+    return bucket, copied

@@ -33,9 +33,21 @@ def test_and_matches_what_both_match_and_or_what_one_does(mine: set[int], theirs
     assert matched(left) == mine
     assert matched(left & right) == mine & theirs
     assert matched(left | right) == mine | theirs
+    assert matched(~left) == set(KEYS.tolist()) - mine
+    assert ~~left == left
+    assert left & ~left == EMPTY
     assert left & WILDCARD == left
     assert left | EMPTY == left
     assert left | WILDCARD == WILDCARD
+
+
+def test_a_pattern_tells_its_keys_if_they_are_few() -> None:
+    few = key_range(3, 5) | constant(HIGHEST)
+    keys = few.keys(most=4)
+    assert keys is not None
+    assert keys.tolist() == [3, 4, 5, HIGHEST]
+    assert few.keys(most=3) is None
+    assert WILDCARD.keys(most=10) is None
 
 
 def test_ranges_that_are_empty_or_touch_are_refused() -> None:
