@@ -14,8 +14,11 @@ from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, re
 from spark_jobs.experiments.kernels.benchmark import render
 from spark_jobs.experiments.kernels.figure import Figure
 from spark_jobs.experiments.kernels.interleaved import interleaved
+from spark_jobs.experiments.kernels.multi_way_looks import HeldStreams
 from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
+from spark_jobs.joins.stream_stream.am_join import AMJoin
+from spark_jobs.joins.stream_stream.m_join import MJoin
 from spark_jobs.source.file_reading import read_slice
 from tests.source.landed import planned
 
@@ -102,3 +105,13 @@ def test_decoding_reads_orders_of_each_format_and_most_of_them_are_sound(
         assert sum(each.records for each in arrivals) == 2_000
         sound = sum(each.tuples.num_rows for each in arrivals)
         assert 1_900 < sound < 2_000 if "malformed" in name else sound == 2_000
+
+
+@pytest.mark.parametrize("make", [AMJoin, MJoin])
+def test_tuples_without_a_partner_cost_am_join_one_look(make: type[AMJoin] | type[MJoin]) -> None:
+    held = HeldStreams(make, 20_000)
+    assert held.round() > 0
+    filled = held._filled()
+    filled.bring(10_000)
+    counts = filled._join.statistics
+    assert (counts.early, counts.probes) == (0, 30_000)
