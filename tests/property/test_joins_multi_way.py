@@ -20,7 +20,7 @@ ADD = st.tuples(st.integers(0, 3), st.lists(KEYS, max_size=30))
 REMOVE = st.tuples(st.just(-1), st.lists(KEYS, max_size=30))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(st.booleans(), st.lists(ADD | REMOVE, max_size=20))
 def test_bit_vectors_are_those_of_a_dictionary(exact: bool, operations: list[tuple[int, list[int]]]) -> None:
     table, bits = BitVectorTable(46, exact=exact), {}
@@ -39,7 +39,7 @@ def test_bit_vectors_are_those_of_a_dictionary(exact: bool, operations: list[tup
         assert table.bits_of(np.array(asked)).tolist() == [bits.get(key, 0) for key in asked]
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(
     st.sampled_from([MJoin, AMJoin]),
     st.lists(st.tuples(st.integers(0, 2), st.lists(st.integers(0, 12), min_size=1, max_size=60)), max_size=12),

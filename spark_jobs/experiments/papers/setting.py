@@ -18,7 +18,7 @@ class Scale:
 
     Attributes:
         name: on the command line.
-        hybrid_join_part: sizes of R and memory of 000, as parts of the paper's.
+        hybrid_join_part: sizes of R and memory of 000, as parts of the paper's; and of the streams of 002.
         caching_part: the same for 003.
         seeds: runs of a point whose confidence interval the paper gives; equal seeds give equal streams.
         minutes: of stream time before waiting times are measured, and while they are; the paper's are 20.
@@ -34,7 +34,7 @@ class Scale:
 
     def part(self, figure_id: str) -> float:
         """Sizes of a figure's R and memory, as a part of the paper's."""
-        return self.hybrid_join_part if figure_id.startswith("000") else self.caching_part
+        return self.hybrid_join_part if figure_id.startswith(("000", "002")) else self.caching_part
 
 
 SCALES = {
