@@ -256,7 +256,8 @@ class SpilledValues:
 
 def _buffers(buffer_bytes: int, page_bytes: int) -> tuple[int, int]:
     """How many partitions, a power of two, and tuples of an extent: whole pages if the buffers are large enough."""
-    page_tuples = max(1, page_bytes // TUPLE_BYTES)
+    # A store may need some of a page for itself: a checksum.
+    page_tuples = max(1, page_bytes // TUPLE_BYTES - 1)
     places = buffer_bytes // TUPLE_BYTES
     partitions = 1 << max(0, min(places // page_tuples, _MOST_PARTITIONS).bit_length() - 1)
     length = places // partitions

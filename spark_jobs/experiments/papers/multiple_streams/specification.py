@@ -23,11 +23,11 @@ Int64Array = NDArray[np.int64]
 STREAMS = 5
 SELECTIVITIES = (0.01, 0.025, 0.05, 0.075, 0.1)
 FAILING_SHARE = 2 / 3
-_PAPER_TUPLES = 2_500_000
+_PAPER_TUPLES = 1_600_000
 _LEAST_TUPLES = 100_000
 _BATCH = 1024
 DATA = (
-    "What the paper leaves open: 2.5 million tuples at its scale; a tuple that fails finds its key in each other "
+    "What the paper leaves open: 1.6 million tuples at its scale; a tuple that fails finds its key in each other "
     "stream with a chance of 2/3."
 )
 
