@@ -48,7 +48,7 @@ def test_bit_vectors_are_those_of_a_dictionary(exact: bool, operations: list[tup
 def test_every_combination_comes_once_whatever_is_flushed_when(
     make: type[MJoin] | type[AMJoin], arriving: list[tuple[int, list[int]]], pauses: set[int]
 ) -> None:
-    join = make(3, Equality(), 9_000, VirtualSpill(page_bytes=256))
+    join = make(3, Equality(), 12_000, VirtualSpill(page_bytes=256))
     keys: list[list[int]] = [[], [], []]
     found: list[tuple[int, ...]] = []
     for number, (stream, batch) in enumerate(arriving):
