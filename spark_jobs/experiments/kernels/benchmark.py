@@ -11,6 +11,7 @@ from spark_jobs.experiments.kernels import (
     front_stage_probes,
     hash_joins,
     hit_ratio,
+    multi_way_looks,
     own_work,
     page_loads,
     queue_lengths,
@@ -33,6 +34,7 @@ EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
     "page loads": page_loads.measure,
     "hash joins": hash_joins.measure,
     "run merges": run_merges.measure,
+    "n-way looks": multi_way_looks.measure,
 }
 
 

@@ -18,7 +18,7 @@ class Scale:
 
     Attributes:
         name: on the command line.
-        hybrid_join_part: sizes of R and memory of 000, as parts of the paper's.
+        hybrid_join_part: sizes of R and memory of 000, as parts of the paper's; and of the streams of 002.
         caching_part: the same for 003.
         sort_based_part: lengths of the streams, window and memory of 004, as parts of the paper's.
         seeds: runs of a point whose confidence interval the paper gives; equal seeds give equal streams.
@@ -36,7 +36,7 @@ class Scale:
 
     def part(self, figure_id: str) -> float:
         """Sizes of a figure's R and memory, as a part of the paper's."""
-        parts = {"000": self.hybrid_join_part, "004": self.sort_based_part}
+        parts = {"000": self.hybrid_join_part, "002": self.hybrid_join_part, "004": self.sort_based_part}
         return parts.get(figure_id[:3], self.caching_part)
 
 

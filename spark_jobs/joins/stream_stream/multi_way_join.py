@@ -159,9 +159,12 @@ class MultiWayJoin(StreamStreamJoin):
             if not self._tables.room:
                 self._flush()
             until = first + min(self._piece, self._tables.room)
-            found.append(self._take(stream, tuples.keys[first:until], tuples.ids[first:until]))
+            ids = self._take(stream, tuples.keys[first:until], tuples.ids[first:until])
+            if ids.shape[1]:
+                # A copy: what a kernel gives has room for more.
+                found.append(ids.copy())
             first = until
-        return Results(found[0] if len(found) == 1 else np.concatenate(found, axis=1))
+        return Results(np.concatenate(found, axis=1)) if found else self._none()
 
     def _take(self, stream: int, keys: Int64Array, ids: Int64Array) -> Int64Array:
         arrivals = np.arange(self._arrivals, self._arrivals + len(keys))

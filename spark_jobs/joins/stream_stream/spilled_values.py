@@ -26,9 +26,9 @@ from spark_jobs.joins.structures.jit import kernel
 Int64Array = NDArray[np.int64]
 
 TUPLE_BYTES = COLUMNS * 8
-WINDOW_TUPLE_BYTES = 128
+WINDOW_TUPLE_BYTES = 144
 """For a tuple of a window: itself, its hash code, and what sorting them takes besides."""
-READ_TUPLE_BYTES = 64
+READ_TUPLE_BYTES = 96
 """For a tuple of an extent that is read: itself, its hash code, and which of them a window takes."""
 JOINED = -1
 """Arrival number of a tuple that has been joined with all before it: only what comes after the flush is new to it."""
@@ -256,7 +256,8 @@ class SpilledValues:
 
 def _buffers(buffer_bytes: int, page_bytes: int) -> tuple[int, int]:
     """How many partitions, a power of two, and tuples of an extent: whole pages if the buffers are large enough."""
-    page_tuples = max(1, page_bytes // TUPLE_BYTES)
+    # A store may need some of a page for itself: a checksum.
+    page_tuples = max(1, page_bytes // TUPLE_BYTES - 1)
     places = buffer_bytes // TUPLE_BYTES
     partitions = 1 << max(0, min(places // page_tuples, _MOST_PARTITIONS).bit_length() - 1)
     length = places // partitions

@@ -65,8 +65,8 @@ def join_with(
         read_only(order),
         counts,
     )
-    missing = np.setdiff1d(np.arange(len(found)), [*order.tolist(), stream])
-    found[missing] = -1
+    if len(order) + 1 < len(found):
+        found[np.setdiff1d(np.arange(len(found)), [*order.tolist(), stream])] = -1
     return Joined(found[:, :count], counts[0], counts[1])
 
 

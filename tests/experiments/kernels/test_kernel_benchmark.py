@@ -15,10 +15,13 @@ from spark_jobs.experiments.kernels.benchmark import render
 from spark_jobs.experiments.kernels.figure import Figure
 from spark_jobs.experiments.kernels.hash_joins import Growing, whole
 from spark_jobs.experiments.kernels.interleaved import interleaved
+from spark_jobs.experiments.kernels.multi_way_looks import HeldStreams
 from spark_jobs.experiments.kernels.own_work import SaturatedRun, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
 from spark_jobs.experiments.kernels.temporal_joins import WindowedRun
+from spark_jobs.joins.stream_stream.am_join import AMJoin
 from spark_jobs.joins.stream_stream.emission import OutputOrdered
+from spark_jobs.joins.stream_stream.m_join import MJoin
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 from spark_jobs.source.file_reading import read_slice
 from tests.source.landed import planned
@@ -127,3 +130,13 @@ def test_a_temporal_join_is_measured_with_full_windows_and_one_partner_a_tuple(p
     assert run.stretch() > 0
     assert (counts.early - before) / (counts.arrived - arrived) == pytest.approx(1, rel=0.1)
     assert run.join.tuples_in_memory() == pytest.approx(10_000, rel=0.01)
+
+
+@pytest.mark.parametrize("make", [AMJoin, MJoin])
+def test_tuples_without_a_partner_cost_am_join_one_look(make: type[AMJoin] | type[MJoin]) -> None:
+    held = HeldStreams(make, 20_000)
+    assert held.round() > 0
+    filled = held._filled()
+    filled.bring(10_000)
+    counts = filled._join.statistics
+    assert (counts.early, counts.probes) == (0, 30_000)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
 from math import prod
-from operator import mul
+
+import numpy as np
 
 _ENTRY_BYTES = 6
 
@@ -17,7 +17,7 @@ def m_join_probes(shares: Sequence[float]) -> float:
         shares: of each table, in the order of the probes, the part of the tuples found in those before it that are
             found there too: 1 + s_1 + s_1 s_2 + ..., the last table's share counting for nothing.
     """
-    return 1 + sum(accumulate(shares[:-1], mul))
+    return 1 + float(np.cumprod(shares[:-1]).sum())
 
 
 def failing_probes(shares: Sequence[float]) -> float:
