@@ -28,6 +28,10 @@ WRITING = ".writing"
 """End of the name of a file that is being written, or that a killed writer has left."""
 
 HEADER_BYTES = 64
+CACHE_ADVICE = (
+    "The former version stays in use; a rebuild of the cache makes a new one (DAG rebuild_cache, or "
+    "`freshet rebuild-cache`)."
+)
 _FIELDS = struct.Struct("<8sIIQQI")  # magic, format, checksum of the content, version, size; checksum of the header
 
 Version = TypeVar("Version")
@@ -76,11 +80,13 @@ class FileKind:
         magic: the eight bytes that it begins with.
         format: number of the format that this program writes and reads.
         name: what it is, in words.
+        advice: what goes on and what to do where one of them is damaged; whole sentences.
     """
 
     magic: bytes
     format: int
     name: str
+    advice: str
 
 
 def with_header(kind: FileKind, version: int, content: pa.Buffer) -> Iterator[Any]:
@@ -108,35 +114,33 @@ def checked_content(kind: FileKind, version: int, path: Path) -> pa.Buffer:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise damaged(path, version, f"the disk fails ({error.strerror})") from error
+        raise damaged(kind, path, version, f"the disk fails ({error.strerror})") from error
     if read.size < HEADER_BYTES:
-        raise damaged(path, version, f"it has {read.size} bytes, too few for its header: it was written in part only")
+        raise damaged(
+            kind, path, version, f"it has {read.size} bytes, too few for its header: it was written in part only"
+        )
     head = read.slice(0, HEADER_BYTES).to_pybytes()
     *fields, header_checksum = _FIELDS.unpack_from(head)
     magic, format_, checksum, written, size = fields
     if magic != kind.magic:
-        raise damaged(path, version, f"it does not begin with {kind.magic.decode()}, so it is no {kind.name}")
+        raise damaged(kind, path, version, f"it does not begin with {kind.magic.decode()}, so it is no {kind.name}")
     if format_ != kind.format:
-        raise damaged(path, version, f"it has format {format_}, and this program reads format {kind.format}")
+        raise damaged(kind, path, version, f"it has format {format_}, and this program reads format {kind.format}")
     if _header_checksum(*fields) != header_checksum or head[_FIELDS.size :].strip(b"\0"):
-        raise damaged(path, version, "its header does not fit its checksum")
+        raise damaged(kind, path, version, "its header does not fit its checksum")
     if written != version:
-        raise damaged(path, version, f"it is version {written} under another one's name")
+        raise damaged(kind, path, version, f"it is version {written} under another one's name")
     content = read.slice(HEADER_BYTES)
     if content.size != size:
-        raise damaged(path, version, f"it has {content.size:,} bytes of content instead of {size:,}")
+        raise damaged(kind, path, version, f"it has {content.size:,} bytes of content instead of {size:,}")
     if zlib.crc32(content) != checksum:
-        raise damaged(path, version, "its content does not fit its checksum")
+        raise damaged(kind, path, version, "its content does not fit its checksum")
     return content
 
 
-def damaged(path: Path, version: int, what: str) -> CacheDamagedError:
+def damaged(kind: FileKind, path: Path, version: int, what: str) -> CacheDamagedError:
     """The error for a damaged file."""
-    return CacheDamagedError(
-        f"{path} is refused: {what}. The former version stays in use; a rebuild of the cache makes a new one "
-        "(DAG rebuild_cache, or `freshet rebuild-cache`).",
-        version,
-    )
+    return CacheDamagedError(f"{path} is refused: {what}. {kind.advice}", version)
 
 
 def _header_checksum(*fields: Any) -> int:

@@ -63,6 +63,10 @@ class DirectFileError(FreshetError):
     """A direct file of R can't be written, or the file is damaged, of another version, or none at all."""
 
 
+class StateDamagedError(FreshetError):
+    """A file of a join's state is missing, damaged, or of another format. The message names it and what to do."""
+
+
 class CacheDamagedError(FreshetError):
     """A version of a front stage's file, or of a copy of R, is damaged, half written, or of another format.
 

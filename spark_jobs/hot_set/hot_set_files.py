@@ -22,6 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.durable_files import (
+    CACHE_ADVICE,
     WRITING,
     FileKind,
     checked_content,
@@ -34,8 +35,8 @@ from spark_jobs.durable_files import (
 )
 from spark_jobs.errors import CacheDamagedError, FreshetError
 from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
-from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns, stored_keys
+from spark_jobs.relation.keys.key_columns.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 
 # Versions of each origin: what a driver learns every half minute must not push out a rebuilt version that it is
@@ -44,7 +45,7 @@ KEPT_VERSIONS = 3
 
 _NAME = re.compile(r"hot-(\d{10})\.(learned|rebuilt)")
 _LOCK = ".lock"
-HOT_TUPLES = FileKind(b"FRESHETH", 1, "file of hot tuples")
+HOT_TUPLES = FileKind(b"FRESHETH", 1, "file of hot tuples", CACHE_ADVICE)
 
 _KEY, _FETCHED, _FREQUENCY = "key.", "fetched.", "frequency"
 
@@ -179,7 +180,7 @@ def _unpack(path: Path, number: int) -> HotSetVersion:
     try:
         return _version(pa.ipc.open_stream(content).read_all(), number)
     except (pa.ArrowException, KeyError, ValueError) as error:
-        raise damaged(path, number, f"its content can't be read ({error})") from error
+        raise damaged(HOT_TUPLES, path, number, f"its content can't be read ({error})") from error
 
 
 def _table(version: HotSetVersion) -> pa.Table:

@@ -11,12 +11,15 @@ import pytest
 from spark_jobs.experiments.papers.contenders import CHYBRIDJOIN, CMESHJOIN, HYBRIDJOIN, MESHJOIN
 from spark_jobs.experiments.papers.disks import VirtualKind, disk_of
 from spark_jobs.experiments.papers.measured_point import best_page_rows, predicted
+from spark_jobs.experiments.papers.sort_based import specification as sort_based
 from spark_jobs.experiments.semi_stream.shedding_run import SheddingSetting, arrival_rate_series
 from spark_jobs.experiments.semi_stream.workloads import TUPLE_BYTES, temporal_locality, zipf
 from spark_jobs.experiments.virtual_relation import HARD_DISK
 from spark_jobs.joins.semi_stream.theory.hybrid_join_model import stays_in_queue
 from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream, zipf_page_popularity
 from spark_jobs.joins.semi_stream.theory.setting import FREE_PROCESSOR, PAPER_ERA, ProcessorCosts
+from spark_jobs.joins.stream_stream.theory.interval_results import expected_results
+from spark_jobs.joins.structures.hashed_streams import HashedStreams
 from spark_jobs.settings import Home
 from spark_jobs.workload.tpch_files import generate_tables
 from spark_jobs.workload.zipf import ZipfDistribution
@@ -173,3 +176,51 @@ def test_untuned_shedding_leaves_little_to_gain_behind_a_front_stage() -> None:
     untuned = next(point.measurement for point in points if point.series == "untuned")
     assert untuned.settled > 0.67 * untuned.arrived
     assert untuned.front_stage_hits > 0.5 * untuned.settled
+
+
+def test_few_results_have_begun_before_the_windows_are_full() -> None:
+    """004 Fig. 2: four tuples, all of the first window, are far fewer ways than one that has been full for a while."""
+    whole = expected_results(sort_based.STREAMS, sort_based.TUPLES, sort_based.LENGTH, sort_based.WINDOW)
+    first = expected_results(
+        sort_based.STREAMS, sort_based.TUPLES, sort_based.LENGTH, sort_based.WINDOW, come=sort_based.WINDOW
+    )
+    assert first < 0.03 * whole
+
+
+def test_intervals_of_75_would_give_a_thousand_times_the_published_results() -> None:
+    """004 §7: 7.5, with a decimal comma that was lost, gives as many as published: whole numbers 8 in a row."""
+    printed, read = (
+        expected_results(sort_based.STREAMS, sort_based.TUPLES, length, sort_based.WINDOW)
+        for length in (sort_based.PRINTED_LENGTH, sort_based.LENGTH)
+    )
+    assert printed > 900 * sort_based.PUBLISHED_RESULTS
+    assert read == pytest.approx(sort_based.PUBLISHED_RESULTS, rel=0.01)
+
+
+def test_intermediate_results_that_carry_their_parts_take_the_published_pages() -> None:
+    """004 §7: Greedy's tree. A tuple is two ends, start, end, id; each further part of a result adds two ends.
+
+    What an operator's left stream is of its tuples follows from the results to be expected of two and three streams.
+    """
+    accesses = sort_based.measured("binary tree", "Greedy", 1.0).accesses
+    weighed = float(accesses[0])
+    for parts, level in ((2, 1), (3, 2)):
+        left = expected_results(parts, sort_based.TUPLES, sort_based.LENGTH, sort_based.WINDOW)
+        tuples = left + sort_based.TUPLES
+        bytes_of_left = 24 + 16 * parts
+        weighed += accesses[level] * (left * bytes_of_left / 40 + sort_based.TUPLES) / tuples
+    one = sort_based.measured("quaternary", "Greedy", 1.0).all_accesses
+    published = [sort_based.PUBLISHED_ACCESSES[shape, "Greedy"] for shape in ("binary tree", "quaternary")]
+    assert weighed / one == pytest.approx(published[0] / published[1], rel=0.1)
+
+
+def test_m_joins_tables_lie_side_by_side() -> None:
+    """002 Fig. 6, 3x: MJoin waits for memory once for the heads of all chains of a key, separate tables wait anew.
+
+    Five heads are 20 bytes, so that three buckets of four lie in one line of 64 whole, wherever the array begins; a
+    failing tuple then costs it one wait, and the tuples it finds on its way.
+    """
+    heads = HashedStreams(10_000, 5).heads
+    begins = heads.ctypes.data % 64 + np.arange(len(heads)) * heads.strides[0]
+    in_one_line = begins // 64 == (begins + heads.strides[0] - 1) // 64
+    assert in_one_line.mean() > 0.7

@@ -9,11 +9,15 @@ from rich.table import Table
 from spark_jobs.experiments.kernels import (
     first_call,
     front_stage_probes,
+    hash_joins,
     hit_ratio,
+    multi_way_looks,
     own_work,
     page_loads,
     queue_lengths,
     record_decoding,
+    run_merges,
+    temporal_joins,
 )
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure
 
@@ -24,8 +28,12 @@ EXPERIMENTS: dict[str, Callable[[int], list[MeasuredFigure]]] = {
     "own work, skewed": own_work.measure_skewed,
     "queue lengths": queue_lengths.measure,
     "first call": first_call.measure,
+    "temporal join": temporal_joins.measure,
     "hit ratio": hit_ratio.measure,
     "page loads": page_loads.measure,
+    "hash joins": hash_joins.measure,
+    "run merges": run_merges.measure,
+    "n-way looks": multi_way_looks.measure,
 }
 
 

@@ -17,7 +17,10 @@ from spark_jobs.experiments.papers.disks import Disk, disk_of
 from spark_jobs.experiments.papers.figure import Figure, Reproduction
 from spark_jobs.experiments.papers.figure_setting import FigureSetting, Scale, scale_of
 from spark_jobs.experiments.papers.hybrid_join import benchmark_stream, hybrid_join_rates, times
+from spark_jobs.experiments.papers.multiple_streams import joining, overflow
 from spark_jobs.experiments.papers.presentation import draw, gallery, lines_of, write_csv
+from spark_jobs.experiments.papers.punctuations import figures as punctuations
+from spark_jobs.experiments.papers.sort_based import changing_rates, page_accesses, results_over_time
 from spark_jobs.settings import Home
 
 FIGURES = (
@@ -46,6 +49,14 @@ FIGURES = (
     front_stage_sensitivity.ROLE,
     front_stage_sensitivity.GROWTH,
     cached_rates.COSTS,
+    *punctuations.FIGURES,
+    joining.SELECTIVITY,
+    joining.IDS,
+    overflow.FIGURE,
+    joining.PROBES,
+    results_over_time.FIGURE,
+    page_accesses.FIGURE,
+    changing_rates.FIGURE,
     auto_choice.FIGURE,
 )
 

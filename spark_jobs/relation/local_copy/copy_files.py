@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.durable_files import FileKind, checked_content, damaged, sync_folder, with_header
-from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
-from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.durable_files import CACHE_ADVICE, FileKind, checked_content, damaged, sync_folder, with_header
+from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns, stored_keys
+from spark_jobs.relation.keys.key_columns.values import KeyKind
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.relation_spec import RelationSpec
 
-MANIFEST = FileKind(b"FRESHETM", 1, "manifest of a snapshot")
+MANIFEST = FileKind(b"FRESHETM", 1, "manifest of a snapshot", CACHE_ADVICE)
 _KEY = "key."
 _PLACES = {"part": np.int32, "offset": np.int64, "size": np.int64, "rows": np.int64, "checksum": np.uint32}
 
@@ -143,7 +143,7 @@ def read_manifest(path: Path, number: int) -> CopyManifest:
             places=PagePlaces(*(table[name].to_numpy() for name in _PLACES)),
         )
     except (pa.ArrowException, KeyError, ValueError) as error:
-        raise damaged(path, number, f"its content can't be read ({error})") from error
+        raise damaged(MANIFEST, path, number, f"its content can't be read ({error})") from error
 
 
 def page_schema(spec: RelationSpec) -> pa.Schema:

@@ -11,10 +11,17 @@ import pytest
 from rich.console import Console
 
 from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, record_decoding
+from spark_jobs.experiments.kernels.hash_joins import Growing, whole
 from spark_jobs.experiments.kernels.kernel_benchmark import render
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved
+from spark_jobs.experiments.kernels.multi_way_looks import HeldStreams
 from spark_jobs.experiments.kernels.own_work import FullJoin, Work, fitted
 from spark_jobs.experiments.kernels.queue_lengths import FullQueue
+from spark_jobs.experiments.kernels.temporal_joins import WindowedRun
+from spark_jobs.joins.stream_stream.am_join import AMJoin
+from spark_jobs.joins.stream_stream.emission import OutputOrdered
+from spark_jobs.joins.stream_stream.m_join import MJoin
+from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 from spark_jobs.source.file_reading import read_slice
 from tests.source.landed import planned
 
@@ -104,3 +111,34 @@ def test_decoding_reads_orders_of_each_format_and_most_of_them_are_sound(
         assert sum(each.records for each in arrivals) == 2_000
         sound = sum(each.tuples.num_rows for each in arrivals)
         assert 1_900 < sound < 2_000 if "malformed" in name else sound == 2_000
+
+
+def test_each_tuple_of_the_hash_join_benchmark_finds_one_match() -> None:
+    assert Growing(4_000).nanoseconds() > 0
+
+
+def test_a_join_of_whole_streams_charges_the_disk_for_what_memory_does_not_hold() -> None:
+    in_memory, spilled = whole("symmetric_hash_join", 1.0, 20_000), whole("x_join", 0.2, 20_000)
+    assert (in_memory.disk, in_memory.early) == (0.0, 1.0)
+    assert spilled.disk > 0
+    assert 0 < spilled.early < 1
+
+
+@pytest.mark.parametrize("predicate", [Equality(), Overlap(), Band(50)], ids=str)
+def test_a_temporal_join_is_measured_with_full_windows_and_one_partner_a_tuple(predicate: Predicate) -> None:
+    run = WindowedRun(10_000, predicate, OutputOrdered())
+    before, counts = run.join.statistics.early, run.join.statistics
+    arrived = counts.arrived
+    assert run.stretch() > 0
+    assert (counts.early - before) / (counts.arrived - arrived) == pytest.approx(1, rel=0.1)
+    assert run.join.tuples_in_memory() == pytest.approx(10_000, rel=0.01)
+
+
+@pytest.mark.parametrize("make", [AMJoin, MJoin])
+def test_tuples_without_a_partner_cost_am_join_one_look(make: type[AMJoin] | type[MJoin]) -> None:
+    held = HeldStreams(make, 20_000)
+    assert held.round() > 0
+    filled = held._filled()
+    filled.bring(10_000)
+    counts = filled._join.statistics
+    assert (counts.early, counts.probes) == (0, 30_000)

@@ -1,0 +1,1 @@
+"""Figures of 002: AMJoin beside MJoin."""

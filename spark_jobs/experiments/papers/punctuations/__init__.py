@@ -1,0 +1,1 @@
+"""The figures of 001, second part: PJoin beside XJoin."""

@@ -1,0 +1,1 @@
+"""Runs of stream-stream joins: what the figures of the papers measure."""

@@ -1,0 +1,289 @@
+"""The punctuations of one stream that have come, and which of them may be handed on (001 §3.5).
+
+Single keys stand in the hash chains beside the tuples, as if they were tuples of another stream: `arrival` is the
+punctuation's count, that of the stream's own tuples in memory with its key, and `matched` tells that it was handed on.
+Ranges of keys are few: they have a list, in which each is counted in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_jobs.joins.stream_stream.base import Int64Array, State
+from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration
+from spark_jobs.joins.stream_stream.spilled_partitions import STREAMS
+from spark_jobs.joins.structures.hashed_streams import ARRIVAL, KEY, MATCHED, HashedStreams
+
+# Counts of a punctuation that has not been counted yet, and of one with tuples on disk.
+NOT_COUNTED, ON_DISK = -1, -2
+MOST_RANGES = 64
+MOST_COVERED = 512
+# Up to so many keys it is quicker to look each of them up than to look at all tuples.
+MOST_LOOKED_UP = 4096
+# Keys that may be ready to be handed on; beyond it all are looked at.
+_MOST_READY = 2048
+# Rows of the ranges.
+_FIRST, _LAST, _COUNT, _HANDED_ON = range(4)
+_ROWS = 4
+NO_KEYS: Int64Array = np.empty(0, np.int64)
+
+
+class PunctuationSet:
+    """What one stream has said that it brings no more of.
+
+    Args:
+        memory: the tuples; chain 2 + stream holds the keys.
+        stream: whose punctuations.
+        partitions: of the tuples.
+
+    Attributes:
+        covered: ranges that were told, and keys that both streams have told and handed on. There is room for
+            MOST_COVERED of them; beyond it the smallest are forgotten, which lets later tuples be stored for nothing.
+        forgotten: how many keys and ranges found no room.
+    """
+
+    def __init__(self, memory: HashedStreams, stream: int, partitions: int) -> None:
+        self._memory = memory
+        self._stream = stream
+        self._chain = STREAMS + stream
+        self.covered = EMPTY
+        self.forgotten = 0
+        self._ready = NO_KEYS
+        self._all_may_be_ready = False
+        self._ranges: Int64Array = np.zeros((_ROWS, 0), np.int64)
+        # For each range and partition, whether the disk part holds none of its keys.
+        self._clear: NDArray[np.bool_] = np.zeros((0, partitions), bool)
+
+    @staticmethod
+    def bytes_for(partitions: int) -> int:
+        """Memory of the ranges, in bytes; twice for what is covered, as it is replaced as a whole."""
+        return MOST_RANGES * (_ROWS * 8 + partitions) + 2 * MOST_COVERED * 16 + _MOST_READY * 8
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was told yet. O(partitions)."""
+        return not len(self.covered) and not self._memory.counts[self._chain].any()
+
+    def covers(self, keys: Int64Array) -> NDArray[np.bool_]:
+        """Which keys were told. O(n)."""
+        told = self.covered.matches(keys) if len(self.covered) else np.zeros(len(keys), bool)
+        if self._memory.counts[self._chain].any():
+            told[self._memory.probe(self._chain, keys).rows] = True
+        return told
+
+    def add_keys(self, keys: Int64Array, first_id: int) -> None:
+        """Take new single keys, distinct and not told before; there must be room in memory. O(n)."""
+        numbers = np.arange(first_id, first_id + len(keys))
+        self._memory.insert(self._chain, keys, numbers, np.full(len(keys), NOT_COUNTED))
+
+    def add_ranges(self, pattern: Pattern) -> None:
+        """Take ranges. O(ranges)."""
+        self._cover(pattern)
+        new = min(len(pattern), MOST_RANGES - self._ranges.shape[1])
+        self.forgotten += len(pattern) - new
+        rows = np.zeros((_ROWS, new), np.int64)
+        rows[_FIRST], rows[_LAST], rows[_COUNT] = pattern.firsts[:new], pattern.lasts[:new], NOT_COUNTED
+        self._ranges = np.concatenate((self._ranges, rows), axis=1)
+        self._clear = np.concatenate((self._clear, np.zeros((new, self._clear.shape[1]), bool)))
+
+    # The index: how many tuples of the stream's own each punctuation has in memory.
+
+    def count_keys(self, keys: Int64Array) -> None:
+        """Count tuples for single keys that have come. O(n + tuples)."""
+        entries = self._memory.probe(self._chain, keys)
+        found = np.bincount(self._memory.probe(self._stream, keys).rows, minlength=len(keys))
+        new = self._memory.tuples["arrival"][entries.places] == NOT_COUNTED
+        counts = found[entries.rows[new]]
+        self._memory.tuples["arrival"][entries.places[new]] = counts
+        self._note_ready(keys[entries.rows[new][counts == 0]])
+
+    def count_ranges(self, piece: int, on_disk: Int64Array) -> int:
+        """Count tuples for ranges that have come; how many tuples were looked at.
+
+        O(keys) for narrow ranges, O(ranges x tuples in memory) for wide ones.
+
+        Args:
+            piece: how many tuples are looked at together.
+            on_disk: int64, shape (partitions,), the stream's tuples on disk.
+        """
+        new = np.flatnonzero(self._ranges[_COUNT] == NOT_COUNTED)
+        if not len(new):
+            return 0
+        self._ranges[_COUNT, new] = 0
+        self._clear[new] = on_disk == 0
+        firsts, lasts = self._ranges[_FIRST, new], self._ranges[_LAST, new]
+        narrow = lasts.astype(float) - firsts < MOST_LOOKED_UP
+        for number in new[narrow]:
+            keys = np.arange(self._ranges[_FIRST, number], self._ranges[_LAST, number] + 1)
+            self._ranges[_COUNT, number] = len(self._memory.probe(self._stream, keys).rows)
+        wide, looked_at = new[~narrow], 0
+        for partition in range(len(on_disk)) if len(wide) else ():
+            for held in self._memory.pieces(self._stream, partition, piece):
+                self._ranges[_COUNT, wide] += self._within(wide, held[KEY]).sum(axis=1)
+                looked_at += held.shape[1]
+        return looked_at
+
+    def left_memory(self, keys: Int64Array, *, to_disk: bool) -> None:
+        """Tuples of the stream with these keys, int64, shape (n,), are not in memory any more. O(n x ranges)."""
+        entries = self._memory.probe(self._chain, keys)
+        counted = self._memory.tuples["arrival"][entries.places] > 0
+        np.subtract.at(self._memory.tuples["arrival"], entries.places[counted], 1)
+        none_left = self._memory.tuples["arrival"][entries.places] == 0
+        self._note_ready(keys[entries.rows[counted & none_left]])
+        ranges = np.flatnonzero(self._ranges[_COUNT] > 0)
+        if len(ranges):
+            within = self._within(ranges, keys)
+            self._ranges[_COUNT, ranges] -= within.sum(axis=1)
+            if to_disk:
+                rows, columns = np.nonzero(within)
+                self._clear[ranges[rows], self._memory.partition_of(keys)[columns]] = False
+
+    # A disk part has been read: which punctuations it holds up.
+
+    def look_again(self, partition: int) -> None:
+        """Before a disk part is read: nothing is known of it."""
+        for held in self._memory.pieces(self._chain, partition, MOST_COVERED):
+            keys = held[KEY, held[ARRIVAL] == ON_DISK]
+            self._memory.tuples["arrival"][self._memory.probe(self._chain, keys).places] = 0
+        self._clear[self._ranges[_COUNT] != NOT_COUNTED, partition] = True
+
+    def seen_on_disk(self, partition: int, keys: Int64Array) -> None:
+        """Tuples of the stream with these keys stay on disk. O(n x ranges)."""
+        places = self._memory.probe(self._chain, keys).places
+        self._memory.tuples["arrival"][places[self._memory.tuples["arrival"][places] == 0]] = ON_DISK
+        ranges = np.flatnonzero(self._clear[:, partition])
+        self._clear[ranges[self._within(ranges, keys).any(axis=1)], partition] = False
+
+    # What may be handed on: what has no tuple of the stream's own left (Theorem 1).
+
+    def hand_on(self, partition: int | None, on_disk: Int64Array) -> Pattern:
+        """Take what may be handed on.
+
+        Args:
+            partition: where single keys are looked for, whatever lies on disk there, as it was read just now; None for
+                those where nothing does.
+            on_disk: int64, shape (partitions,), the stream's tuples on disk.
+
+        Returns:
+            What was not handed on before. O(keys that may be ready).
+        """
+        if partition is not None:
+            ready = self._ready_in([partition])
+        elif self._all_may_be_ready:
+            ready = self._ready_in(np.flatnonzero(on_disk == 0).tolist())
+        else:
+            keys = np.unique(self._ready)
+            entries = self._memory.probe(self._chain, keys[on_disk[self._memory.partition_of(keys)] == 0])
+            tuples = self._memory.tuples[entries.places]
+            ready = tuples["key"][(tuples["arrival"] == 0) & (tuples["matched"] == 0)]
+        if partition is None:
+            # Those with tuples on disk are found when their partition is read.
+            self._ready, self._all_may_be_ready = NO_KEYS, False
+        self._memory.mark_matched(self._memory.probe(self._chain, ready).places)
+        handed_on = enumeration(ready)
+        ready_ranges = (self._ranges[_COUNT] == 0) & (self._ranges[_HANDED_ON] == 0)
+        ready_ranges &= (self._clear | (on_disk == 0)).all(axis=1)
+        for first, last in self._ranges[: _LAST + 1, ready_ranges].T:
+            handed_on = handed_on | Pattern(first[np.newaxis], last[np.newaxis])
+        self._ranges, self._clear = self._ranges[:, ~ready_ranges], self._clear[~ready_ranges]
+        return handed_on
+
+    def take_rest(self) -> Pattern:
+        """Empty it; what was never handed on. O(single keys)."""
+        rest = EMPTY
+        for partition in range(self._memory.partitions):
+            while self._memory.counts[self._chain, partition]:
+                taken = self._memory.take_partition(self._chain, partition, MOST_COVERED)
+                rest = rest | enumeration(taken[KEY, taken[MATCHED] == 0])
+        for first, last in self._ranges[: _LAST + 1].T:
+            rest = rest | Pattern(first[np.newaxis], last[np.newaxis])
+        self._ranges, self._clear = self._ranges[:, :0], self._clear[:0]
+        return rest
+
+    def handed_on_among(self, keys: Int64Array) -> Int64Array:
+        """Those of some keys that stand here and were handed on. O(n)."""
+        entries = self._memory.probe(self._chain, keys)
+        return keys[entries.rows[self._memory.tuples["matched"][entries.places] == 1]]
+
+    def close(self, keys: Int64Array) -> None:
+        """Keys that the other stream has told and handed on as well need no chain any more. O(n + covered)."""
+        self._memory.take_keys(self._chain, keys)
+        self._cover(enumeration(keys))
+
+    def forget_keys(self, count: int) -> None:
+        """Give up single keys, to make room. O(single keys)."""
+        for partition in range(self._memory.partitions):
+            taken = self._memory.take_partition(self._chain, partition, count)
+            self.forgotten += taken.shape[1]
+            count -= taken.shape[1]
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Its content as arrays, but for what is in memory's chains."""
+        return {
+            **state_of(self.covered, "covered"),
+            "forgotten": np.array(self.forgotten),
+            "ranges": self._ranges,
+            "clear": self._clear,
+            "ready": self._ready,
+            "all_may_be_ready": np.array(self._all_may_be_ready),
+        }
+
+    def load(self, state: State) -> None:
+        """The reverse."""
+        self.covered = pattern_of(state, "covered")
+        self.forgotten = int(state["forgotten"])
+        self._ranges, self._clear = np.array(state["ranges"]), np.array(state["clear"])
+        self._ready, self._all_may_be_ready = np.array(state["ready"]), bool(state["all_may_be_ready"])
+
+    def check(self) -> None:
+        """Assert that the counts are those of the tuples in memory. O(memory)."""
+        for partition in range(self._memory.partitions):
+            for held in self._memory.pieces(self._chain, partition, MOST_COVERED):
+                found = np.bincount(self._memory.probe(self._stream, held[KEY]).rows, minlength=held.shape[1])
+                counted = held[ARRIVAL] != NOT_COUNTED
+                assert (np.maximum(held[ARRIVAL], 0)[counted] == found[counted]).all()
+                assert (held[ARRIVAL][held[MATCHED] == 1] <= 0).all()
+        assert len(self.covered) <= MOST_COVERED
+        assert self._ranges.shape[1] <= MOST_RANGES
+
+    def _note_ready(self, keys: Int64Array) -> None:
+        if len(self._ready) + len(keys) > _MOST_READY:
+            self._ready, self._all_may_be_ready = NO_KEYS, True
+        elif not self._all_may_be_ready:
+            self._ready = np.concatenate((self._ready, keys))
+
+    def _ready_in(self, partitions: list[int]) -> Int64Array:
+        """Single keys without a tuple in memory that were not handed on. O(their buckets)."""
+        ready = [NO_KEYS]
+        for partition in partitions:
+            for held in self._memory.pieces(self._chain, partition, MOST_COVERED):
+                ready.append(held[KEY, (held[ARRIVAL] == 0) & (held[MATCHED] == 0)])
+        return np.concatenate(ready)
+
+    def _within(self, ranges: Int64Array, keys: Int64Array) -> NDArray[np.bool_]:
+        """Which keys lie in which ranges, shape (ranges, n)."""
+        firsts, lasts = self._ranges[_FIRST, ranges], self._ranges[_LAST, ranges]
+        return (keys >= firsts[:, np.newaxis]) & (keys <= lasts[:, np.newaxis])
+
+    def _cover(self, pattern: Pattern) -> None:
+        covered = self.covered | pattern
+        if len(covered) > MOST_COVERED:
+            # Half of the room, so that this is not done each time. Lengths as floats: a range may exceed int64.
+            lengths = covered.lasts.astype(float) - covered.firsts
+            kept = np.sort(np.argsort(-lengths, kind="stable")[: MOST_COVERED // 2])
+            self.forgotten += len(covered) - len(kept)
+            covered = Pattern(covered.firsts[kept], covered.lasts[kept])
+        self.covered = covered
+
+
+def state_of(pattern: Pattern, name: str) -> dict[str, NDArray[Any]]:
+    """A pattern as arrays whose names begin with one."""
+    return {f"{name}.firsts": pattern.firsts, f"{name}.lasts": pattern.lasts}
+
+
+def pattern_of(state: State, name: str) -> Pattern:
+    """The reverse. O(ranges)."""
+    return Pattern(np.array(state[f"{name}.firsts"], np.int64), np.array(state[f"{name}.lasts"], np.int64))

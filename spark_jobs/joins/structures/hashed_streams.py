@@ -1,0 +1,442 @@
+"""Tuples of several streams in hash chains over one pool of memory: what the hash joins of streams keep in memory.
+
+    mix(key) -> bucket:  stream 0 -> newest -> older -> ...      a chain for each stream; their heads lie side by side,
+                         stream 1 -> newest -> ...               so that a key costs one wait for all streams
+                         stream 2
+
+The streams share the pool: whichever brings more tuples takes more of it. Buckets are parted into runs of equal
+length, the partitions that XJoin flushes as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from spark_jobs.joins.structures.hashing import mix
+from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
+
+Int32Array = NDArray[np.int32]
+Int64Array = NDArray[np.int64]
+# Tuples, heads of the chains, counts by stream and partition, counters.
+_State = tuple[NDArray[np.void], Int32Array, Int64Array, Int64Array]
+
+# 32 bytes: two in a line of the processor's cache, so that a chain costs one wait for each tuple.
+TUPLE = np.dtype(
+    [("key", np.int64), ("id", np.int64), ("arrival", np.int64), ("next", np.int32), ("matched", np.int32)]
+)
+_LINE_BYTES = 64
+KEY, ID, ARRIVAL, MATCHED = range(4)
+"""Rows of the int64 matrices in which tuples leave: shape (4, n)."""
+STREAM = MATCHED
+"""What stands in the last row where tuples of all streams leave together."""
+COLUMNS = 4
+MOST_TUPLES = 2**31 - 2
+
+_USED, _FREE = 0, 1
+_COUNTERS = 2
+# Keys probed together: all their chains' heads are read before the first is followed, so that the waits for memory
+# overlap.
+_BLOCK = 64
+_FIRST_ROOM = 64
+
+
+class Found(NamedTuple):
+    """Tuples that a probe has found; int64, shape (m,) each.
+
+    Attributes:
+        rows: which of the keys that were asked for each has, in no order.
+        places: where it stands.
+        ids: its id.
+    """
+
+    rows: Int64Array
+    places: Int64Array
+    ids: Int64Array
+
+
+class HashedStreams:
+    """Hash multimaps of several streams.
+
+    Args:
+        capacity: how many tuples all streams have room for together.
+        streams: how many streams.
+        partitions: a power of two; into how many the buckets are parted.
+
+    Attributes:
+        tuples: shape (capacity + 1,), of dtype TUPLE; place 0 holds no tuple.
+        counts: int64, shape (streams, partitions); tuples here.
+    """
+
+    def __init__(self, capacity: int, streams: int, partitions: int = 1) -> None:
+        if not 0 < capacity <= MOST_TUPLES:
+            raise ValueError(f"from 1 to {MOST_TUPLES} tuples can be held, not {capacity}")
+        if partitions < 1 or partitions & (partitions - 1):
+            raise ValueError(f"the number of partitions is a power of two, not {partitions}")
+        self.capacity = capacity
+        # Zeroed memory becomes resident only where tuples come, so a large budget costs nothing by itself.
+        self.tuples: NDArray[np.void] = _aligned_zeros(capacity + 1)
+        self.heads: Int32Array = np.zeros((_bucket_count(capacity, partitions), streams), np.int32)
+        self.counts: Int64Array = np.zeros((streams, partitions), np.int64)
+        self._counters: Int64Array = np.zeros(_COUNTERS, np.int64)
+        self._state: _State = (self.tuples, self.heads, self.counts, self._counters)
+
+    @staticmethod
+    def bytes_for(capacity: int, streams: int, partitions: int = 1) -> int:
+        """Memory of this capacity, in bytes."""
+        heads = _bucket_count(capacity, partitions) * streams * 4
+        return (capacity + 1) * TUPLE.itemsize + _LINE_BYTES + heads + (streams * partitions + _COUNTERS) * 8
+
+    def __len__(self) -> int:
+        return int(self.counts.sum())
+
+    @property
+    def room(self) -> int:
+        """How many tuples more there is room for."""
+        return self.capacity - len(self)
+
+    @property
+    def partitions(self) -> int:
+        """How many partitions there are."""
+        return self.counts.shape[1]
+
+    def partition_of(self, keys: Int64Array) -> Int64Array:
+        """The partition of each key, int64, shape (n,). O(n)."""
+        return _partitions_of(self._state, read_only(keys))
+
+    def bucket_of(self, keys: Int64Array) -> Int64Array:
+        """The bucket of each key, int64, shape (n,). O(n)."""
+        return _buckets_of(self._state, read_only(keys))
+
+    def insert(self, stream: int, keys: Int64Array, ids: Int64Array, arrivals: Int64Array) -> Int64Array:
+        """Add tuples of a stream, not matched yet; there must be room.
+
+        Args:
+            stream: whose they are.
+            keys: int64, shape (n,).
+            ids: int64, shape (n,).
+            arrivals: int64, shape (n,), numbers that grow from tuple to tuple.
+
+        Returns:
+            int64, shape (n,), their places. O(n).
+        """
+        if len(keys) > self.room:
+            raise ValueError(f"{len(keys)} tuples inserted, but there is room for {self.room}")
+        places = np.empty(len(keys), np.int64)
+        _insert(self._state, stream, read_only(keys), read_only(ids), read_only(arrivals), places)
+        return places
+
+    def probe(self, stream: int, keys: Int64Array, *, mark: bool = False) -> Found:
+        """All tuples of a stream with any of these keys. O(n + m).
+
+        Args:
+            stream: in which to look.
+            keys: int64, shape (n,).
+            mark: whether what is found is in a result by that.
+        """
+        return Found(*_probe(self._state, stream, read_only(keys), mark))
+
+    def mark_matched(self, places: Int64Array) -> None:
+        """Remember that these tuples are in a result. O(n)."""
+        self.tuples["matched"][places] = 1
+
+    def take_partition(self, stream: int, partition: int, most: int | None = None) -> Int64Array:
+        """Take tuples of a stream out of a partition: all, or as many as at most; bucket by bucket. O(buckets + n).
+
+        Returns:
+            int64, shape (4, n).
+        """
+        count = int(self.counts[stream, partition])
+        taken = np.empty((COLUMNS, count if most is None else min(count, most)), np.int64)
+        _take_partition(self._state, stream, partition, taken)
+        if not len(self):
+            # Begin anew: who fills it next finds its places side by side.
+            self._counters[:] = 0
+        return taken
+
+    def take_keys(self, stream: int, keys: Int64Array) -> Int64Array:
+        """Take all tuples of a stream with any of these keys out; int64, shape (4, n). O(keys + n)."""
+        return _take_keys(self._state, stream, read_only(keys))
+
+    def pieces(self, stream: int, partition: int, most: int) -> Iterator[Int64Array]:
+        """The tuples of a stream in a partition, some at a time; int64, shape (4, n). O(buckets + n) in all.
+
+        Args:
+            stream: whose.
+            partition: which.
+            most: how many at once; more only where a single bucket has more. Those handed out may be taken out.
+        """
+        length = len(self.heads) // self.partitions
+        bucket, until = partition * length, (partition + 1) * length
+        room = most
+        while bucket < until:
+            held = np.empty((COLUMNS, room), np.int64)
+            bucket, count = _copy_buckets(self._state, stream, bucket, until, held)
+            if count:
+                yield held[:, :count]
+            room = most if count or bucket == until else 2 * room
+
+    def take_buckets(self, buckets: Int64Array, first: int, taken: Int64Array) -> tuple[int, int]:
+        """Take tuples of all streams out of buckets, one after the other. O(n + buckets * streams).
+
+        Args:
+            buckets: int64, shape (b,).
+            first: position of the bucket to begin with.
+            taken: int64, shape (4, m), for key, id, arrival and stream of those that are taken.
+
+        Returns:
+            How many are taken, and the position of the first bucket that is not empty yet: b if all are.
+        """
+        count, position = _take_buckets(self._state, buckets, first, taken)
+        return int(count), int(position)
+
+    def memory_used(self) -> int:
+        """Bytes of its arrays."""
+        return sum(array.nbytes for array in self._state) + _LINE_BYTES
+
+    def state(self) -> dict[str, NDArray[Any]]:
+        """Its content as arrays, the used parts only: views. O(1)."""
+        used = int(self._counters[_USED])
+        return {
+            "tuples": self.tuples[: used + 1],
+            "heads": self.heads,
+            "counts": self.counts,
+            "counters": self._counters,
+        }
+
+    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Take over the content of another of the same capacity, streams and partitions. O(memory)."""
+        self.tuples[: len(state["tuples"])] = state["tuples"]
+        self.heads[:] = state["heads"]
+        self.counts[:] = state["counts"]
+        self._counters[:] = state["counters"]
+
+    def check(self) -> None:
+        """Assert that every place up to the highest is in one chain, the right one, or free. O(capacity)."""
+        used = int(self._counters[_USED])
+        assert 0 <= len(self) <= used <= self.capacity
+        seen = _walk(self.tuples, int(self._counters[_FREE]))
+        for stream in range(self.heads.shape[1]):
+            counted = np.zeros(self.partitions, np.int64)
+            for bucket in np.flatnonzero(self.heads[:, stream]):
+                chain = _walk(self.tuples, int(self.heads[bucket, stream]))
+                keys = np.ascontiguousarray(self.tuples["key"][chain])
+                assert (_buckets_of(self._state, keys) == bucket).all()
+                counted += np.bincount(self.partition_of(keys), minlength=self.partitions)
+                seen += chain
+            assert counted.tolist() == self.counts[stream].tolist()
+        assert sorted(seen) == list(range(1, used + 1))
+
+
+def _walk(tuples: NDArray[np.void], place: int) -> list[int]:
+    """Places from one on, until there is none; fails in a cycle that it would never leave."""
+    walked = []
+    while place:
+        walked.append(place)
+        place = int(tuples["next"][place])
+        assert len(walked) < len(tuples)
+    return walked
+
+
+def _aligned_zeros(count: int) -> NDArray[np.void]:
+    """Tuples that begin with a line of the processor's cache."""
+    bytes_ = np.zeros(count * TUPLE.itemsize + _LINE_BYTES, np.uint8)
+    first = -bytes_.ctypes.data % _LINE_BYTES
+    return bytes_[first : first + count * TUPLE.itemsize].view(TUPLE)
+
+
+def _bucket_count(capacity: int, partitions: int) -> int:
+    """A power of two up to the capacity, and a bucket for each partition at least."""
+    return max(partitions, 1 << (capacity.bit_length() - 1))
+
+
+@kernel_part
+def _bucket(heads: Int32Array, key: Any) -> Any:
+    return np.int64(mix(key) & np.uint64(len(heads) - 1))
+
+
+@kernel
+def _buckets_of(state: _State, keys: Int64Array) -> Int64Array:
+    buckets = np.empty(len(keys), np.int64)
+    for i in range(len(keys)):
+        buckets[i] = _bucket(state[1], keys[i])
+    return buckets
+
+
+@kernel
+def _partitions_of(state: _State, keys: Int64Array) -> Int64Array:
+    _, heads, counts, _ = state
+    length = len(heads) // counts.shape[1]
+    partitions = np.empty(len(keys), np.int64)
+    for i in range(len(keys)):
+        partitions[i] = _bucket(heads, keys[i]) // length
+    return partitions
+
+
+@kernel
+def _insert(
+    state: _State, stream: int, keys: Int64Array, ids: Int64Array, arrivals: Int64Array, places: Int64Array
+) -> None:
+    tuples, heads, counts, counters = state
+    # A shift, as a division would take a third of the time that an insert in the processor's cache takes.
+    shift = 0
+    while counts.shape[1] << shift < len(heads):
+        shift += 1
+    buckets = np.empty(_BLOCK, np.int64)
+    firsts = np.empty(_BLOCK, np.int32)
+    for start in range(0, len(keys), _BLOCK):
+        count = min(_BLOCK, len(keys) - start)
+        for i in range(count):
+            buckets[i] = _bucket(heads, keys[start + i])
+        for i in range(count):
+            firsts[i] = heads[buckets[i], stream]
+        for i in range(count):
+            place = counters[_FREE]
+            if place:
+                counters[_FREE] = tuples[place].next
+            else:
+                counters[_USED] += 1
+                place = counters[_USED]
+            bucket, row = buckets[i], start + i
+            tuples[place].key, tuples[place].id, tuples[place].arrival = keys[row], ids[row], arrivals[row]
+            # Not firsts[i]: a tuple of the same block may have come into the bucket.
+            tuples[place].next = heads[bucket, stream]
+            tuples[place].matched = 0
+            heads[bucket, stream] = place
+            counts[stream, bucket >> shift] += 1
+            places[row] = place
+
+
+@kernel
+def _probe(state: _State, stream: int, keys: Int64Array, mark: bool) -> Any:
+    tuples, heads, _, _ = state
+    found = np.empty((3, max(len(keys), _BLOCK)), np.int64)
+    # The chains of a block are followed side by side, a tuple of each in turn: row and place of those that go on.
+    rows, places = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    count = 0
+    for start in range(0, len(keys), _BLOCK):
+        active = min(_BLOCK, len(keys) - start)
+        for i in range(active):
+            rows[i], places[i] = start + i, _bucket(heads, keys[start + i])
+        for i in range(active):
+            places[i] = heads[places[i], stream]
+        while active:
+            if count + active > found.shape[1]:
+                wider = np.empty((3, 2 * found.shape[1]), np.int64)
+                wider[:, :count] = found[:, :count]
+                found = wider
+            going_on = 0
+            for i in range(active):
+                row, place = rows[i], places[i]
+                if place:
+                    if tuples[place].key == keys[row]:
+                        found[0, count], found[1, count], found[2, count] = row, place, tuples[place].id
+                        count += 1
+                        if mark:
+                            tuples[place].matched = 1
+                    rows[going_on], places[going_on] = row, tuples[place].next
+                    going_on += 1
+            active = going_on
+    return found[0, :count], found[1, :count], found[2, :count]
+
+
+@kernel_part
+def _leave(state: _State, place: Any, taken: Int64Array, row: Any) -> None:
+    """Copy a tuple out, and free its place; its chain is the caller's business."""
+    tuples, _, _, counters = state
+    taken[KEY, row], taken[ID, row] = tuples[place].key, tuples[place].id
+    taken[ARRIVAL, row], taken[MATCHED, row] = tuples[place].arrival, tuples[place].matched
+    tuples[place].next = counters[_FREE]
+    counters[_FREE] = place
+
+
+@kernel
+def _take_partition(state: _State, stream: int, partition: int, taken: Int64Array) -> None:
+    tuples, heads, counts, _ = state
+    length = len(heads) // counts.shape[1]
+    row = 0
+    for bucket in range(partition * length, (partition + 1) * length):
+        if row == taken.shape[1]:
+            break
+        place = np.int64(heads[bucket, stream])
+        while place and row < taken.shape[1]:
+            following = np.int64(tuples[place].next)
+            _leave(state, place, taken, row)
+            row += 1
+            place = following
+        heads[bucket, stream] = place
+    counts[stream, partition] -= row
+
+
+@kernel
+def _take_keys(state: _State, stream: int, keys: Int64Array) -> Int64Array:
+    tuples, heads, counts, _ = state
+    length = len(heads) // counts.shape[1]
+    taken = np.empty((COLUMNS, _FIRST_ROOM), np.int64)
+    row = 0
+    for i in range(len(keys)):
+        bucket = _bucket(heads, keys[i])
+        previous, place = np.int64(0), np.int64(heads[bucket, stream])
+        while place:
+            following = np.int64(tuples[place].next)
+            if tuples[place].key == keys[i]:
+                if row == taken.shape[1]:
+                    wider = np.empty((COLUMNS, 2 * row), np.int64)
+                    wider[:, :row] = taken
+                    taken = wider
+                _leave(state, place, taken, row)
+                row += 1
+                counts[stream, bucket // length] -= 1
+                if previous:
+                    tuples[previous].next = following
+                else:
+                    heads[bucket, stream] = following
+            else:
+                previous = place
+            place = following
+    return taken[:, :row]
+
+
+@kernel
+def _take_buckets(state: _State, buckets: Int64Array, first: int, taken: Int64Array) -> tuple[int, int]:
+    tuples, heads, counts, _ = state
+    length = len(heads) // counts.shape[1]
+    row, position = 0, first
+    while position < len(buckets):
+        bucket = buckets[position]
+        for stream in range(heads.shape[1]):
+            place = np.int64(heads[bucket, stream])
+            while place and row < taken.shape[1]:
+                following = np.int64(tuples[place].next)
+                _leave(state, place, taken, row)
+                taken[STREAM, row] = stream
+                counts[stream, bucket // length] -= 1
+                row += 1
+                place = following
+            heads[bucket, stream] = place
+            if place:
+                return row, position
+        position += 1
+    return row, position
+
+
+@kernel
+def _copy_buckets(state: _State, stream: int, bucket: int, until: int, held: Int64Array) -> tuple[int, int]:
+    """Copy whole buckets from one on, while there is room: the bucket after them, and how many tuples were copied."""
+    tuples, heads, _, _ = state
+    copied = 0
+    while bucket < until:
+        row, place = copied, np.int64(heads[bucket, stream])
+        while place:
+            if row == held.shape[1]:
+                return bucket, copied
+            held[KEY, row], held[ID, row] = tuples[place].key, tuples[place].id
+            held[ARRIVAL, row], held[MATCHED, row] = tuples[place].arrival, tuples[place].matched
+            row += 1
+            place = np.int64(tuples[place].next)
+        copied = row
+        bucket += 1
+    return bucket, copied

@@ -1,0 +1,156 @@
+"""Every join of streams gives what the naive join does, whatever its memory and however its inputs are cut."""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+import pytest
+
+from spark_jobs.errors import JoinStateError, MemoryBudgetError
+from spark_jobs.experiments.virtual_spill import VirtualSpill
+from spark_jobs.joins.stream_stream import ALGORITHMS
+from tests.conformance.stream_stream_run import Case, Run, random_streams
+
+AMPLE = 1 << 22
+CASES = [
+    Case(algorithm.name, predicate, streams)
+    for algorithm in ALGORITHMS.values()
+    for predicate in algorithm.predicates
+    for streams in range(2, min(5, algorithm.most_streams) + 1)
+]
+least_memory = cache(Case.least_memory)
+
+
+SIZES = {"smallest": 0, "small": 2000, "ample": AMPLE}
+# Without a disk what does not fit is refused, so there is ample memory only.
+SIZED_CASES = [(case, size) for case in CASES for size in SIZES if size == "ample" or ALGORITHMS[case.algorithm].spills]
+
+
+def name_of(case: Case) -> str:
+    return f"{case.algorithm}-{case.predicate}-{case.streams}"
+
+
+each_case = pytest.mark.parametrize("case", CASES, ids=name_of)
+each_sized_case = pytest.mark.parametrize(
+    ("case", "size"), SIZED_CASES, ids=[f"{name_of(case)}-{size}" for case, size in SIZED_CASES]
+)
+
+
+def memory_for(case: Case, size: str) -> int:
+    return AMPLE if size == "ample" else least_memory(case) + SIZES[size]
+
+
+def counts(case: Case) -> list[int]:
+    """As many tuples as the naive join can try in all combinations."""
+    return [{2: 150, 3: 70, 4: 45, 5: 35}[case.streams]] * case.streams
+
+
+@pytest.mark.parametrize("seed", range(3))
+@each_sized_case
+def test_joins_like_the_naive_join_with_random_cuts_and_pauses(case: Case, size: str, seed: int) -> None:
+    randomness = random.Random(seed)
+    run = Run(case, memory_for(case, size))
+    run.play(random_streams(case, randomness, counts(case)), randomness)
+    run.assert_equals_naive_join()
+
+
+@each_sized_case
+def test_all_of_a_stream_may_come_before_the_others(case: Case, size: str) -> None:
+    streams = random_streams(case, random.Random(1), counts(case))
+    run = Run(case, memory_for(case, size))
+    for stream in reversed(range(case.streams)):
+        run.arrive(stream, streams[stream])
+    run.finish()
+    run.assert_equals_naive_join()
+
+
+@each_sized_case
+def test_a_stream_that_stays_empty_matches_nothing(case: Case, size: str) -> None:
+    tuples = counts(case)
+    tuples[1] = 0
+    randomness = random.Random(2)
+    run = Run(case, memory_for(case, size))
+    run.play(random_streams(case, randomness, tuples), randomness)
+    run.assert_equals_naive_join()
+    assert not run.found
+
+
+@each_case
+def test_streams_that_are_all_empty_give_nothing_and_write_nothing(case: Case) -> None:
+    run = Run(case, AMPLE)
+    for stream in range(case.streams):
+        run.arrive(stream, [])
+    run.finish()
+    run.assert_equals_naive_join()
+    assert run.spill.pages_written == 0
+
+
+@each_sized_case
+def test_all_background_work_can_be_done_while_the_inputs_pause(case: Case, size: str) -> None:
+    randomness = random.Random(3)
+    streams = random_streams(case, randomness, counts(case))
+    run = Run(case, memory_for(case, size))
+    for first in range(0, len(streams[0]), 20):
+        for stream, rows in enumerate(streams):
+            run.arrive(stream, rows[first : first + 20])
+        steps = 0
+        while run.join.is_work:
+            run.advance()
+            steps += 1
+            assert steps < 10_000, "the background work does not end"
+    run.finish()
+    run.assert_equals_naive_join()
+
+
+@each_sized_case
+def test_what_the_disk_holds_is_removed_at_the_end(case: Case, size: str) -> None:
+    randomness = random.Random(4)
+    run = Run(case, memory_for(case, size))
+    run.play(random_streams(case, randomness, counts(case)), randomness)
+    assert not run.spill.extents
+    assert run.join.tuples_on_disk() == 0
+
+
+@each_case
+def test_after_the_end_nothing_is_taken(case: Case) -> None:
+    run = Run(case, AMPLE)
+    run.finish()
+    with pytest.raises(JoinStateError, match="make a new operator"):
+        run.arrive(0, random_streams(case, random.Random(5), counts(case))[0])
+
+
+@each_sized_case
+def test_a_state_that_was_stored_goes_on_as_if_nothing_had_happened(case: Case, size: str) -> None:
+    randomness = random.Random(6)
+    streams = random_streams(case, randomness, counts(case))
+    run = Run(case, memory_for(case, size))
+    for stream, rows in enumerate(streams):
+        run.arrive(stream, rows[: len(rows) // 2])
+        run.advance()
+        state = {name: array.copy() for name, array in run.join.state().items()}
+        run.join = case.joined(run.memory, run.spill)
+        run.join.load(state)
+        run.join.check()
+    for stream, rows in enumerate(streams):
+        run.arrive(stream, rows[len(rows) // 2 :])
+    run.finish()
+    run.assert_equals_naive_join()
+
+
+@each_sized_case
+def test_the_same_calls_do_the_same(case: Case, size: str) -> None:
+    streams = random_streams(case, random.Random(7), counts(case))
+
+    def play() -> tuple[object, ...]:
+        run = Run(case, memory_for(case, size))
+        run.play(streams, random.Random(8))
+        return run.found, run.unmatched, run.join.statistics, run.spill.pages_written, run.spill.pages_read
+
+    assert play() == play()
+
+
+@each_case
+def test_a_budget_too_small_for_a_step_is_refused_with_what_it_takes(case: Case) -> None:
+    with pytest.raises(MemoryBudgetError, match=f"{case.algorithm} .*bytes"):
+        case.joined(1, VirtualSpill())
