@@ -11,6 +11,7 @@ import pytest
 from spark_jobs.experiments.papers.contender import CHYBRIDJOIN, CMESHJOIN, HYBRIDJOIN, MESHJOIN
 from spark_jobs.experiments.papers.disks import VirtualKind, disk_of
 from spark_jobs.experiments.papers.prediction import best_page_rows, predicted
+from spark_jobs.experiments.papers.sketches.join_size_error import zipf_probabilities
 from spark_jobs.experiments.semi_stream.shedding_run import SheddingSetting, arrival_rate_series
 from spark_jobs.experiments.semi_stream.workloads import TUPLE_BYTES, temporal_locality, zipf
 from spark_jobs.experiments.virtual_disk import HARD_DISK
@@ -19,6 +20,7 @@ from spark_jobs.joins.semi_stream.theory.popularity import zipf_page_popularity
 from spark_jobs.joins.semi_stream.theory.processor_costs import FREE_PROCESSOR, PAPER_ERA, ProcessorCosts
 from spark_jobs.joins.semi_stream.theory.stream_popularity import ZipfStream
 from spark_jobs.settings import Home
+from spark_jobs.sketches.error_model import basic_deviation
 from spark_jobs.workload.tpch_files import generate_tables
 from spark_jobs.workload.zipf import ZipfDistribution
 
@@ -174,3 +176,20 @@ def test_untuned_shedding_leaves_little_to_gain_behind_a_front_stage() -> None:
     untuned = next(point.measurement for point in points if point.series == "untuned")
     assert untuned.settled > 0.67 * untuned.arrived
     assert untuned.front_stage_hits > 0.5 * untuned.settled
+
+
+def test_no_skimming_gets_a_join_size_from_few_counters_within_a_tenth() -> None:
+    """001, sketches, Fig. 5(a), below 10 %: 11 tables of 50 buckets, even if as many values as counters were known.
+
+    Dense values are joined with the other stream's sparse ones by the sketches, whose noise in that subjoin alone is
+    more than a tenth of the join size of shift 300. With the most space, 59 tables of 250, it is not.
+    """
+    frequencies = 4_000_000 * zipf_probabilities(2**18, 1.0)
+
+    def noise(tables: int, buckets: int) -> float:
+        known = np.arange(len(frequencies)) < tables * buckets
+        dense, sparse = np.where(known, frequencies, 0.0), np.where(known, 0.0, frequencies)
+        shifted = np.roll(sparse, 300)
+        return basic_deviation(dense, shifted, tables, buckets) / float(frequencies @ np.roll(frequencies, 300))
+
+    assert noise(11, 50) > 0.1 > noise(59, 250)

@@ -14,6 +14,7 @@ from spark_jobs.experiments.kernels import (
     page_loads,
     queue_lengths,
     record_decoding,
+    sketch_updates,
     skewed_work,
 )
 from spark_jobs.experiments.kernels.figure import Figure
@@ -27,6 +28,7 @@ EXPERIMENTS: dict[str, Callable[[int], list[Figure]]] = {
     "first call": first_call.measure,
     "hit ratio": hit_ratio.measure,
     "page loads": page_loads.measure,
+    "sketches": sketch_updates.measure,
 }
 
 

@@ -30,6 +30,7 @@ from spark_jobs.experiments.papers.hybrid_join import (
 from spark_jobs.experiments.papers.hybrid_join import (
     service_rate as hybrid_service_rate,
 )
+from spark_jobs.experiments.papers.sketches import join_size_error
 
 FIGURES = (
     benchmark_stream.PAGE_USE,
@@ -41,6 +42,8 @@ FIGURES = (
     hybrid_service_rate.BY_SIZE,
     hybrid_service_rate.BY_MEMORY,
     cost_validation.FIGURE,
+    join_size_error.SKEWED,
+    join_size_error.VERY_SKEWED,
     service_rate.BY_MEMORY,
     service_rate.BY_SIZE,
     index_nested_loop.FIGURE,

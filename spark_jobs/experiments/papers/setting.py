@@ -20,6 +20,7 @@ class Scale:
         name: on the command line.
         hybrid_join_part: sizes of R and memory of 000, as parts of the paper's.
         caching_part: the same for 003.
+        sketches_part: sizes of the domain and the streams of 001's sketches, as parts of the paper's.
         seeds: runs of a point whose confidence interval the paper gives; equal seeds give equal streams.
         minutes: of stream time before waiting times are measured, and while they are; the paper's are 20.
         dense: whether every point of a line is measured, or only enough to tell who beats whom.
@@ -28,21 +29,24 @@ class Scale:
     name: str
     hybrid_join_part: float
     caching_part: float
+    sketches_part: float
     seeds: tuple[int, ...]
     minutes: float
     dense: bool = True
 
     def part(self, figure_id: str) -> float:
         """Sizes of a figure's R and memory, as a part of the paper's."""
+        if figure_id.startswith("001-sketches"):
+            return self.sketches_part
         return self.hybrid_join_part if figure_id.startswith("000") else self.caching_part
 
 
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("tiny", 1 / 16, 1 / 400, seeds=(1, 2), minutes=0.5, dense=False),
-        Scale("small", 1 / 4, 1 / 100, seeds=(1, 2, 3), minutes=2),
-        Scale("paper", 1, 1, seeds=(1, 2, 3), minutes=20),
+        Scale("tiny", 1 / 16, 1 / 400, 1 / 16, seeds=(1, 2), minutes=0.5, dense=False),
+        Scale("small", 1 / 4, 1 / 100, 1, seeds=(1, 2, 3), minutes=2),
+        Scale("paper", 1, 1, 1, seeds=(1, 2, 3), minutes=20),
     )
 }
 
