@@ -11,6 +11,7 @@ from spark_jobs.experiments.papers.contender import (
     LONGEST_WAIT,
     MESHJOIN,
     PACKED_MESHJOIN,
+    PARTITION_WAIT,
 )
 from spark_jobs.experiments.papers.figure import Axis, Figure, Panel
 from spark_jobs.experiments.papers.hybrid_join.specification import (
@@ -23,7 +24,7 @@ from spark_jobs.experiments.papers.hybrid_join.specification import (
 from spark_jobs.experiments.papers.lines import Case, measure_lines
 from spark_jobs.experiments.papers.setting import Setting
 
-_CONTENDERS = (HYBRIDJOIN, MESHJOIN, INLJ, LONGEST_WAIT, EARLY_RELEASE, PACKED_MESHJOIN, BATCHED_INLJ)
+_CONTENDERS = (HYBRIDJOIN, MESHJOIN, INLJ, LONGEST_WAIT, EARLY_RELEASE, PACKED_MESHJOIN, BATCHED_INLJ, PARTITION_WAIT)
 _OURS = ours(
     is_faster(LONGEST_WAIT.name, ("HYBRIDJOIN",), "Reading the page with the longest wait, HYBRIDJOIN is faster")
 )
