@@ -1,1 +1,1 @@
-"""`freshet bench papers`: every figure of the papers on semi-stream joins, measured beside what they published."""
+"""`freshet bench papers`: figures of the papers on semi-stream joins and on sketches, beside what was published."""
