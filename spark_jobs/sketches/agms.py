@@ -21,10 +21,10 @@ class AgmsSketch(JoinSizeSketch):
     """Atomic sketches, each the sum of the stream's weights under a random sign for each value.
 
     The product of two streams' atomic sketches is their join size on average; a group's atoms are averaged, and the
-    median of the groups is the estimate (AGMS99 §3). A hash value of 61 bits gives the signs of 60 atoms; each group
+    median of the groups is the estimate (AGMS99). A hash value of 61 bits gives the signs of 60 atoms; each group
     has polynomials of its own, so that groups are independent.
 
-    Paper's names: s1 is `atoms`, s2 is `groups`; AGMS99 calls the atomic sketches X_ij.
+    Paper's names (001 §5): s1 is `atoms`, s2 is `groups`.
 
     Args:
         groups: whose median is taken; an odd number is best.

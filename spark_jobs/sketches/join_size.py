@@ -36,8 +36,8 @@ class Estimate:
 class JoinSizeSketch(LinearSketch):
     """A sketch whose rows each estimate join sizes without bias.
 
-    A row of s counters has a variance of at most 2 F2 G2 / s (AGMS99, Theorem 3.1, for s averaged atomic sketches;
-    001 §4 and CCF02 for a table of s buckets), so that by Chebyshev's inequality it is off by more than
+    A row of s counters has a variance of at most 2 F2 G2 / s (AGMS99 for s averaged atomic sketches; 001 §4, after
+    CCF02, for a table of s buckets), so that by Chebyshev's inequality it is off by more than
     sqrt(2 F2 G2 / (s p)) with probability p at most. The median is off by more only if half of the rows are, whose
     probability is the binomial distribution's tail: p is chosen so that the tail is the risk that is allowed. F2 and G2
     are bounded from above by the sketches' own estimates of them, which may err too: the risk is shared out.

@@ -33,11 +33,17 @@ class Candidates:
     Args:
         sketch: one of these.
         values: int64, shape (n,), distinct.
+
+    Raises:
+        ValueError: a value stands twice, and would be taken out twice.
     """
 
     def __init__(self, sketch: HashSketch, values: Int64Array) -> None:
         self.values = np.ascontiguousarray(values, np.int64)
-        self.places = sketch.places(values)
+        distinct = len(np.unique(self.values))
+        if distinct < len(self.values):
+            raise ValueError(f"{len(self.values):,} candidates are {distinct:,} values: give each of them once")
+        self.places = sketch.places(self.values)
         self._seed, self._buckets = sketch.seed, sketch.row_counters
 
     def check_fits(self, sketch: HashSketch) -> None:
@@ -79,7 +85,7 @@ class Skimmed:
         """The size of the join of two streams, as the sum of four subjoins.
 
         Dense with dense is computed exactly; dense with sparse, sparse with dense and sparse with sparse are medians
-        over the tables. ESTSKIMJOINSIZE (001, Fig. 4).
+        over the tables. ESTSKIMJOINSIZE (001 §4).
 
         The error that is told is that of JoinSizeSketch with the frequencies that are left: 2 F2 G2 / s of each subjoin
         (001, Lemmas 1 and 2, Theorem 5; their constants are in a report that is not public). It takes the dense
@@ -122,7 +128,7 @@ def skim(
     """Take the dense values out of a sketch, which itself is left as it is.
 
     A pass takes out all candidates whose estimate is the threshold at least, in absolute value, and subtracts the
-    estimates from the sketch: SKIMDENSE (001, Fig. 3), with `threshold` given and `passes=1`. The paper's threshold
+    estimates from the sketch: SKIMDENSE (001 §4), with `threshold` given and `passes=1`. The paper's threshold
     grows with the stream's size, n / sqrt(buckets). Left to itself the threshold follows the noise that is seen in the
     sketch (`noise_threshold`), which is far below that for skewed streams, and falls as dense values leave: so the next
     pass finds more of them, and corrects the former estimates, until none is left.

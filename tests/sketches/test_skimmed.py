@@ -133,6 +133,11 @@ def test_candidates_serve_sketches_of_the_same_functions_only() -> None:
         skimmed(counts, 1).join_size(skimmed(counts, 2))
 
 
+def test_a_candidate_that_is_given_twice_is_refused() -> None:
+    with pytest.raises(ValueError, match="3 candidates are 2 values: give each of them once"):
+        Candidates(HashSketch(3, 8, seed=1), np.array([5, 6, 5]))
+
+
 def test_dense_values_of_a_huge_domain_are_found_by_halving_intervals() -> None:
     counts = zipf_counts(4_096, 40_000, 1.2, 1)
     places = np.random.default_rng(1).integers(0, 2**50, len(counts))

@@ -270,7 +270,8 @@ def _figure(letter: str, exponent: float, claims: tuple[Claim, ...]) -> Figure:
         memory_at_paper_scale=300_000_000,
         assumption="Tables of 11 to 59 by buckets of 50 to 250, as in 001 §5.1; no two pairs have the same space, so "
         "those within 10 % are averaged. Estimates below a tenth of the size or so count as 10. Every value of the "
-        "domain is looked at by SKIMDENSE, and its threshold follows the noise.",
+        "domain is looked at by SKIMDENSE, and its threshold follows the noise. Almost an order of magnitude counts as "
+        "reached from 8x on.",
     )
 
 
