@@ -646,7 +646,7 @@ def bench_papers(
     scale: Annotated[str, typer.Option(help="small takes minutes; paper is the papers' own size.")] = "small",
     out: Annotated[Path, typer.Option(help="Folder of the CSV files and plots.")] = Path("figures"),
 ) -> None:
-    """Measure the figures of the papers on semi-stream joins again, beside what they published.
+    """Measure the figures of the papers on semi-stream joins and on sketches again, beside what they published.
 
     Prints a line for each published claim: published, predicted, measured. On the virtual disks time is virtual, so
     the results are the same on every machine.

@@ -55,6 +55,14 @@ class PlatformError(FreshetError):
     """A process of the embedded platform (PostgreSQL, Airflow, Spark driver) could not be run."""
 
 
+class SketchMismatchError(FreshetError):
+    """Two sketches of different classes, seeds or shapes were added or joined."""
+
+
+class SketchDamagedError(FreshetError):
+    """Bytes that are no sketch's, of another format or class than is asked for, or damaged."""
+
+
 class WorkloadError(FreshetError):
     """The workload generator or the TPC-H seed was asked for something it can't make."""
 

@@ -35,8 +35,8 @@ from spark_jobs.durable_files import (
 )
 from spark_jobs.errors import CacheDamagedError, FreshetError
 from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns, stored_keys
-from spark_jobs.relation.keys.key_columns.values import KeyKind
+from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
+from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 
 # Versions of each origin: what a driver learns every half minute must not push out a rebuilt version that it is

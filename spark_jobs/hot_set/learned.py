@@ -17,7 +17,7 @@ from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases, Map
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 

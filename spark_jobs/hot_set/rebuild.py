@@ -24,7 +24,7 @@ from spark_jobs.hot_set.lookup_memory import back_stage_bytes, front_stage_bytes
 from spark_jobs.joins.semi_stream.front_stage import FrontStage
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.build import build_copy
 from spark_jobs.relation.local_copy.copy_files import CopyManifest

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.joins.structures.jit import kernel
 from spark_jobs.relation.arrow_buffers import binary_parts
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 
 
 @dataclass(frozen=True, eq=False)

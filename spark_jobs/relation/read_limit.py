@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from functools import cache
 
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.stored_relation import StoredRelation
 
 Clock = Callable[[], float]

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.joins.structures.jit import kernel, read_only
 from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 
 if TYPE_CHECKING:
     from spark_jobs.relation.relation_spec import RelationSpec

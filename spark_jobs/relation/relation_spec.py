@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_jobs.relation.copy_decoding.column_types import ColumnType
-from spark_jobs.relation.keys.key_columns.values import KeyKind
+from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import versions_schema
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan
 
 MISSING = "_missing"  # bit i is set while lookup i is still to be done

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from spark_jobs.definition.stream_tuple import Place
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
-from spark_jobs.relation.keys.key_columns.values import in_range
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import in_range
 from spark_jobs.relation.relation_rows import RelationRows, fetched_at
 from spark_jobs.stages.batch_context import LookupPlan
 

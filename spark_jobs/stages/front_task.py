@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples
 from spark_jobs.loading.outcome import Held
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, PieceEnd, TaskReport

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.relation.changes.unnoticed import ChangedKeys
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.copy_files import CopyManifest
 from spark_jobs.relation.local_copy.local_copy import ChangedCopy, LocalCopy

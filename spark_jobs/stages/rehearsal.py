@@ -26,8 +26,8 @@ from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import latencies
 from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.keys.key_columns.uuid_text import format_uuids
-from spark_jobs.relation.keys.key_columns.values import KeyKind, key_values
+from spark_jobs.relation.keys.uuid_text import format_uuids
+from spark_jobs.relation.keys.values import KeyKind, key_values
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.page_index import PageRanges
 from spark_jobs.relation.queries import sample_query

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
-from spark_jobs.relation.keys.key_columns.values import possible_values
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import possible_values
 from spark_jobs.stages.batch_context import LookupPlan
 
 CAN_NOT_MATCH = "a key that can never match: "

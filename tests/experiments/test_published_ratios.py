@@ -11,6 +11,7 @@ import pytest
 from spark_jobs.experiments.papers.contenders import CHYBRIDJOIN, CMESHJOIN, HYBRIDJOIN, MESHJOIN
 from spark_jobs.experiments.papers.disks import VirtualKind, disk_of
 from spark_jobs.experiments.papers.measured_point import best_page_rows, predicted
+from spark_jobs.experiments.papers.sketches.join_size_error import zipf_probabilities
 from spark_jobs.experiments.papers.sort_based import specification as sort_based
 from spark_jobs.experiments.semi_stream.shedding_run import SheddingSetting, arrival_rate_series
 from spark_jobs.experiments.semi_stream.workloads import TUPLE_BYTES, temporal_locality, zipf
@@ -21,6 +22,7 @@ from spark_jobs.joins.semi_stream.theory.setting import FREE_PROCESSOR, PAPER_ER
 from spark_jobs.joins.stream_stream.theory.interval_results import expected_results
 from spark_jobs.joins.structures.hashed_streams import HashedStreams
 from spark_jobs.settings import Home
+from spark_jobs.sketches.error_model import basic_deviation
 from spark_jobs.workload.tpch_files import generate_tables
 from spark_jobs.workload.zipf import ZipfDistribution
 
@@ -224,3 +226,20 @@ def test_m_joins_tables_lie_side_by_side() -> None:
     begins = heads.ctypes.data % 64 + np.arange(len(heads)) * heads.strides[0]
     in_one_line = begins // 64 == (begins + heads.strides[0] - 1) // 64
     assert in_one_line.mean() > 0.7
+
+
+def test_no_skimming_gets_a_join_size_from_few_counters_within_a_tenth() -> None:
+    """001, sketches, Fig. 5(a), below 10 %: 11 tables of 50 buckets, even if as many values as counters were known.
+
+    Dense values are joined with the other stream's sparse ones by the sketches, whose noise in that subjoin alone is
+    more than a tenth of the join size of shift 300. With the most space, 59 tables of 250, it is not.
+    """
+    frequencies = 4_000_000 * zipf_probabilities(2**18, 1.0)
+
+    def noise(tables: int, buckets: int) -> float:
+        known = np.arange(len(frequencies)) < tables * buckets
+        dense, sparse = np.where(known, frequencies, 0.0), np.where(known, 0.0, frequencies)
+        shifted = np.roll(sparse, 300)
+        return basic_deviation(dense, shifted, tables, buckets) / float(frequencies @ np.roll(frequencies, 300))
+
+    assert noise(11, 50) > 0.1 > noise(59, 250)

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pytest
-from spark_jobs.relation.keys.key_columns.values import KeyKind
 
 from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.relation.keys.values import KeyKind
 from tests.relation.conftest import Describe
 
 Execute = Callable[..., None]

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
-from spark_jobs.relation.keys.key_columns.values import KeyKind
+
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import KeyKind
 
 INTEGER, DATE, TEXT, PADDED, UUID = KeyKind.INTEGER, KeyKind.DATE, KeyKind.TEXT, KeyKind.PADDED_TEXT, KeyKind.UUID
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
-from spark_jobs.relation.keys.key_columns.values import KeyKind
 
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.page_index import PageIndex, PageRanges
 
 unhurried = settings(deadline=None)  # the first call of a kernel compiles it

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from spark_jobs.relation.keys.key_columns.values import KeyKind
 
 from spark_jobs.relation.copy_decoding.column_types import column_type
+from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows, fetched_at, rows_of
 from spark_jobs.relation.relation_spec import (
     FetchedColumn,

@@ -11,7 +11,6 @@ import psycopg2
 import pyarrow as pa
 from psycopg2 import extensions
 from pyspark import SparkContext
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
 
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.driver.checks import check_tables
@@ -22,6 +21,7 @@ from spark_jobs.hot_set.lookup_memory import front_stage_bytes
 from spark_jobs.hot_set.noticing import Noticing
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases
 from spark_jobs.relation.changes.triggers import WatchOutcome, watch_relations
+from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_rows import RelationRows
 

@@ -5,11 +5,11 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 import pytest
-from spark_jobs.relation.keys.key_columns.key_columns import KeyColumns
-from spark_jobs.relation.keys.key_columns.values import KeyKind
 
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
+from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.back_stage_join import PagesWaitedFor, Settlement, ShedDeadline, run_back_stage
 

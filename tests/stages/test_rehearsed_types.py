@@ -11,7 +11,6 @@ import psycopg2
 import pyarrow as pa
 import pytest
 from psycopg2 import extensions
-from spark_jobs.relation.keys.key_columns.values import KEY_KINDS
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import TYPE_NAMES, parse_ddl
@@ -19,6 +18,7 @@ from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.loading.outcome import Outcome
+from spark_jobs.relation.keys.values import KEY_KINDS
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan
 from spark_jobs.stages.rehearsal import Rehearsal as Destination
 from spark_jobs.stages.rehearsal import RehearsedTransaction, rehearse

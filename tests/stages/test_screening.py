@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from spark_jobs.relation.keys.key_columns.values import KEY_KINDS
 
 from spark_jobs.relation.copy_decoding.column_types import UUID_KEY, column_type
+from spark_jobs.relation.keys.values import KEY_KINDS
 from spark_jobs.relation.relation_spec import KeyColumn, RelationSpec
 from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.fetching import stream_keys

@@ -17,6 +17,7 @@ from spark_jobs.experiments.kernels import (
     queue_lengths,
     record_decoding,
     run_merges,
+    sketch_updates,
     temporal_joins,
 )
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure
@@ -34,6 +35,7 @@ EXPERIMENTS: dict[str, Callable[[int], list[MeasuredFigure]]] = {
     "hash joins": hash_joins.measure,
     "run merges": run_merges.measure,
     "n-way looks": multi_way_looks.measure,
+    "sketches": sketch_updates.measure,
 }
 
 

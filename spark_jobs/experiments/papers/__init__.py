@@ -1,7 +1,10 @@
-"""`freshet bench papers`: every figure of the papers on semi-stream joins, measured beside what they published.
+"""`freshet bench papers`: the papers' figures, measured beside what was published.
 
 reproduce.py                          all figures, measured one after the other; their files
-hybrid_join/  caching/  auto_choice.py    the figures of 000, those of 003, and one of our own
+hybrid_join/  caching/                the figures of 000 and 003
+sketches/  punctuations/              those of 001: join sizes by sketches; PJoin
+multiple_streams/  sort_based/        those of 002 and 004
+auto_choice.py                        one of our own
 figure.py  claims.py                  what a figure shows, and what its paper claims
 figure_setting.py  disks.py           the scale, and where R lies
 contenders.py                         the algorithms, under the papers' names

@@ -100,6 +100,7 @@ BATCHED_INLJ = Contender("batched INLJ (ours)", "batched_index_nested_loop", ori
 LONGEST_WAIT = Contender("HYBRIDJOIN, longest wait (ours)", "longest_wait_join", origin=Origin.OURS)
 CACHED_LONGEST_WAIT = Contender("CHYBRIDJOIN, longest wait (ours)", "longest_wait_join", PAPER_FRONT_SHARE, Origin.OURS)
 SSIJ = Contender("SSIJ", "semi_streamed_index_join", origin=Origin.REFERENCE)
+PARTITION_WAIT = Contender("partition wait", "partition_wait_join", origin=Origin.REFERENCE)
 
 PACKED_MESHJOIN = Contender("MESHJOIN, packed (ours)", "mesh_join", origin=Origin.OURS)
 EARLY_RELEASE = Contender("MESHJOIN, early release (ours)", "early_release_mesh_join", origin=Origin.OURS)

@@ -21,6 +21,7 @@ class Scale:
         hybrid_join_part: sizes of R and memory of 000, as parts of the paper's; and of the streams of 002.
         caching_part: the same for 003.
         sort_based_part: lengths of the streams, window and memory of 004, as parts of the paper's.
+        sketches_part: sizes of the domain and the streams of 001's sketches, as parts of the paper's.
         seeds: runs of a point whose confidence interval the paper gives; equal seeds give equal streams.
         minutes: of stream time before waiting times are measured, and while they are; the paper's are 20.
         dense: whether every point of a line is measured, or only enough to tell who beats whom.
@@ -30,12 +31,15 @@ class Scale:
     hybrid_join_part: float
     caching_part: float
     sort_based_part: float
+    sketches_part: float
     seeds: tuple[int, ...]
     minutes: float
     dense: bool = True
 
     def part(self, figure_id: str) -> float:
         """Sizes of a figure's R and memory, as a part of the paper's."""
+        if figure_id.startswith("001-sketches"):
+            return self.sketches_part
         parts = {"000": self.hybrid_join_part, "002": self.hybrid_join_part, "004": self.sort_based_part}
         return parts.get(figure_id[:3], self.caching_part)
 
@@ -43,9 +47,9 @@ class Scale:
 SCALES = {
     scale.name: scale
     for scale in (
-        Scale("tiny", 1 / 16, 1 / 400, 1 / 5, seeds=(1, 2), minutes=0.5, dense=False),
-        Scale("small", 1 / 4, 1 / 100, 1, seeds=(1, 2, 3), minutes=2),
-        Scale("paper", 1, 1, 1, seeds=(1, 2, 3), minutes=20),
+        Scale("tiny", 1 / 16, 1 / 400, 1 / 5, 1 / 16, seeds=(1, 2), minutes=0.5, dense=False),
+        Scale("small", 1 / 4, 1 / 100, 1, 1, seeds=(1, 2, 3), minutes=2),
+        Scale("paper", 1, 1, 1, 1, seeds=(1, 2, 3), minutes=20),
     )
 }
 

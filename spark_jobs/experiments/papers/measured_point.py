@@ -26,6 +26,8 @@ _BLOCK_BYTES = 4096
 # Turnovers of the queue. HYBRIDJOIN's begins full of recent tuples and must fill with costly ones first; where a page
 # takes much of the stream, each of its loads is an event. MESHJOIN is steady as soon as its first cycle is over.
 _HYBRID_WARM_UP, _HYBRID_MEASURED = 4, 6
+# The partition-based join is not before the slots of rare pages have filled.
+_PARTITION_WARM_UP = 20
 _MESH_WARM_UP, _MESH_MEASURED = 1, 1
 # A lookup costs the same whatever came before.
 _LOOKUPS = 6_000
@@ -96,6 +98,8 @@ def run_length(join: SemiStreamJoin, contender: Contender, period: int = 1) -> R
     turnover = waiting_capacity(join) * (2 if cached else 1)
     chooses_pages = contender.back_stage in ("hybrid_join", "longest_wait_join", "semi_streamed_index_join")
     warm_up, measured = (_HYBRID_WARM_UP, _HYBRID_MEASURED) if chooses_pages else (_MESH_WARM_UP, _MESH_MEASURED)
+    if contender.back_stage == "partition_wait_join":
+        warm_up, measured = _PARTITION_WARM_UP, _HYBRID_MEASURED
     return RunLength(warm_up * turnover + front_warm_up, -(-measured * turnover // period) * period)
 
 

@@ -47,6 +47,7 @@ _COLOURS = (
     ("MESHJOIN", "#2b6cb0"),
     ("INLJ", "#7a5195"),
     ("SSIJ", "#111111"),
+    ("partition wait", "#8c6d46"),
 )
 _OTHER_COLOURS = ("#444444", "#c77f0a", "#2b6cb0", "#d1495b", "#2e8b57", "#7a5195", "#8c6d46", "#e377c2")
 _MARKERS = "osD^vP*X"

@@ -20,6 +20,7 @@ from spark_jobs.experiments.papers.hybrid_join import benchmark_stream, hybrid_j
 from spark_jobs.experiments.papers.multiple_streams import joining, overflow
 from spark_jobs.experiments.papers.presentation import draw, gallery, lines_of, write_csv
 from spark_jobs.experiments.papers.punctuations import figures as punctuations
+from spark_jobs.experiments.papers.sketches import join_size_error
 from spark_jobs.experiments.papers.sort_based import changing_rates, page_accesses, results_over_time
 from spark_jobs.settings import Home
 
@@ -49,6 +50,8 @@ FIGURES = (
     front_stage_sensitivity.ROLE,
     front_stage_sensitivity.GROWTH,
     cached_rates.COSTS,
+    join_size_error.SKEWED,
+    join_size_error.VERY_SKEWED,
     *punctuations.FIGURES,
     joining.SELECTIVITY,
     joining.IDS,

@@ -10,6 +10,7 @@
 | r_mesh_join                     | 003 §2  | the same; the cycle has a chosen number of segments            |
 | early_release_mesh_join         | ours    | a page and the tuples that are not joined yet                  |
 | semi_streamed_index_join        | 003 §2  | page, index of its keys, page counters, 15 % of the rest cached |
+| partition_wait_join             | 003 §2  | a page, the index of its keys, the slots' counts, waiting tuples |
 |---------------------------------|---------|----------------------------------------------------------------|
 | cached_index_nested_loop        | 003 §3.3| 15 % front stage, the rest as index_nested_loop                |
 | cached_mesh_join                | 003 §3.1| 15 % front stage, the rest as mesh_join                        |
@@ -18,8 +19,8 @@
 | cached_longest_wait_join        | ours    | 15 % front stage, the rest as longest_wait_join                |
 
 All of them are exact: every stream tuple is joined, or reported as unmatched, or shed at the caller's
-word. The mesh joins and SSIJ of the catalogue don't wait until enough of the stream has come, as those of
-the papers do: whoever drives an operator by its name may push little, and wants it settled. Their classes
+word. The mesh joins, SSIJ and the partition-wait join of the catalogue don't wait until enough of the stream has come,
+as those of the papers do: whoever drives an operator by its name may push little, and wants it settled. Their classes
 wait unless told not to.
 
 What surrounds them: `load_shedding` keeps up with a stream that is too fast, `theory` predicts what each gives. (The
@@ -130,6 +131,13 @@ ALGORITHMS = {
             "003 §2",
             "1.25 page_bytes + 8 bytes a page of R; 15 % of the rest cached pages, 42 to 44 bytes a waiting tuple",
             ("semi_streamed_index_join", "SemiStreamedIndexJoin"),
+            keywords=_WITHOUT_WAITING,
+        ),
+        Algorithm(
+            "partition_wait_join",
+            "003 §2, after 000 §2",
+            "1.25 page_bytes + 8 bytes a page of R + 42 to 44 bytes a waiting tuple",
+            ("partition_wait_join", "PartitionWaitJoin"),
             keywords=_WITHOUT_WAITING,
         ),
         Algorithm(

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.joins.structures.page_counters import PageCounters
 from spark_jobs.joins.structures.page_waits import PageWaits
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 
@@ -14,6 +15,7 @@ Int64Array = NDArray[np.int64]
 
 # The best position in the paper's experiment (003 §5.3.1, Fig. 7).
 PAPERS_SHARE = 0.15
+_NO_PAGES: Int64Array = np.empty(0, np.int64)
 # Tuples looked at before a page is read: with as many the choice is as good as among all.
 _CANDIDATES = 64
 # One access in so many is for the oldest tuple, while some wait for pages that are too new to be counted.
@@ -136,3 +138,59 @@ class LongestWait(LookupPosition):
     def memory_used(self) -> int:
         """Bytes of the pages' waits."""
         return self._waits.memory_used()
+
+
+class FullestSlot(LookupPosition):
+    """The page that most tuples wait for: what the partition-based join reads (000 §2, 003 §2).
+
+    Pages that R gets later have no slot: one access in 16 is for the oldest tuple while some wait for them, and all are
+    while no others wait.
+
+    Args:
+        page_count: pages of R; takes 8 bytes for each.
+
+    Attributes:
+        fullest: how many tuples wait for that page; 0 if none wait, or only for pages without a slot.
+    """
+
+    def __init__(self, page_count: int) -> None:
+        self._slots = PageCounters(page_count)
+        self._untold = 0
+        self._accesses = 0
+        self._page = 0
+        self.fullest = 0
+
+    def choose(self, waiting: StreamTuples) -> int:
+        """The page of the fullest slot. O(1): it is known since the last change."""
+        self._accesses += 1
+        oldest_has_its_turn = self._untold and self._accesses % _ACCESSES_PER_OLDEST == 0
+        return waiting.page_of(waiting.oldest) if oldest_has_its_turn or not self.fullest else self._page
+
+    def arrived(self, pages: Int64Array) -> None:
+        """Learn which pages new tuples wait for. O(n + page_count)."""
+        self._slots.wait(pages)
+        self._untold += self._without_slot(pages)
+        self._find_fullest()
+
+    def settled(self, page: int, count: int) -> None:
+        """Learn that a page has been read. O(page_count)."""
+        self._untold -= 0 if self._slots.counts(page) else count
+        self._slots.settle(page, count)
+        self._find_fullest()
+
+    def given_up(self, pages: Int64Array) -> None:
+        """Learn that the oldest tuples have been shed. O(n + page_count)."""
+        self._slots.wait(pages, -1)
+        self._untold -= self._without_slot(pages)
+        self._find_fullest()
+
+    def memory_used(self) -> int:
+        """Bytes of the slots' counters."""
+        return self._slots.memory_used()
+
+    def _without_slot(self, pages: Int64Array) -> int:
+        return int(np.count_nonzero(pages >= len(self._slots.waiting)))
+
+    def _find_fullest(self) -> None:
+        if len(self._slots.waiting):
+            self._page, self.fullest = self._slots.most_waited_for(besides=_NO_PAGES)

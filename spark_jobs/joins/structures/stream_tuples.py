@@ -143,6 +143,11 @@ class StreamTuples:
         """The highest place ever taken."""
         return int(self._counters[_USED])
 
+    def first_to_leave(self) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Key, page and id of the tuple at the queue's end, which stays; int64, shape (1,) each. There must be one."""
+        oldest = self.tuples[[self.oldest]]
+        return oldest["key"].copy(), oldest["page"].copy(), oldest["id"].copy()
+
     def take_oldest(self, count: int) -> tuple[Int64Array, Int64Array]:
         """Take out the tuples at the queue's end, oldest first. O(count).
 

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.joins.structures.jit import kernel
 from spark_jobs.relation.arrow_buffers import binary_array, binary_parts
-from spark_jobs.relation.keys.key_columns.uuid_text import UUID_BYTES
-from spark_jobs.relation.keys.key_columns.values import KeyKind, KeyValues, key_values
+from spark_jobs.relation.keys.uuid_text import UUID_BYTES
+from spark_jobs.relation.keys.values import KeyKind, KeyValues, key_values
 
 _NUMBER_BYTES = 8
 _SIGN = np.uint64(1 << 63)

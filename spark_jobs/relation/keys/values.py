@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.relation.arrow_buffers import binary_parts, single_array, validity
-from spark_jobs.relation.keys.key_columns.uuid_text import UUID_BYTES, parse_uuids
+from spark_jobs.relation.keys.uuid_text import UUID_BYTES, parse_uuids
 
 if TYPE_CHECKING:
     from spark_jobs.relation.relation_spec import KeyColumn

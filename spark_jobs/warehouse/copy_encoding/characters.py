@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.joins.structures.jit import kernel
 from spark_jobs.relation.arrow_buffers import binary_parts
-from spark_jobs.relation.keys.key_columns.uuid_text import UUID_BYTES, parse_uuids
+from spark_jobs.relation.keys.uuid_text import UUID_BYTES, parse_uuids
 from spark_jobs.warehouse.copy_encoding.column_encoder import (
     Bools,
     Bytes,

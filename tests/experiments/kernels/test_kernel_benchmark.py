@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, record_decoding
+from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, record_decoding, sketch_updates
 from spark_jobs.experiments.kernels.hash_joins import Growing, whole
 from spark_jobs.experiments.kernels.kernel_benchmark import render
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved
@@ -99,6 +99,14 @@ def test_a_fresh_process_joins_its_first_tuple() -> None:
     [figure] = first_call.measure(1)
     assert figure.unit == "s"
     assert figure.reached > 0
+
+
+def test_sketches_of_each_shape_are_updated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sketch_updates, "_VALUES", 1_000)
+    monkeypatch.setattr(sketch_updates, "_BASIC_VALUES", 100)
+    figures = sketch_updates.measure(1)
+    assert [figure.target for figure in figures] == [20e6, 20e6, 20e6, None]
+    assert all(figure.reached > 0 for figure in figures)
 
 
 def test_decoding_reads_orders_of_each_format_and_most_of_them_are_sound(

@@ -25,6 +25,7 @@ from spark_jobs.joins.semi_stream.load_shedding import (
 )
 from spark_jobs.joins.semi_stream.lookup_position import FixedPosition, LongestWait
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
+from spark_jobs.joins.semi_stream.partition_wait_join import PartitionWaitJoin
 from spark_jobs.joins.semi_stream.semi_streamed_index_join import SemiStreamedIndexJoin
 from spark_jobs.joins.structures.stream_buffer import TupleColumns
 from tests.joins.memory_relation import MemoryRelation
@@ -266,7 +267,11 @@ def test_what_the_destination_fails_to_store_is_stored_later(relation: MemoryRel
     assert sorted(stream.settled) == list(range(len(stream.keys)))
 
 
-WAITING = {"mesh_join": MeshJoin, "semi_streamed_index_join": SemiStreamedIndexJoin}
+WAITING = {
+    "mesh_join": MeshJoin,
+    "semi_streamed_index_join": SemiStreamedIndexJoin,
+    "partition_wait_join": PartitionWaitJoin,
+}
 
 
 @pytest.mark.parametrize("join", WAITING)

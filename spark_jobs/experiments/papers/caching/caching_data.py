@@ -9,6 +9,7 @@ from spark_jobs.experiments.papers.contenders import (
     CMESHJOIN,
     HYBRIDJOIN,
     MESHJOIN,
+    PARTITION_WAIT,
     SSIJ,
 )
 from spark_jobs.experiments.papers.figure import Cause
@@ -20,8 +21,8 @@ RELATION_SIZES = (20_000_000, 40_000_000, 60_000_000, 80_000_000, 100_000_000)
 MEMORY_PERCENTS = (1, 2, 4, 6, 8, 10)
 MOST_PERCENT = 10
 COMPARED = (CMESHJOIN, MESHJOIN, CHYBRIDJOIN, HYBRIDJOIN)
-# The rival of 003 §2, and our own lines.
-BESIDE = (SSIJ, CACHED_EARLY_RELEASE, CACHED_LONGEST_WAIT)
+# The rivals of 003 §2, and our own lines.
+BESIDE = (SSIJ, PARTITION_WAIT, CACHED_EARLY_RELEASE, CACHED_LONGEST_WAIT)
 
 # The front stage's hit ratio is bounded by the share of the stream that its tuples have, whatever its design: with
 # 15 % of 1.12 GB at most 1.4 million of 100 million tuples, so ln(1.4 million) / ln(100 million) = 77 % of the

@@ -8,6 +8,7 @@
 | MESHJOIN, R-MESHJOIN, waiting time       | mesh_join_model                 | 000 §3, 003 §3.1                      |
 | INLJ, and with batched lookups           | index_nested_loop_model         | 000 §3                                |
 | SSIJ                                     | semi_streamed_index_join_model  | 003 §2; the model is ours             |
+| the partition-based join                 | partition_wait_model            | 000 §2, 003 §2; the model is ours     |
 | front stage: what it learns and finds    | front_stage_model               | 003 §3; the model is ours             |
 | all of the catalogue, with or without it | prediction                      | 000 eq. (3), (4)                      |
 | best disk buffer, best front stage       | tuning, root                    | 000 §4.5, 003 §5.4                    |

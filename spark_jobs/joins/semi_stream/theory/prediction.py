@@ -12,6 +12,7 @@ from spark_jobs.joins.semi_stream.theory.front_stage_model import (
 from spark_jobs.joins.semi_stream.theory.hybrid_join_model import hybrid_join, longest_wait_join
 from spark_jobs.joins.semi_stream.theory.index_nested_loop_model import batched_index_nested_loop, index_nested_loop
 from spark_jobs.joins.semi_stream.theory.mesh_join_model import early_release_mesh_join, mesh_join, r_mesh_join
+from spark_jobs.joins.semi_stream.theory.partition_wait_model import partition_wait_join
 from spark_jobs.joins.semi_stream.theory.popularity import StreamPopularity
 from spark_jobs.joins.semi_stream.theory.semi_streamed_index_join_model import semi_streamed_index_join
 from spark_jobs.joins.semi_stream.theory.setting import BackStageModel, Setting
@@ -27,6 +28,7 @@ BACK_STAGES: dict[str, BackStageModel] = {
     "r_mesh_join": r_mesh_join,
     "early_release_mesh_join": early_release_mesh_join,
     "semi_streamed_index_join": semi_streamed_index_join,
+    "partition_wait_join": partition_wait_join,
     "hybrid_join": hybrid_join,
     "longest_wait_join": longest_wait_join,
 }

@@ -1,0 +1,1 @@
+"""Figures of 001, first part: skimmed sketches."""
