@@ -31,6 +31,8 @@ ROOMS = [
     "warehouse",
     "relation",
     "definition",
+    "join_state",
+    "sketches",
     "joins",
 ]
 # Single files that every room may use, and that use none but each other.
@@ -44,6 +46,7 @@ COMMON = {
     "connection_liveness",
     "job_main",
     "durable_files",
+    "optional_imports",
 }
 
 

@@ -26,6 +26,9 @@ from spark_jobs.joins.structures.jit import kernel
 Int64Array = NDArray[np.int64]
 
 TUPLE_BYTES = COLUMNS * 8
+# A kernel uses nothing of another file, whose change its cache would not notice.
+_KEY, _ARRIVAL, _COLUMNS = 0, 2, 4
+assert (_KEY, _ARRIVAL, _COLUMNS) == (KEY, ARRIVAL, COLUMNS)
 WINDOW_TUPLE_BYTES = 144
 """For a tuple of a window: itself, its hash code, and what sorting them takes besides."""
 READ_TUPLE_BYTES = 96
@@ -292,12 +295,12 @@ def _scatter(room: Any, columns: Int64Array, first: int) -> Any:
     buffers, fills, fresh = room
     mask = np.uint64(len(fills) - 1)
     for i in range(first, columns.shape[1]):
-        partition = np.int64((mix(columns[KEY, i]) >> np.uint64(_SHIFT)) & mask)
+        partition = np.int64((mix(columns[_KEY, i]) >> np.uint64(_SHIFT)) & mask)
         place = fills[partition]
-        for row in range(COLUMNS):
+        for row in range(_COLUMNS):
             buffers[partition, row, place] = columns[row, i]
         fills[partition] = place + 1
-        if columns[ARRIVAL, i] != JOINED:
+        if columns[_ARRIVAL, i] != JOINED:
             fresh[partition] += 1
         if place + 1 == buffers.shape[2]:
             return i + 1, partition

@@ -19,6 +19,9 @@ from spark_jobs.joins.structures.hashed_streams import ARRIVAL, ID, KEY, STREAM,
 from spark_jobs.joins.structures.hashing import mix
 from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
 
+# A kernel uses nothing of another file, whose change its cache would not notice.
+_KEY, _ID, _ARRIVAL, _STREAM = range(4)
+assert (_KEY, _ID, _ARRIVAL, _STREAM) == (KEY, ID, ARRIVAL, STREAM)
 Int64Array = NDArray[np.int64]
 
 BLOCK = 64
@@ -282,16 +285,16 @@ def _join_sorted(columns: Int64Array, streams: int, since: int) -> Any:
     tuples = columns.shape[1]
     count = at = 0
     while at < tuples:
-        key = columns[KEY, at]
+        key = columns[_KEY, at]
         present = 0
         for stream in range(streams):
             begins[stream] = at
-            while at < tuples and columns[KEY, at] == key and columns[STREAM, at] == stream:
-                if columns[ARRIVAL, at] >= since:
+            while at < tuples and columns[_KEY, at] == key and columns[_STREAM, at] == stream:
+                if columns[_ARRIVAL, at] >= since:
                     break
                 at += 1
             lates[stream] = at
-            while at < tuples and columns[KEY, at] == key and columns[STREAM, at] == stream:
+            while at < tuples and columns[_KEY, at] == key and columns[_STREAM, at] == stream:
                 at += 1
             ends[stream] = at
             present += at > begins[stream]
@@ -311,6 +314,6 @@ def _join_sorted(columns: Int64Array, streams: int, since: int) -> Any:
                     first = lates[stream] if stream == chosen else begins[stream]
                     last = lates[stream] if stream < chosen else ends[stream]
                     inner //= last - first
-                    _cross(found, stream, (count, count + total), columns[ID], (first, last), inner)
+                    _cross(found, stream, (count, count + total), columns[_ID], (first, last), inner)
             count += total
     return found, count

@@ -25,6 +25,9 @@ Int64Array = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 FIRST_TIME, LAST_TIME = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+# A kernel uses nothing of another file, whose change its cache would not notice.
+_KEY = 0
+assert _KEY == KEY
 _NONE = -1
 _FIRST_ROOM = 64
 # The rows of the table, and the reach, as the kernel is given them.
@@ -211,7 +214,7 @@ def _join(
     count: Any,
 ) -> Any:
     """Join a new tuple: depth by depth, through the other streams, with what they keep."""
-    link, last, key = rows[_LINKS], ends.shape[1] - 2, table[KEY, column]
+    link, last, key = rows[_LINKS], ends.shape[1] - 2, table[_KEY, column]
     _begin(table, rows, column, walk, ends)
     depth = 0
     while depth >= 0:
@@ -261,7 +264,7 @@ def _sweep(
             continue
         stream, new = table[rows[_STREAMS], column], column >= columns[2]
         if column >= columns[1]:
-            reached = new or _is_alive(table, rows, column, table[KEY, columns[2]])
+            reached = new or _is_alive(table, rows, column, table[_KEY, columns[2]])
             if not (taking[stream] and reached):
                 continue
         if new and _others_of(stream, walk, ends):
