@@ -10,7 +10,7 @@ import numpy as np
 from spark_jobs.experiments.papers.claims import fact, line_moves, ours
 from spark_jobs.experiments.papers.figure import Axis, Claim, Curves, Figure, Origin, Panel, Point, Series
 from spark_jobs.experiments.papers.figure_setting import FigureSetting
-from spark_jobs.experiments.papers.punctuations.run import (
+from spark_jobs.experiments.papers.punctuations.punctuated_run import (
     ASSUMPTION,
     BUCKETS,
     COSTS,
