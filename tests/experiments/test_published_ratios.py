@@ -12,7 +12,7 @@ from spark_jobs.experiments.papers.contenders import CHYBRIDJOIN, CMESHJOIN, HYB
 from spark_jobs.experiments.papers.disks import VirtualKind, disk_of
 from spark_jobs.experiments.papers.measured_point import best_page_rows, predicted
 from spark_jobs.experiments.papers.sketches.join_size_error import zipf_probabilities
-from spark_jobs.experiments.papers.sort_based import specification as sort_based
+from spark_jobs.experiments.papers.sort_based import interval_joins as sort_based
 from spark_jobs.experiments.semi_stream.shedding_run import SheddingSetting, arrival_rate_series
 from spark_jobs.experiments.semi_stream.workloads import TUPLE_BYTES, temporal_locality, zipf
 from spark_jobs.experiments.virtual_relation import HARD_DISK

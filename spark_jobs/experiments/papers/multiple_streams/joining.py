@@ -12,7 +12,7 @@ import numpy as np
 from spark_jobs.experiments.papers.claims import fact, is_faster, ours, predictions_hold, ratio_at, ratio_moves
 from spark_jobs.experiments.papers.figure import Axis, Cause, Curves, Figure, Origin, Panel, Point, Series
 from spark_jobs.experiments.papers.figure_setting import FigureSetting
-from spark_jobs.experiments.papers.multiple_streams.specification import (
+from spark_jobs.experiments.papers.multiple_streams.five_streams import (
     DATA,
     SELECTIVITIES,
     STREAMS,

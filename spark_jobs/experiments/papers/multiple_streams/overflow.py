@@ -8,7 +8,7 @@ from functools import partial
 from spark_jobs.experiments.papers.claims import is_faster, line_moves, ours
 from spark_jobs.experiments.papers.figure import Axis, Figure, Origin, Panel, Point, Series
 from spark_jobs.experiments.papers.figure_setting import FigureSetting
-from spark_jobs.experiments.papers.multiple_streams.specification import DATA, STREAMS, Streams, tuple_count
+from spark_jobs.experiments.papers.multiple_streams.five_streams import DATA, STREAMS, Streams, tuple_count
 from spark_jobs.experiments.virtual_spill import VirtualSpill
 from spark_jobs.joins.semi_stream.memory_budget import most_within
 from spark_jobs.joins.stream_stream.am_join import AMJoin

@@ -7,7 +7,7 @@ import numpy as np
 from spark_jobs.experiments.papers.claims import fact
 from spark_jobs.experiments.papers.figure import Axis, Curves, Figure, Panel, Point, Series
 from spark_jobs.experiments.papers.figure_setting import FigureSetting
-from spark_jobs.experiments.papers.sort_based.specification import (
+from spark_jobs.experiments.papers.sort_based.interval_joins import (
     ASSUMPTION,
     RUN_MEMORY,
     SHAPES,

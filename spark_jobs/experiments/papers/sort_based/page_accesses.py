@@ -5,7 +5,7 @@ from __future__ import annotations
 from spark_jobs.experiments.papers.claims import fact, is_faster
 from spark_jobs.experiments.papers.figure import Axis, Cause, Claim, Curves, Figure, Outcome, Panel, Point, Series
 from spark_jobs.experiments.papers.figure_setting import FigureSetting
-from spark_jobs.experiments.papers.sort_based.specification import (
+from spark_jobs.experiments.papers.sort_based.interval_joins import (
     ASSUMPTION,
     PAGE_BYTES,
     PUBLISHED_ACCESSES,

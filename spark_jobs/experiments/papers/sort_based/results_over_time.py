@@ -7,7 +7,7 @@ import numpy as np
 from spark_jobs.experiments.papers.claims import fact
 from spark_jobs.experiments.papers.figure import Axis, Curves, Figure, Origin, Panel, Point, Series
 from spark_jobs.experiments.papers.figure_setting import FigureSetting
-from spark_jobs.experiments.papers.sort_based.specification import (
+from spark_jobs.experiments.papers.sort_based.interval_joins import (
     ASSUMPTION,
     FEW_RESULTS_AT_FIRST,
     LENGTH,
