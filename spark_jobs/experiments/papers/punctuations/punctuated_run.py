@@ -29,7 +29,8 @@ ASSUMPTION = (
     "them at random, and a punctuation closes the oldest; streams with one interval close their keys after equally "
     "many tuples, or they would drift apart like a random walk. Hash tables have 100 buckets, and a tuple is compared "
     "with all in its own. Processor time in microseconds, on a virtual clock: 100 a tuple, 2 a comparison, 5 a result, "
-    "2 a tuple that a purge looks at, 1,000 to begin a purge. Output rates are those of inputs that always wait."
+    "2 a tuple that a purge looks at, 1,000 to begin a purge, 100 where it finds its tuples by index. Output rates are "
+    "those of inputs that always wait."
 )
 _TUPLES = 10_000
 _LEAST_TUPLES = 4_000
