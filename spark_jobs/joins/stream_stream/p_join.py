@@ -32,8 +32,11 @@ from spark_jobs.joins.stream_stream.x_join import XJoin
 from spark_jobs.joins.structures.hashed_streams import ID, KEY, MATCHED
 
 Find = Literal["index", "scan"]
-# Ranges of punctuations of one stream that wait for a purge, or to be counted; more are dealt with at once.
-MOST_PENDING = 512
+# Ranges of punctuations of one stream that wait for a purge, or to be counted; more are dealt with at once. Their
+# number follows the budget, of which they take a 32nd.
+_LEAST_PENDING, _MOST_PENDING = 64, 8192
+_PENDING_BYTES = 2 * STREAMS * 2 * 8
+_PENDING_SHARE = 32
 
 
 class PJoin(XJoin):
@@ -93,7 +96,8 @@ class PJoin(XJoin):
         self._find = find
         self._clock = clock
         count = self.parts.partitions
-        self._told = [PunctuationSet(self.parts.memory, stream, count) for stream in range(STREAMS)]
+        self._most_pending = _most_pending(memory_bytes)
+        self._told = [PunctuationSet(self.parts.memory, stream, count, self._most_pending) for stream in range(STREAMS)]
         self._told_ids = 0
         # Punctuations of each stream since the last purge and since they were last counted.
         self._unpurged = [EMPTY] * STREAMS
@@ -104,14 +108,14 @@ class PJoin(XJoin):
 
     def _partitions(self, memory_bytes: int, spill: SpillStore, partitions: int | None) -> SpilledPartitions:
         most = partitions or MOST_PARTITIONS
-        pending = 2 * STREAMS * MOST_PENDING * 2 * 8
+        pending = _most_pending(memory_bytes)
         return SpilledPartitions(
             memory_bytes,
             spill,
             algorithm=self.name,
             partitions=partitions,
             chains=2 * STREAMS,
-            other_bytes=STREAMS * PunctuationSet.bytes_for(most) + most * 8 + pending,
+            other_bytes=STREAMS * PunctuationSet.bytes_for(most, pending) + most * 8 + pending * _PENDING_BYTES,
         )
 
     @property
@@ -174,11 +178,11 @@ class PJoin(XJoin):
         single = new.firsts == new.lasts
         keys = new.firsts[single]
         keys = keys[~self._told[stream].covers(keys)]
-        for first in range(0, len(keys), MOST_PENDING):
-            settled.append(self._take_keys_told(stream, keys[first : first + MOST_PENDING]))
+        for first in range(0, len(keys), self._most_pending):
+            settled.append(self._take_keys_told(stream, keys[first : first + self._most_pending]))
         ranges = Pattern(new.firsts[~single], new.lasts[~single])
-        for first in range(0, len(ranges), MOST_PENDING):
-            piece = slice(first, first + MOST_PENDING)
+        for first in range(0, len(ranges), self._most_pending):
+            piece = slice(first, first + self._most_pending)
             told = Pattern(ranges.firsts[piece], ranges.lasts[piece])
             self._told[stream].add_ranges(told)
             self._waiting += len(told) * self.parts.on_disk.any(axis=0)
@@ -205,9 +209,9 @@ class PJoin(XJoin):
     def _take_note(self, stream: int, told: Pattern) -> Results:
         """Something new was told: run what answers that."""
         settled = []
-        if len(self._unpurged[stream]) + len(told) > MOST_PENDING:
+        if len(self._unpurged[stream]) + len(told) > self._most_pending:
             settled.append(self._purge())
-        if len(self._uncounted[stream]) + len(told) > MOST_PENDING:
+        if len(self._uncounted[stream]) + len(told) > self._most_pending:
             settled.append(self._build_index())
         self._unpurged[stream] = self._unpurged[stream] | told
         self._uncounted[stream] = self._uncounted[stream] | told
@@ -415,6 +419,10 @@ class PJoin(XJoin):
 
     def _with_unmatched(self, stream: int, ids: Int64Array) -> Results:
         return replace(self._none(), unmatched=_of_stream(stream, ids))
+
+
+def _most_pending(memory_bytes: int) -> int:
+    return max(_LEAST_PENDING, min(memory_bytes // (_PENDING_SHARE * _PENDING_BYTES), _MOST_PENDING))
 
 
 def _of_stream(stream: int, ids: Int64Array) -> Int64Array:

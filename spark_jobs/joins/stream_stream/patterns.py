@@ -132,7 +132,10 @@ def key_range(first: int, last: int) -> Pattern:
 
 def enumeration(keys: Int64Array) -> Pattern:
     """Some keys, int64, shape (n,), in any order. O(n log n)."""
-    distinct = np.unique(keys)
-    begins = np.ones(len(distinct), bool)
-    begins[1:] = distinct[1:] - 1 != distinct[:-1]
-    return Pattern(distinct[begins], distinct[np.append(begins[1:], True)] if len(distinct) else distinct)
+    ordered = np.sort(keys)
+    if not len(ordered):
+        return EMPTY
+    # Written so that nothing overflows at the ends of int64.
+    steps = ordered[1:] - 1 > ordered[:-1]
+    steps &= ordered[1:] != ordered[:-1]
+    return Pattern(ordered[np.append(True, steps)], ordered[np.append(steps, True)])

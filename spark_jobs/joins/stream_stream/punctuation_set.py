@@ -23,8 +23,6 @@ MOST_RANGES = 64
 MOST_COVERED = 512
 # Up to so many keys it is quicker to look each of them up than to look at all tuples.
 MOST_LOOKED_UP = 4096
-# Keys that may be ready to be handed on; beyond it all are looked at.
-_MOST_READY = 2048
 # Rows of the ranges.
 _FIRST, _LAST, _COUNT, _HANDED_ON = range(4)
 _ROWS = 4
@@ -38,6 +36,7 @@ class PunctuationSet:
         memory: the tuples; chain 2 + stream holds the keys.
         stream: whose punctuations.
         partitions: of the tuples.
+        most_ready: keys that are known to be ready to be handed on; beyond it all are looked at.
 
     Attributes:
         covered: ranges that were told, and keys that both streams have told and handed on. There is room for
@@ -45,12 +44,13 @@ class PunctuationSet:
         forgotten: how many keys and ranges found no room.
     """
 
-    def __init__(self, memory: HashedStreams, stream: int, partitions: int) -> None:
+    def __init__(self, memory: HashedStreams, stream: int, partitions: int, most_ready: int) -> None:
         self._memory = memory
         self._stream = stream
         self._chain = STREAMS + stream
         self.covered = EMPTY
         self.forgotten = 0
+        self._most_ready = most_ready
         self._ready = NO_KEYS
         self._all_may_be_ready = False
         self._ranges: Int64Array = np.zeros((_ROWS, 0), np.int64)
@@ -58,9 +58,9 @@ class PunctuationSet:
         self._clear: NDArray[np.bool_] = np.zeros((0, partitions), bool)
 
     @staticmethod
-    def bytes_for(partitions: int) -> int:
+    def bytes_for(partitions: int, most_ready: int) -> int:
         """Memory of the ranges, in bytes; twice for what is covered, as it is replaced as a whole."""
-        return MOST_RANGES * (_ROWS * 8 + partitions) + 2 * MOST_COVERED * 16 + _MOST_READY * 8
+        return MOST_RANGES * (_ROWS * 8 + partitions) + 2 * MOST_COVERED * 16 + most_ready * 8
 
     @property
     def is_empty(self) -> bool:
@@ -175,10 +175,12 @@ class PunctuationSet:
         elif self._all_may_be_ready:
             ready = self._ready_in(np.flatnonzero(on_disk == 0).tolist())
         else:
-            keys = np.unique(self._ready)
-            entries = self._memory.probe(self._chain, keys[on_disk[self._memory.partition_of(keys)] == 0])
-            tuples = self._memory.tuples[entries.places]
-            ready = tuples["key"][(tuples["arrival"] == 0) & (tuples["matched"] == 0)]
+            keys = self._ready
+            if on_disk.any():
+                keys = keys[on_disk[self._memory.partition_of(keys)] == 0]
+            places = self._memory.probe(self._chain, keys).places
+            ready = self._memory.tuples["key"][places]
+            ready = ready[(self._memory.tuples["arrival"][places] == 0) & (self._memory.tuples["matched"][places] == 0)]
         if partition is None:
             # Those with tuples on disk are found when their partition is read.
             self._ready, self._all_may_be_ready = NO_KEYS, False
@@ -250,7 +252,7 @@ class PunctuationSet:
         assert self._ranges.shape[1] <= MOST_RANGES
 
     def _note_ready(self, keys: Int64Array) -> None:
-        if len(self._ready) + len(keys) > _MOST_READY:
+        if len(self._ready) + len(keys) > self._most_ready:
             self._ready, self._all_may_be_ready = NO_KEYS, True
         elif not self._all_may_be_ready:
             self._ready = np.concatenate((self._ready, keys))

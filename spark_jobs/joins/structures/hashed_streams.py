@@ -375,28 +375,39 @@ def _take_partition(state: _State, stream: int, partition: int, taken: Int64Arra
 def _take_keys(state: _State, stream: int, keys: Int64Array) -> Int64Array:
     tuples, heads, counts, _ = state
     length = len(heads) // counts.shape[1]
-    taken = np.empty((COLUMNS, _FIRST_ROOM), np.int64)
-    row = 0
-    for i in range(len(keys)):
-        bucket = _bucket(heads, keys[i])
-        previous, place = np.int64(0), np.int64(heads[bucket, stream])
-        while place:
-            following = np.int64(tuples[place].next)
-            if tuples[place].key == keys[i]:
-                if row == taken.shape[1]:
-                    wider = np.empty((COLUMNS, 2 * row), np.int64)
-                    wider[:, :row] = taken
-                    taken = wider
-                _leave(state, place, taken, row)
-                row += 1
-                counts[stream, bucket // length] -= 1
-                if previous:
-                    tuples[previous].next = following
+    taken = np.empty((COLUMNS, max(len(keys), _BLOCK)), np.int64)
+    buckets = np.empty(_BLOCK, np.int64)
+    row, seen = 0, np.int64(0)
+    for start in range(0, len(keys), _BLOCK):
+        count = min(_BLOCK, len(keys) - start)
+        for i in range(count):
+            buckets[i] = _bucket(heads, keys[start + i])
+        for i in range(count):
+            # What is read here is in the processor's cache when its chain is followed.
+            seen += tuples[heads[buckets[i], stream]].key
+        for i in range(count):
+            bucket, key = buckets[i], keys[start + i]
+            previous, place = np.int64(0), np.int64(heads[bucket, stream])
+            while place:
+                following = np.int64(tuples[place].next)
+                if tuples[place].key == key:
+                    if row == taken.shape[1]:
+                        wider = np.empty((COLUMNS, 2 * row), np.int64)
+                        wider[:, :row] = taken
+                        taken = wider
+                    _leave(state, place, taken, row)
+                    row += 1
+                    counts[stream, bucket // length] -= 1
+                    if previous:
+                        tuples[previous].next = following
+                    else:
+                        heads[bucket, stream] = following
                 else:
-                    heads[bucket, stream] = following
-            else:
-                previous = place
-            place = following
+                    previous = place
+                place = following
+    # Never so: without it the compiler would leave the reading out.
+    if row == -1:
+        taken[0, 0] = seen
     return taken[:, :row]
 
 

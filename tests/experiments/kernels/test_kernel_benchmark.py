@@ -10,7 +10,14 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from spark_jobs.experiments.kernels import first_call, hit_ratio, page_loads, record_decoding, sketch_updates
+from spark_jobs.experiments.kernels import (
+    first_call,
+    hit_ratio,
+    page_loads,
+    punctuated_joins,
+    record_decoding,
+    sketch_updates,
+)
 from spark_jobs.experiments.kernels.hash_joins import Growing, whole
 from spark_jobs.experiments.kernels.kernel_benchmark import render
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved
@@ -150,3 +157,10 @@ def test_tuples_without_a_partner_cost_am_join_one_look(make: type[AMJoin] | typ
     filled.bring(10_000)
     counts = filled._join.statistics
     assert (counts.early, counts.probes) == (0, 30_000)
+
+
+@pytest.mark.parametrize("scattered", [False, True])
+def test_punctuations_leave_little_of_what_the_symmetric_hash_join_keeps(scattered: bool) -> None:
+    whole, punctuated = (punctuated_joins.run(name, scattered, 20_000) for name in ("symmetric_hash_join", "p_join"))
+    assert whole.kept == 40_000
+    assert punctuated.kept == 8_000  # the last batch of each stream
