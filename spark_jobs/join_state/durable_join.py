@@ -10,25 +10,30 @@ take more room than the last snapshot another follows, so that a restore reads n
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.durable_files import FileKind, checked_content, with_header, write_durably
-from spark_jobs.errors import CacheDamagedError, JoinStateError, StateDamagedError
+from spark_jobs.errors import CacheDamagedError, JoinStateError, MemoryBudgetError, StateDamagedError
 from spark_jobs.join_state.spill_files import STATE_ADVICE, SpillFiles
 from spark_jobs.joins.stream_stream.base import Results, StreamStreamJoin, Tuples
 from spark_jobs.joins.stream_stream.patterns import Pattern
 from spark_jobs.joins.stream_stream.spill import SpillStore
 
 MakeJoin = Callable[[SpillStore], StreamStreamJoin]
+_Outcome = TypeVar("_Outcome")
 
 _SNAPSHOT = FileKind(b"FRSHSNP\0", 1, "snapshot of a join's state", STATE_ADVICE)
 _CALLS = FileKind(b"FRSHCLS\0", 1, "record of calls of a join", STATE_ADVICE)
+_KINDS = ("snapshot", "calls")
+# To be raised when an operator comes to do anything else for the same calls: they could not be repeated.
+_BEHAVIOUR = 1
 _ARRIVE, _PUNCTUATE, _REACH, _REQUEST_PROPAGATION, _ADVANCE, _FINISH = range(6)
 _COLUMNS = ("ids", "keys", "highs", "starts", "ends")
 # Below this many bytes of calls a snapshot is never due: it would be many small files for nothing.
@@ -47,17 +52,22 @@ class DurableJoin:
     """A join in a folder; its life is the join's own, and `checkpoint` makes a version of it.
 
     One process at a time uses a folder. A version is whole on the disk when `checkpoint` returns; what was done since
-    is lost when the process ends, and so are the results of it if the caller has not stored them either.
+    is lost when the process ends, and so are the results of it if the caller has not stored them either. The tuples
+    since the last checkpoint are kept in memory, beside the join's budget.
+
+    A call that fails by anything but a refusal may have been half done: open the folder again then.
 
     Args:
         folder: the state's own; made if it is not there.
-        make: makes the operator, always alike, with the disk that it is given.
+        make: makes the operator, with the disk that it is given. It has to be the same each time that a folder is
+            opened, policies included: what it does differently would tear what was done from what comes. Operator,
+            streams, predicate, memory and pages are compared with those that the folder was made with.
         version: which version to go on from; None for the newest. 0 is the one before any tuple. Later ones are
             deleted: they are not part of the history any more.
         page_bytes: of the pages that are spilled.
 
     Raises:
-        StateDamagedError: the version is not there, or a file of it is damaged.
+        StateDamagedError: the version is not there, a file of it is damaged, or the folder is another operator's.
     """
 
     def __init__(self, folder: Path, make: MakeJoin, *, version: int | None = None, page_bytes: int = 65_536) -> None:
@@ -68,7 +78,11 @@ class DurableJoin:
         self._snapshot_bytes = 0
         self._calls_bytes = 0  # Since the last snapshot.
         self._finishing = False
-        newest = max((*self._numbers("snapshot"), *self._numbers("calls"), 0))
+        self._broken = False
+        # For each snapshot the extents that it names; None where it can't be read.
+        self._named: dict[int, frozenset[int] | None] = {}
+        self._expect_operator(page_bytes)
+        newest = max((number for number, _ in self._files()), default=0)
         self.version = newest if version is None else version
         if not 0 <= self.version <= newest:
             raise StateDamagedError(
@@ -83,48 +97,61 @@ class DurableJoin:
 
     def arrive(self, stream: int, tuples: Tuples) -> Results:
         """Take tuples, as the join does."""
-        results = self._join.arrive(stream, tuples)
-        self._calls.append(_Call(_ARRIVE, stream, tuples))
-        return results
+        # Copied: the caller may use its arrays for what comes next.
+        call = _Call(_ARRIVE, stream, tuples.copied())
+        return self._done(call, lambda: self._join.arrive(stream, tuples))
 
     def punctuate(self, stream: int, pattern: Pattern) -> Results:
         """Take a punctuation, as the join does."""
-        results = self._join.punctuate(stream, pattern)
-        self._calls.append(_Call(_PUNCTUATE, stream, pattern))
-        return results
+        return self._done(_Call(_PUNCTUATE, stream, pattern), lambda: self._join.punctuate(stream, pattern))
 
     def reach(self, stream: int, start: int) -> Results:
         """Learn how far a stream has come, as the join does."""
-        results = self._join.reach(stream, start)
-        self._calls.append(_Call(_REACH, stream, start))
-        return results
+        return self._done(_Call(_REACH, stream, start), lambda: self._join.reach(stream, start))
 
     def request_propagation(self) -> Results:
         """Hand on all punctuations that may be."""
-        self._calls.append(_Call(_REQUEST_PROPAGATION))
-        return self._join.request_propagation()
+        return self._done(_Call(_REQUEST_PROPAGATION), self._join.request_propagation)
 
     def advance(self) -> Results:
         """Do a step of background work."""
-        self._calls.append(_Call(_ADVANCE))
-        return self._join.advance()
+        return self._done(_Call(_ADVANCE), self._join.advance)
 
     def finish(self) -> Iterator[Results]:
         """End the join's life; a checkpoint is possible again when all of it has been taken."""
+        left = self._done(_Call(_FINISH), self._join.finish)
         self._finishing = True
-        self._calls.append(_Call(_FINISH))
-        yield from self._join.finish()
+        return self._taken(left)
+
+    def _taken(self, left: Iterator[Results]) -> Iterator[Results]:
+        yield from left
         self._finishing = False
+
+    def _done(self, call: _Call, do: Callable[[], _Outcome]) -> _Outcome:
+        """Do a call and note it. One that is refused has done nothing; any other failure may have been half done."""
+        if self._broken:
+            raise JoinStateError(f"a call failed amid its work: open {self._folder} again, at its last version")
+        try:
+            outcome = do()
+        except (JoinStateError, MemoryBudgetError):
+            raise
+        except BaseException:
+            self._broken = True
+            raise
+        self._calls.append(call)
+        return outcome
 
     def checkpoint(self) -> int:
         """Make all that was done a version; its number. O(bytes of the tuples since the last one), amortised.
 
         Raises:
-            JoinStateError: `finish` has begun and not ended.
+            JoinStateError: `finish` has begun and not ended, or a call has failed.
             OSError: the disk is full or fails; the version before it is as it was.
         """
         if self._finishing:
             raise JoinStateError("a join that is finishing has no version: take all of `finish` first")
+        if self._broken:
+            raise JoinStateError(f"a call failed amid its work: open {self._folder} again, at its last version")
         self._spill.sync()
         calls = _packed(_calls_as_arrays(self._calls))
         number = self.version + 1
@@ -134,6 +161,7 @@ class DurableJoin:
             snapshot = _packed(state)
             write_durably(self._path("snapshot", number), with_header(_SNAPSHOT, number, snapshot))
             self._snapshot_bytes, self._calls_bytes = snapshot.size, 0
+            self._named[number] = self._spill.extents
         else:
             write_durably(self._path("calls", number), with_header(_CALLS, number, calls))
             self._calls_bytes += calls.size
@@ -142,12 +170,15 @@ class DurableJoin:
         return number
 
     def forget(self, before: int) -> None:
-        """Delete the versions before one, which stays; the files of extents that no version left names go too."""
+        """Delete the versions before one, which stays; the files of extents that no version left names go too.
+
+        O(versions and extents that there are).
+        """
         needed = max((n for n in self._numbers("snapshot") if n <= before), default=0)
-        for kind in ("snapshot", "calls"):
-            for number in self._numbers(kind):
-                if number < needed:
-                    self._path(kind, number).unlink(missing_ok=True)
+        for number, path in self._files():
+            if number < needed:
+                path.unlink(missing_ok=True)
+                self._named.pop(number, None)
         self._clean()
 
     def _restore(self) -> None:
@@ -158,20 +189,65 @@ class DurableJoin:
             self._snapshot_bytes = sum(array.nbytes for array in state.values())
             self._spill.load(state["spill.counts"], state["spill.live"])
             self._join.load({name.removeprefix("join."): state[name] for name in state if name.startswith("join.")})
+            self._named[first] = self._spill.extents
         for number in range(first + 1, self.version + 1):
             arrays = self._read("calls", number)
             self._calls_bytes += sum(array.nbytes for array in arrays.values())
             for call in _calls_from_arrays(arrays):
                 _repeat(self._join, call)
-        for kind in ("snapshot", "calls"):
-            for number in self._numbers(kind):
-                if number > self.version:
-                    self._path(kind, number).unlink()
+        # The newest first: whenever this is cut off, the versions up to some number are there.
+        for number, path in reversed(self._files()):
+            if number > self.version:
+                path.unlink()
+        for number in self._numbers("snapshot"):
+            if number not in self._named:
+                self._named[number] = self._named_by(number)
         self._clean()
 
+    def _named_by(self, number: int) -> frozenset[int] | None:
+        """The extents that an older snapshot names, if it can be read."""
+        try:
+            return frozenset(self._read("snapshot", number)["spill.live"][:, 0].tolist())
+        except StateDamagedError:
+            return None
+
     def _clean(self) -> None:
-        kept = [self._read("snapshot", number)["spill.live"][:, 0] for number in self._numbers("snapshot")]
-        self._spill.clean(int(extent) for extents in kept for extent in extents)
+        """Delete the extents that no version names; none, while it is not known what a damaged one names."""
+        if None not in self._named.values():
+            self._spill.clean(extent for extents in self._named.values() if extents for extent in extents)
+
+    def _expect_operator(self, page_bytes: int) -> None:
+        """Compare the operator with the one that the folder was made with, or note it.
+
+        Raises:
+            StateDamagedError: they differ.
+        """
+        made = {
+            "behaviour": _BEHAVIOUR,
+            "operator": type(self._join).__name__,
+            "streams": self._join.streams,
+            "predicate": repr(self._join.predicate),
+            "memory in use by an empty one": self._join.memory_used(),
+            "bytes of a page": page_bytes,
+        }
+        path = self._folder / "operator.json"
+        try:
+            noted = json.loads(path.read_text())
+        except FileNotFoundError:
+            write_durably(path, [json.dumps(made, indent=1).encode()])
+            return
+        except ValueError as error:
+            raise StateDamagedError(f"{path} is refused: it is not what was written. {STATE_ADVICE}") from error
+        for name, value in made.items():
+            if noted.get(name) != value:
+                raise StateDamagedError(
+                    f"{self._folder} holds the state of another operator: {name} was {noted.get(name)}, now {value}. "
+                    "Open it with what it was made with, or begin with an empty folder and give the join its tuples again."
+                )
+
+    def _files(self) -> list[tuple[int, Path]]:
+        """The number and file of each snapshot and record of calls, ascending."""
+        return sorted((number, self._path(kind, number)) for kind in _KINDS for number in self._numbers(kind))
 
     def _numbers(self, kind: str) -> list[int]:
         return sorted(int(path.suffix[1:]) for path in self._folder.glob(f"{kind}.*") if path.suffix[1:].isdigit())

@@ -81,8 +81,6 @@ class JoinSizeSketch(LinearSketch):
         """What the stream's self-join size exceeds with at most this probability; infinite if the sketch can't tell."""
         relative_error = median_error(2 / self.row_counters, len(self.counters), risk)
         value = float(np.median(self.row_joins(self)))
-        if value == 0:
-            return 0.0
         return value / (1 - relative_error) if relative_error < 1 else math.inf
 
 
@@ -93,7 +91,12 @@ def median_error(variance: float, rows: int, risk: float) -> float:
         variance: of each estimate.
         rows: estimates.
         risk: the probability that is allowed.
+
+    Raises:
+        ValueError: the risk is none, or certainty.
     """
+    if not 0 < risk < 1:
+        raise ValueError(f"the confidence of an estimate lies between 0 and 1, both excluded, not at {1 - risk}")
     return math.sqrt(variance / _row_risk(rows, risk)) if variance else 0.0
 
 

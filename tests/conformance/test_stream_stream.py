@@ -11,8 +11,10 @@ from spark_jobs.errors import JoinStateError, MemoryBudgetError
 from spark_jobs.experiments.virtual_spill import VirtualSpill
 from spark_jobs.joins.stream_stream import ALGORITHMS
 from tests.conformance.stream_stream_run import Case, Run, random_streams
+from tests.joins.stream_stream.naive_join import Row
 
 AMPLE = 1 << 22
+LOWEST, HIGHEST = -(2**63), 2**63 - 1
 CASES = [
     Case(algorithm.name, predicate, streams)
     for algorithm in ALGORITHMS.values()
@@ -112,10 +114,23 @@ def test_what_the_disk_holds_is_removed_at_the_end(case: Case, size: str) -> Non
     assert run.join.tuples_on_disk() == 0
 
 
+@each_sized_case
+def test_keys_at_the_ends_of_the_integers_are_keys_like_others(case: Case, size: str) -> None:
+    keys = [LOWEST, LOWEST + 1, LOWEST + 3, -1, 0, HIGHEST - 4, HIGHEST - 2, HIGHEST - 1]
+    rows = [Row(number, key, key + 1, 0, 9) for number, key in enumerate(keys)]
+    run = Run(case, memory_for(case, size))
+    for stream in range(case.streams):
+        run.arrive(stream, rows)
+    run.finish()
+    run.assert_equals_naive_join()
+
+
 @each_case
-def test_after_the_end_nothing_is_taken(case: Case) -> None:
+def test_after_the_end_nothing_is_taken_and_there_is_no_second_end(case: Case) -> None:
     run = Run(case, AMPLE)
     run.finish()
+    with pytest.raises(JoinStateError, match="make a new operator"):
+        run.join.finish()
     with pytest.raises(JoinStateError, match="make a new operator"):
         run.arrive(0, random_streams(case, random.Random(5), counts(case))[0])
 

@@ -196,6 +196,92 @@ def test_a_damaged_file_is_refused_by_name_with_what_to_do(tmp_path: Path) -> No
         opened(tmp_path, case)
 
 
+@pytest.mark.parametrize(
+    ("name", "memory", "page_bytes", "told"),
+    [
+        ("x_join", 30_000, 512, "memory in use by an empty one"),
+        ("m_join", 60_000, 512, "operator was XJoin, now MJoin"),
+        ("x_join", 60_000, 1024, "bytes of a page|memory"),
+    ],
+)
+def test_a_folder_is_opened_by_the_operator_that_it_was_made_with_only(
+    tmp_path: Path, name: str, memory: int, page_bytes: int, told: str
+) -> None:
+    def made(name: str, memory: int, page_bytes: int) -> DurableJoin:
+        return DurableJoin(tmp_path, lambda spill: create(name, 2, Equality(), memory, spill), page_bytes=page_bytes)
+
+    made("x_join", 60_000, 512).checkpoint()
+    assert made("x_join", 60_000, 512).version == 1
+    with pytest.raises(StateDamagedError, match=told):
+        made(name, memory, page_bytes)
+
+
+def test_after_a_call_that_failed_the_folder_has_to_be_opened_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = Case("x_join")
+    rows = [Row(number, number, number + 1, 0, 1) for number in range(500)]
+    join = opened(tmp_path, case)
+    join.checkpoint()
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("spark_jobs.join_state.spill_files.SpillFiles.write", full)
+        with pytest.raises(OSError, match="No space left"):
+            join.arrive(0, case.tuples(rows))
+    for call in (lambda: join.arrive(0, case.tuples(rows)), join.advance, join.checkpoint):
+        with pytest.raises(JoinStateError, match=r"open .* again"):
+            call()
+    again = opened(tmp_path, case)
+    again.arrive(0, case.tuples(rows))
+    found = again.arrive(1, case.tuples(rows)).count + sum(results.count for results in again.finish())
+    assert found == 500
+
+
+def test_what_the_caller_does_with_its_arrays_afterwards_changes_nothing(tmp_path: Path) -> None:
+    case = Case("symmetric_hash_join")
+    join = opened(tmp_path, case)
+    keys = np.arange(5)
+    join.arrive(0, Tuples(np.arange(5), keys))
+    keys[:] = 99
+    join.checkpoint()
+    assert opened(tmp_path, case).arrive(1, case.tuples([Row(0, 3, 4, 0, 1)])).count == 1
+
+
+def test_a_damaged_older_snapshot_does_not_keep_the_newest_version_from_being_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.join_state.durable_join._LEAST_SNAPSHOT_BYTES", 1000)
+    case = Case("symmetric_hash_join")
+    join = opened(tmp_path, case)
+    for batch in batches_of(case, random_streams(case, random.Random(3), [400, 400]), 10)[:-1]:
+        list(steps_of(join, batch))
+        join.checkpoint()
+    first, *others = sorted(tmp_path.glob("snapshot.*"))
+    assert others
+    first.write_bytes(b"damaged")
+    again = opened(tmp_path, case)
+    assert again.version == join.version
+    again.forget(again.version)
+
+
+def test_a_process_that_dies_while_it_deletes_later_versions_leaves_a_folder_that_opens(tmp_path: Path) -> None:
+    case = Case("symmetric_hash_join")
+    for last in range(4):
+        folder = tmp_path / str(last)
+        join = opened(folder, case)
+        for number in range(6):
+            join.arrive(0, case.tuples([Row(number, number, number + 1, 0, 1)]))
+            join.checkpoint()
+        with pytest.raises(Died), running_on(DiskOfAProcess(last)):
+            opened(folder, case, 2)
+        again = opened(folder, case)
+        assert 2 <= again.version <= 6
+        assert again.join.tuples_in_memory() == again.version
+
+
 def test_a_version_that_was_never_made_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateDamagedError, match="versions up to 0: there is no version 3"):
         opened(tmp_path, Case("symmetric_hash_join"), 3)

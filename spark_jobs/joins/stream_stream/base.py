@@ -45,6 +45,10 @@ class Tuples:
         """Some of the tuples, in the order that is asked for."""
         return self._each(lambda column: column[where])
 
+    def copied(self) -> Tuples:
+        """The same, in int64 arrays of its own."""
+        return self._each(lambda column: np.array(column, np.int64))
+
     def contiguous(self) -> Tuples:
         """The same, in arrays as kernels take them."""
         return self._each(lambda column: np.ascontiguousarray(column, np.int64))
@@ -68,7 +72,8 @@ class Results:
         refused: int64, shape (r,): ids of the call's own tuples that came too late, or against a punctuation: they
             were not taken.
         propagated: the punctuations that now hold for the results too, with the stream that each came from: no
-            result of a later call matches them.
+            result of a later call matches them, if no tuple comes against them (an algorithm that has forgotten a
+            punctuation for lack of memory takes such tuples).
     """
 
     ids: Int64Array
@@ -122,7 +127,8 @@ class StreamStreamJoin(ABC):
     valid at a common time; each comes once, as early as the algorithm can tell. A tuple that leaves the operator
     without having been in a result is told as unmatched: once.
 
-    What the operator holds is never more than its budget; the results belong to the caller. It does the same
+    What the operator holds is never more than its budget; the results belong to the caller. After an error of the disk
+    nothing is promised any more. It does the same
     whenever it is given the same calls: the same state, files and results (`join_state` builds on that).
 
     An algorithm implements `is_work`, `memory_used`, `tuples_in_memory`, `tuples_on_disk`, `check` and the underscored
@@ -195,6 +201,7 @@ class StreamStreamJoin(ABC):
 
         Only algorithms that hand punctuations on have any.
         """
+        self._expect_unfinished()
         return self._counted(self._propagated(), early=True)
 
     def advance(self) -> Results:
@@ -202,10 +209,14 @@ class StreamStreamJoin(ABC):
         return self._counted(self._step(), early=False) if self.is_work and not self._finished else self._none()
 
     def finish(self) -> Iterator[Results]:
-        """All streams have ended: what is left of the results, then the tuples that stay unmatched. Ends the life."""
+        """All streams have ended: what is left of the results, then the tuples that stay unmatched. Ends the life.
+
+        Raises:
+            JoinStateError: it was called before.
+        """
+        self._expect_unfinished()
         self._finished = True
-        for results in self._finish():
-            yield self._counted(results, early=False)
+        return (self._counted(results, early=False) for results in self._finish())
 
     @abstractmethod
     def memory_used(self) -> int:
@@ -284,9 +295,12 @@ class StreamStreamJoin(ABC):
         self.statistics.propagated += len(results.propagated)
         return results
 
-    def _expect_life(self, stream: int) -> None:
+    def _expect_unfinished(self) -> None:
         if self._finished:
             raise JoinStateError("the streams have ended (`finish`): make a new operator for what comes now")
+
+    def _expect_life(self, stream: int) -> None:
+        self._expect_unfinished()
         if not 0 <= stream < self.streams:
             raise JoinStateError(f"there is no stream {stream}: there are {self.streams}, numbered from 0")
 

@@ -42,7 +42,8 @@ _PENDING_SHARE = 32
 class PJoin(XJoin):
     """Joins two streams by equal keys, and forgets what their punctuations say is done with.
 
-    A tuple that comes against a punctuation of its own stream is refused. O(1) a tuple, result and punctuated key; a
+    A tuple that comes against a punctuation of its own stream is refused, as long as that is remembered: where there is
+    no room for all punctuations, some are forgotten. O(1) a tuple, result and punctuated key; a
     range of keys costs a look at all tuples in memory.
 
     Args:

@@ -92,10 +92,11 @@ class Pattern:
         Returns:
             int64, shape (n,), n <= most; None if there are more.
         """
-        # As floats, since a range may have more keys than int64 counts; exact where it matters.
-        if (self.lasts.astype(float) - self.firsts + 1).sum() > most:
+        # One less than the keys of each range; as unsigned numbers, since a range may have more keys than int64 counts.
+        more = self.lasts.view(np.uint64) - self.firsts.view(np.uint64)
+        if len(more) > most or (more >= np.uint64(most)).any() or int(more.sum()) + len(more) > most:
             return None
-        lengths = self.lasts - self.firsts + 1
+        lengths = more.astype(np.int64) + 1
         within = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return np.repeat(self.firsts, lengths) + within
 

@@ -117,7 +117,8 @@ class PunctuationSet:
         firsts, lasts = self._ranges[_FIRST, new], self._ranges[_LAST, new]
         narrow = lasts.astype(float) - firsts < MOST_LOOKED_UP
         for number in new[narrow]:
-            keys = np.arange(self._ranges[_FIRST, number], self._ranges[_LAST, number] + 1)
+            first, last = self._ranges[[_FIRST, _LAST], number]
+            keys = first + np.arange(last - first + 1)
             self._ranges[_COUNT, number] = len(self._memory.probe(self._stream, keys).rows)
         wide, looked_at = new[~narrow], 0
         for partition in range(len(on_disk)) if len(wide) else ():

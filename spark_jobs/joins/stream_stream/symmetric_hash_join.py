@@ -110,6 +110,7 @@ class SymmetricHashJoin(StreamStreamJoin):
                     "algorithm that has a disk"
                 )
         for part in taken:
+            self.statistics.probes += len(part.keys)
             self._insert(part)
         return Results(found.ids)
 
@@ -117,7 +118,6 @@ class SymmetricHashJoin(StreamStreamJoin):
         """What tuples make of what their table holds on its other side: left tuples of the next table."""
         level, side, keys, ids = coming
         found = self._tables[level].probe(1 - side, keys)
-        self.statistics.probes += len(keys)
         if side == _LEFT:
             joined = np.vstack((ids[:, found.rows], found.ids))
         else:

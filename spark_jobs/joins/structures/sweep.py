@@ -25,6 +25,7 @@ Int64Array = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 FIRST_TIME, LAST_TIME = np.iinfo(np.int64).min, np.iinfo(np.int64).max
+_LOWEST = -(2**63)
 # A kernel uses nothing of another file, whose change its cache would not notice.
 _KEY = 0
 assert _KEY == KEY
@@ -113,8 +114,10 @@ def sweep(
 def _is_alive(table: Int64Array, rows: Int64Array, column: Any, key: Any) -> Any:
     """Whether a tuple reaches a key."""
     value, more = table[rows[_REACH], column], rows[_MORE]
-    far = value + more
-    return far >= key or (more > 0 and far < value)
+    # Written so that nothing overflows: the compiler takes it that nothing does.
+    if more > 0:
+        return key < _LOWEST + more or value >= key - more
+    return value + more >= key
 
 
 @kernel_part

@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from spark_jobs.joins.stream_stream import PredicateKind
-from spark_jobs.joins.stream_stream.theory.merge_join_model import (
-    MergeSetting,
-    pages_a_tuple,
-    temporal_join_pages_a_tuple,
-)
+from spark_jobs.joins.stream_stream.base import MOST_STREAMS
+from spark_jobs.joins.stream_stream.theory.merge_join_model import MergeSetting, pages_a_tuple
 from spark_jobs.joins.stream_stream.theory.multi_way_model import am_join_probes, m_join_probes
+from spark_jobs.joins.stream_stream.theory.temporal_join_model import pages_read_per_tuple
 from spark_jobs.joins.stream_stream.theory.x_join_model import SpilledRun, x_join_early
 
 # Bytes a tuple in memory: hash chains with their heads, and sweep areas with their index.
 _HASHED_BYTES, _SWEPT_BYTES = 44, 72
-_PAGE_TUPLES = 1_600
+_PAGE_TUPLES, _PAGE_BYTES = 1_600, 65_536
+# Tuples that arrive together: what lies on disk is read once for all of them.
+_BATCH = 1_000
 _FAN_IN = 16
 _PARTS = 128
 
@@ -56,7 +56,12 @@ def choose(workload: Workload, memory_bytes: int) -> AlgorithmChoice:
     Args:
         workload: the streams.
         memory_bytes: the budget.
+
+    Raises:
+        ValueError: no algorithm joins so many streams.
     """
+    if not 2 <= workload.streams <= MOST_STREAMS:
+        raise ValueError(f"from 2 to {MOST_STREAMS} streams can be joined, not {workload.streams}")
     if workload.validity:
         return _with_validity(workload, memory_bytes // _SWEPT_BYTES)
     if workload.predicate != "equality":
@@ -87,10 +92,12 @@ def _with_validity(workload: Workload, memory_tuples: int) -> AlgorithmChoice:
     setting = MergeSetting(
         workload.streams, max(1, memory_tuples), workload.kept / workload.streams, _PAGE_TUPLES, _FAN_IN
     )
-    merging, asking = pages_a_tuple(setting, setting.groups_at_once), temporal_join_pages_a_tuple(setting)
+    merging = pages_a_tuple(setting, setting.groups_at_once)
+    others_on_disk = (workload.kept - memory_tuples) * (workload.streams - 1) / workload.streams
+    asking = pages_read_per_tuple(others_on_disk, _PAGE_TUPLES, _BATCH, _PAGE_BYTES)
     told = (
         f"The windows' {workload.kept:,} tuples exceed memory, and merging takes {merging:.2g} pages a tuple where "
-        f"asking areas on disk takes {asking:.2g}."
+        f"asking the areas on disk takes {asking:.2g}."
     )
     return AlgorithmChoice("temporal_progressive_merge_join" if merging < asking else "temporal_join", told)
 

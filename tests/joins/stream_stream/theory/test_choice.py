@@ -40,3 +40,13 @@ def test_whatever_is_chosen_can_do_it(streams: int, predicate: PredicateKind, va
         assert predicate in chosen.predicates
         assert streams <= chosen.most_streams
         assert chosen.validity == validity
+
+
+def test_windows_far_larger_than_memory_are_merged() -> None:
+    chosen = choose(Workload(2, "equality", 10**9, validity=True), 1 << 22)
+    assert chosen.algorithm == "temporal_progressive_merge_join"
+
+
+def test_more_streams_than_any_algorithm_joins_are_refused() -> None:
+    with pytest.raises(ValueError, match="from 2 to 16 streams"):
+        choose(Workload(17, "equality", 1_000), MEMORY)
