@@ -242,7 +242,8 @@ class DurableJoin:
             if noted.get(name) != value:
                 raise StateDamagedError(
                     f"{self._folder} holds the state of another operator: {name} was {noted.get(name)}, now {value}. "
-                    "Open it with what it was made with, or begin with an empty folder and give the join its tuples again."
+                    "Open it with what it was made with, or begin with an empty folder and give the join its tuples "
+                    "again."
                 )
 
     def _files(self) -> list[tuple[int, Path]]:

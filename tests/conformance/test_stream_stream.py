@@ -10,7 +10,7 @@ import pytest
 from spark_jobs.errors import JoinStateError, MemoryBudgetError
 from spark_jobs.experiments.virtual_spill import VirtualSpill
 from spark_jobs.joins.stream_stream import ALGORITHMS
-from tests.conformance.stream_stream_run import Case, Run, random_streams
+from tests.conformance.stream_stream_run import FOR_EVER, Case, Run, random_streams
 from tests.joins.stream_stream.naive_join import Row
 
 AMPLE = 1 << 22
@@ -114,10 +114,16 @@ def test_what_the_disk_holds_is_removed_at_the_end(case: Case, size: str) -> Non
     assert run.join.tuples_on_disk() == 0
 
 
-@each_sized_case
+@pytest.mark.parametrize(
+    ("case", "size"),
+    # The arithmetic of the user's own predicate here ends before the integers do.
+    [(case, size) for case, size in SIZED_CASES if case.predicate != "own"],
+    ids=[f"{name_of(case)}-{size}" for case, size in SIZED_CASES if case.predicate != "own"],
+)
 def test_keys_at_the_ends_of_the_integers_are_keys_like_others(case: Case, size: str) -> None:
     keys = [LOWEST, LOWEST + 1, LOWEST + 3, -1, 0, HIGHEST - 4, HIGHEST - 2, HIGHEST - 1]
-    rows = [Row(number, key, key + 1, 0, 9) for number, key in enumerate(keys)]
+    end = 9 if case.validity else FOR_EVER
+    rows = [Row(number, key, key + 1, 0, end) for number, key in enumerate(keys)]
     run = Run(case, memory_for(case, size))
     for stream in range(case.streams):
         run.arrive(stream, rows)
