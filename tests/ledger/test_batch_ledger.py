@@ -103,12 +103,12 @@ def test_a_file_that_does_not_come_back_to_be_read_again_can_be_given_up(orders:
     orders.close_batch(orders.open(ranges=2))
     orders.query("UPDATE freshet.source_range SET state = 'set aside', reason = 'damaged' WHERE unit = 'file-1'")
     for unit in ("file-0", "file-1"):
-        assert source_ranges.ask_to_retry(orders.connection, "orders", unit)
-        assert source_ranges.give_up(orders.connection, "orders", unit, "given up")
-        assert not source_ranges.give_up(orders.connection, "orders", unit, "given up")
+        assert files_not_loaded.ask_to_retry(orders.connection, "orders", unit)
+        assert files_not_loaded.give_up(orders.connection, "orders", unit, "given up")
+        assert not files_not_loaded.give_up(orders.connection, "orders", unit, "given up")
     states = "SELECT unit, state, reason FROM freshet.source_range ORDER BY range_id"
     assert orders.query(states) == [("file-0", "loaded", None), ("file-1", "lost", "given up")]
-    assert source_ranges.units_to_retry(orders.connection, "orders") == []
+    assert files_not_loaded.units_to_retry(orders.connection, "orders") == []
 
 
 def test_a_start_reads_of_the_ledger_what_lies_in_the_landing_folder_and_not_all_that_was_ever_loaded(
