@@ -25,6 +25,7 @@ from spark_jobs.join_state.spill_files import STATE_ADVICE, SpillFiles
 from spark_jobs.joins.stream_stream.base import Results, StreamStreamJoin, Tuples
 from spark_jobs.joins.stream_stream.patterns import Pattern
 from spark_jobs.joins.stream_stream.spill import SpillStore
+from spark_jobs.joins.structures.nested_state import nested, part_of
 
 MakeJoin = Callable[[SpillStore], StreamStreamJoin]
 _Outcome = TypeVar("_Outcome")
@@ -129,8 +130,7 @@ class DurableJoin:
 
     def _done(self, call: _Call, do: Callable[[], _Outcome]) -> _Outcome:
         """Do a call and note it. One that is refused has done nothing; any other failure may have been half done."""
-        if self._broken:
-            raise JoinStateError(f"a call failed amid its work: open {self._folder} again, at its last version")
+        self._expect_whole()
         try:
             outcome = do()
         except (JoinStateError, MemoryBudgetError):
@@ -141,6 +141,10 @@ class DurableJoin:
         self._calls.append(call)
         return outcome
 
+    def _expect_whole(self) -> None:
+        if self._broken:
+            raise JoinStateError(f"a call failed amid its work: open {self._folder} again, at its last version")
+
     def checkpoint(self) -> int:
         """Make all that was done a version; its number. O(bytes of the tuples since the last one), amortised.
 
@@ -150,14 +154,12 @@ class DurableJoin:
         """
         if self._finishing:
             raise JoinStateError("a join that is finishing has no version: take all of `finish` first")
-        if self._broken:
-            raise JoinStateError(f"a call failed amid its work: open {self._folder} again, at its last version")
+        self._expect_whole()
         self._spill.sync()
         calls = _packed(_calls_as_arrays(self._calls))
         number = self.version + 1
         if self._calls_bytes + calls.size > max(_LEAST_SNAPSHOT_BYTES, self._snapshot_bytes):
-            state = {f"join.{name}": array for name, array in self._join.state().items()}
-            state |= {f"spill.{name}": array for name, array in self._spill.state().items()}
+            state = nested("join", self._join.state()) | nested("spill", self._spill.state())
             snapshot = _packed(state)
             write_durably(self._path("snapshot", number), with_header(_SNAPSHOT, number, snapshot))
             self._snapshot_bytes, self._calls_bytes = snapshot.size, 0
@@ -188,7 +190,7 @@ class DurableJoin:
             state = self._read("snapshot", first)
             self._snapshot_bytes = sum(array.nbytes for array in state.values())
             self._spill.load(state["spill.counts"], state["spill.live"])
-            self._join.load({name.removeprefix("join."): state[name] for name in state if name.startswith("join.")})
+            self._join.load(part_of(state, "join"))
             self._named[first] = self._spill.extents
         for number in range(first + 1, self.version + 1):
             arrays = self._read("calls", number)

@@ -216,6 +216,22 @@ class SemiStreamJoin(ABC):
         while self.pending:
             yield self.advance(ending=True)
 
+    def _settled_by_lookup(self, found: Page, key: Int64Array, id_: Int64Array) -> Step:
+        """Count a lookup for one stream tuple, and settle the tuple by what it brought.
+
+        Args:
+            found: what the lookup brought.
+            key: int64, shape (1,), the tuple's.
+            id_: int64, shape (1,).
+        """
+        self.statistics.lookups += 1
+        self.statistics.probes += 1
+        self.statistics.bytes_read += found.size
+        rows = np.flatnonzero(found.keys == key)
+        if not rows.size:
+            return Step(Matches(NO_TUPLES, NO_TUPLES, found), id_)
+        return Step(Matches(id_, rows[:1], found), NO_TUPLES)
+
     @abstractmethod
     def memory_used(self) -> int:
         """Bytes held now: arrays, hash table, queue and disk buffer; never more than the budget."""

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.errors import JoinStateError, MemoryBudgetError
+from spark_jobs.joins.memory_budget import most_within
 from spark_jobs.joins.semi_stream.admission_threshold import AdmissionThreshold
 from spark_jobs.joins.semi_stream.hot_set import HotSet
-from spark_jobs.joins.semi_stream.memory_budget import most_within
 from spark_jobs.joins.structures.frequency_recorder import FrequencyRecorder
 from spark_jobs.joins.structures.key_table import MOST_SLOTS, KeyTable
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, Step
-from spark_jobs.joins.semi_stream.memory_budget import tuples_within
+from spark_jobs.joins.memory_budget import tuples_within
+from spark_jobs.joins.semi_stream.base import Int64Array, Page, Relation, Step
 from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 
@@ -49,13 +47,7 @@ class IndexNestedLoop(QueuedJoin[ArrivalQueue]):
         self._found = None
         found = self._found = self._relation.lookup(key, id_)
         self._waiting.drop_oldest(1)
-        self.statistics.lookups += 1
-        self.statistics.probes += 1
-        self.statistics.bytes_read += found.size
-        rows = np.flatnonzero(found.keys == key)
-        if not rows.size:
-            return Step(Matches(NO_TUPLES, NO_TUPLES, found), id_)
-        return Step(Matches(id_, rows[:1], found), NO_TUPLES)
+        return self._settled_by_lookup(found, key, id_)
 
     def _give_up(self, count: int) -> Int64Array:
         """All tuples cost the same; the oldest go."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from spark_jobs.joins.memory_budget import tuples_within
 from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Relation, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.cyclic_scan import CyclicScan
-from spark_jobs.joins.semi_stream.memory_budget import tuples_within
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 from spark_jobs.joins.structures.chunked_tuples import ChunkedTuples
 

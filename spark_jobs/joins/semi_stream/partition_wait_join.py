@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Relation, Step
+from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Relation, Step
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.joins.semi_stream.lookup_position import FullestSlot
 
@@ -93,10 +91,4 @@ class PartitionWaitJoin(HybridJoin):
         found = self._disk_buffer = self._relation.lookup(key, id_)
         self._position.given_up(page)
         self._waiting.take_oldest(1)
-        self.statistics.lookups += 1
-        self.statistics.probes += 1
-        self.statistics.bytes_read += found.size
-        rows = np.flatnonzero(found.keys == key)
-        if not rows.size:
-            return Step(Matches(NO_TUPLES, NO_TUPLES, found), id_)
-        return Step(Matches(id_, rows[:1], found), NO_TUPLES)
+        return self._settled_by_lookup(found, key, id_)

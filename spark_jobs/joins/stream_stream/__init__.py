@@ -5,8 +5,7 @@ Importing the catalogue loads no algorithm; `create` loads the one that it makes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,7 +35,6 @@ class Algorithm:
         validity: whether its tuples have starts and ends.
         ordered: whether results come in order of (start, end).
         punctuations: whether it makes use of them.
-        keywords: what else the operator's class is given.
     """
 
     name: str
@@ -48,7 +46,6 @@ class Algorithm:
     validity: bool = False
     ordered: bool = False
     punctuations: bool = False
-    keywords: Mapping[str, Any] = field(default_factory=dict)
 
 
 ALGORITHMS = {
@@ -123,7 +120,5 @@ def create(
     module, class_name = algorithm.operator
     operator_class = getattr(import_module(f"{__name__}.{module}"), class_name)
     disk = (spill,) if algorithm.spills else ()
-    made: StreamStreamJoin = operator_class(
-        streams, predicate, memory_bytes, *disk, **{**algorithm.keywords, **policies}
-    )
+    made: StreamStreamJoin = operator_class(streams, predicate, memory_bytes, *disk, **policies)
     return made

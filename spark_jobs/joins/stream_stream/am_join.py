@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.stream_stream.base import Int64Array, State
-from spark_jobs.joins.stream_stream.multi_way_join import MultiWayJoin, part_of
+from spark_jobs.joins.stream_stream.base import Int64Array
+from spark_jobs.joins.stream_stream.multi_way_join import MultiWayJoin
 from spark_jobs.joins.stream_stream.predicates import Predicate
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.value_flushing import MostBits, ValueFlushing
 from spark_jobs.joins.structures.bit_vector_table import BLOCK, BitVectorTable
 from spark_jobs.joins.structures.multi_way_probe import join_with
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 
 class AMJoin(MultiWayJoin):
@@ -103,8 +104,8 @@ class AMJoin(MultiWayJoin):
         return self._own_bytes_for(self.capacity)
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        return super()._state() | {f"bits.{name}": array for name, array in self._bits.state().items()}
+        return super()._state() | nested("bits", self._bits.state())
 
     def _load(self, state: State) -> None:
         super()._load(state)
-        self._bits.load(part_of(state, "bits."))
+        self._bits.load(part_of(state, "bits"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.semi_stream.memory_budget import most_within
+from spark_jobs.joins.memory_budget import most_within
 from spark_jobs.joins.stream_stream.base import Tuples
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.structures.sorted_runs import KEY, Layout, Run, order_of

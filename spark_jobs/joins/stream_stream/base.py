@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass, field, fields
 from typing import TYPE_CHECKING
 
@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.errors import JoinStateError
+from spark_jobs.joins.structures.nested_state import State
 
 if TYPE_CHECKING:
     from spark_jobs.joins.stream_stream.patterns import Pattern
     from spark_jobs.joins.stream_stream.predicates import Predicate
 
 Int64Array = NDArray[np.int64]
-State = Mapping[str, NDArray[np.generic]]
 
 MOST_STREAMS = 16
 NO_TUPLES: Int64Array = np.empty(0, np.int64)
@@ -89,6 +89,11 @@ class Results:
         return int(self.ids.shape[1])
 
 
+def of_stream(stream: int, ids: Int64Array) -> Int64Array:
+    """Stream and id of some tuples of a stream, shape (2, n): as `Results.unmatched` has them."""
+    return np.stack((np.full(len(ids), stream), ids))
+
+
 @dataclass
 class Statistics:
     """Counts of one operator since it was made: tuples, probes and pages; never seconds.
@@ -150,6 +155,13 @@ class StreamStreamJoin(ABC):
         self.predicate = predicate
         self.statistics = Statistics()
         self._finished = False
+        # Tuples that had arrived when background work was last asked for.
+        self._arrived_before = 0
+
+    @property
+    def arrived_since_advance(self) -> int:
+        """Tuples taken since background work was last asked for: how high the load is."""
+        return self.statistics.arrived - self._arrived_before
 
     @property
     @abstractmethod
@@ -206,7 +218,10 @@ class StreamStreamJoin(ABC):
 
     def advance(self) -> Results:
         """Do one step of background work; nothing where there is none."""
-        return self._counted(self._step(), early=False) if self.is_work and not self._finished else self._none()
+        worth = self.is_work and not self._finished
+        results = self._counted(self._step(), early=False) if worth else self._none()
+        self._arrived_before = self.statistics.arrived
+        return results
 
     def finish(self) -> Iterator[Results]:
         """All streams have ended: what is left of the results, then the tuples that stay unmatched. Ends the life.
@@ -239,14 +254,19 @@ class StreamStreamJoin(ABC):
 
         Copies or views: they must be written away before the operator is used again.
         """
-        counts = {"statistics": np.array(astuple(self.statistics)), "finished": np.array(self._finished)}
-        return {**self._state(), **counts}
+        return {
+            **self._state(),
+            "statistics": np.array(astuple(self.statistics)),
+            "finished": np.array(self._finished),
+            "arrived_before": np.array(self._arrived_before),
+        }
 
     def load(self, state: State) -> None:
         """Take over the state of an operator that was made alike; this one has not been used yet. O(memory)."""
         names = [count.name for count in fields(Statistics)]
         self.statistics = Statistics(**dict(zip(names, state["statistics"].tolist(), strict=True)))
         self._finished = bool(state["finished"])
+        self._arrived_before = int(state["arrived_before"])
         self._load(state)
 
     @abstractmethod

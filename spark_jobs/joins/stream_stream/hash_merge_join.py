@@ -21,16 +21,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.semi_stream.memory_budget import tuples_within
-from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, StreamStreamJoin, Tuples
+from spark_jobs.joins.memory_budget import tuples_within
+from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples, of_stream
 from spark_jobs.joins.stream_stream.flushing import FlushingPolicy, balanced
 from spark_jobs.joins.stream_stream.merge_strategies import Greedy, MergeStrategy, Span, Waiting
 from spark_jobs.joins.stream_stream.multiple_merge import MergeTable, MultipleMerge
-from spark_jobs.joins.stream_stream.predicates import Equality, Predicate
+from spark_jobs.joins.stream_stream.predicates import Predicate, expect_equality
 from spark_jobs.joins.stream_stream.spill import SpillStore
-from spark_jobs.joins.stream_stream.spilled_partitions import MOST_PARTITIONS, NO_IDS, STREAMS, paired
+from spark_jobs.joins.stream_stream.spilled_partitions import (
+    MOST_PARTITIONS,
+    NO_IDS,
+    STREAMS,
+    expect_two_streams,
+    paired,
+)
 from spark_jobs.joins.stream_stream.sweeps import sweep_for
 from spark_jobs.joins.structures.hashed_streams import ID, KEY, MATCHED, HashedStreams
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sorted_runs import Layout, Run, RunMerge, Source, order_of
 
 # Parts of the memory: to sort what leaves it, or to merge; and for the runs' directories.
@@ -95,10 +102,8 @@ class HashMergeJoin(StreamStreamJoin):
         partitions: int | None = None,
     ) -> None:
         super().__init__(streams, predicate)
-        if not isinstance(predicate, Equality):
-            raise ValueError(f"hash_merge_join finds tuples by equal keys, not by {predicate}: take temporal_join")
-        if streams != STREAMS:
-            raise ValueError(f"hash_merge_join joins 2 streams, not {streams}: take m_join")
+        expect_equality("hash_merge_join", predicate)
+        expect_two_streams("hash_merge_join", streams)
         self._memory_bytes = memory_bytes
         self._spill = spill
         self._flushing = flushing or balanced()
@@ -128,19 +133,12 @@ class HashMergeJoin(StreamStreamJoin):
         self._memory = HashedStreams(capacity, STREAMS, partitions)
         self._largest = self._scratch // _SORT_BYTES
         self._groups: list[list[_Group]] = [[] for _ in range(partitions)]
-        self._arrived_since = 0
         self._merging: MultipleMerge | None = None
 
     @property
     def is_work(self) -> bool:
         """Whether the strategy would merge groups of a partition."""
         return not self._finished and self._chosen() is not None
-
-    def advance(self) -> Results:
-        """Merge groups of one partition."""
-        results = super().advance()
-        self._arrived_since = 0
-        return results
 
     def memory_used(self) -> int:
         """Bytes of the tables, of the scratch space, and of what is kept for the runs' directories."""
@@ -165,7 +163,6 @@ class HashMergeJoin(StreamStreamJoin):
 
     def _arrive(self, stream: int, tuples: Tuples) -> Results:
         found = [NO_IDS]
-        self._arrived_since += len(tuples.ids)
         first, count = 0, len(tuples.ids)
         while first < count:
             piece = min(count - first, max(1, self._largest // _PIECE_SHARE), self._memory.capacity)
@@ -232,7 +229,7 @@ class HashMergeJoin(StreamStreamJoin):
             columns = self._memory.take_partition(stream, partition)
             ids = columns[ID, columns[MATCHED] == 0]
             if ids.size:
-                yield Results(NO_IDS, unmatched=np.stack((np.full(len(ids), stream), ids)))
+                yield Results(NO_IDS, unmatched=of_stream(stream, ids))
 
     def _merge(self, partition: int, span: Span, *, ending: bool = False) -> Iterator[Results]:
         """Merge neighbouring groups of a partition into one, or at the end into none."""
@@ -270,7 +267,7 @@ class HashMergeJoin(StreamStreamJoin):
             levels = [group.level for group in self._groups[partition]]
             if len(levels) < _FEWEST_GROUPS:
                 break
-            span = self._strategy.choose(Waiting(levels, self._fan_in, self._fan_in, self._arrived_since))
+            span = self._strategy.choose(Waiting(levels, self._fan_in, self._fan_in, self.arrived_since_advance))
             if span is not None:
                 return partition, span
         return None
@@ -297,19 +294,17 @@ class HashMergeJoin(StreamStreamJoin):
     def _state(self) -> dict[str, NDArray[Any]]:
         groups = [(partition, group) for partition, groups in enumerate(self._groups) for group in groups]
         state: dict[str, NDArray[Any]] = {
-            "arrived_since": np.array(self._arrived_since),
             "groups": np.array([(partition, group.level) for partition, group in groups], np.int64).reshape(-1, 2),
         }
         for number, (_, group) in enumerate(groups):
             for stream, run in enumerate(group.runs):
-                state |= {f"run{number}.{stream}.{name}": array for name, array in run.state().items()}
-        return state | {f"memory.{name}": array for name, array in self._memory.state().items()}
+                state |= nested(f"run{number}.{stream}", run.state())
+        return state | nested("memory", self._memory.state())
 
     def _load(self, state: State) -> None:
-        self._arrived_since = int(state["arrived_since"])
         for number, (partition, level) in enumerate(state["groups"].tolist()):
             group = _Group([Run(self._spill) for _ in range(STREAMS)], level)
             for stream, run in enumerate(group.runs):
                 run.load({name: state[f"run{number}.{stream}.{name}"] for name in run.state()})
             self._groups[partition].append(group)
-        self._memory.load({name: state[f"memory.{name}"] for name in self._memory.state()})
+        self._memory.load(part_of(state, "memory"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.errors import JoinStateError, MemoryBudgetError
-from spark_jobs.joins.semi_stream.memory_budget import most_within
+from spark_jobs.joins.memory_budget import most_within
 from spark_jobs.joins.stream_stream.base import MOST_STREAMS, Int64Array
 from spark_jobs.joins.structures.bit_vector_table import BLOCK, BitVectorTable
 

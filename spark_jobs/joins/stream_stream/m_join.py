@@ -10,13 +10,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from spark_jobs.joins.stream_stream.base import Int64Array, State
-from spark_jobs.joins.stream_stream.multi_way_join import MultiWayJoin, part_of
+from spark_jobs.joins.stream_stream.base import Int64Array
+from spark_jobs.joins.stream_stream.multi_way_join import MultiWayJoin
 from spark_jobs.joins.stream_stream.predicates import Predicate
 from spark_jobs.joins.stream_stream.probe_order import ObservedSelectivity, ProbeOrder
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.value_flushing import RandomValue, ValueFlushing
 from spark_jobs.joins.structures.multi_way_probe import BLOCK, join_with
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 
 class MJoin(MultiWayJoin):
@@ -69,8 +70,8 @@ class MJoin(MultiWayJoin):
         return keys, ids
 
     def _state(self) -> dict[str, NDArray[Any]]:
-        return super()._state() | {f"order.{name}": array for name, array in self._order.state().items()}
+        return super()._state() | nested("order", self._order.state())
 
     def _load(self, state: State) -> None:
         super()._load(state)
-        self._order.load(part_of(state, "order."))
+        self._order.load(part_of(state, "order"))

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.semi_stream.memory_budget import tuples_within
-from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, StreamStreamJoin, Tuples
-from spark_jobs.joins.stream_stream.predicates import Equality, Predicate
+from spark_jobs.joins.memory_budget import tuples_within
+from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples
+from spark_jobs.joins.stream_stream.predicates import Predicate, expect_equality
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.spilled_values import (
     JOINED,
@@ -32,6 +32,7 @@ from spark_jobs.joins.stream_stream.value_flushing import ValueFlushing
 from spark_jobs.joins.structures.bit_vector_table import BitVectorTable
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, COLUMNS, ID, KEY, STREAM, HashedStreams
 from spark_jobs.joins.structures.multi_way_probe import END, START, held_from, incomplete, join_sorted, join_with
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 # Parts of the budget: the write buffers, and what a step of work takes for itself.
 _BUFFER_SHARE, _WORK_SHARE = 8, 8
@@ -66,8 +67,7 @@ class MultiWayJoin(StreamStreamJoin):
         self, streams: int, predicate: Predicate, memory_bytes: int, spill: SpillStore, flush: ValueFlushing
     ) -> None:
         super().__init__(streams, predicate)
-        if not isinstance(predicate, Equality):
-            raise ValueError(f"{self.algorithm} finds tuples by equal keys, not by {predicate}: take temporal_join")
+        expect_equality(self.algorithm, predicate)
         self._memory = memory_bytes
         self._flush_policy = flush
         buffer_bytes = memory_bytes // _BUFFER_SHARE
@@ -286,17 +286,16 @@ class MultiWayJoin(StreamStreamJoin):
             "flushed": np.array((self.values_flushed, self.tuples_freed)),
             "flags": self._flags,
         }
-        state |= {f"tables.{name}": array for name, array in self._tables.state().items()}
-        state |= {f"spilled.{name}": array for name, array in self._spilled.state().items()}
-        return state | {f"flush.{name}": array for name, array in self._flush_policy.state().items()}
+        state |= nested("tables", self._tables.state()) | nested("spilled", self._spilled.state())
+        return state | nested("flush", self._flush_policy.state())
 
     def _load(self, state: State) -> None:
         self._arrivals = int(state["arrivals"])
         self.values_flushed, self.tuples_freed = state["flushed"].tolist()
         self._flags[:] = state["flags"]
-        self._tables.load(part_of(state, "tables."))
-        self._spilled.load(part_of(state, "spilled."))
-        self._flush_policy.load(part_of(state, "flush."))
+        self._tables.load(part_of(state, "tables"))
+        self._spilled.load(part_of(state, "spilled"))
+        self._flush_policy.load(part_of(state, "flush"))
 
     _bit_vectors: BitVectorTable | None = None
     """What AMJoin has."""
@@ -319,8 +318,3 @@ class MultiWayJoin(StreamStreamJoin):
     def _own_bytes(self) -> int:
         """What they take."""
         return 0
-
-
-def part_of(state: State, prefix: str) -> dict[str, NDArray[Any]]:
-    """The arrays of a state whose names begin so, by the rest of their names."""
-    return {name.removeprefix(prefix): array for name, array in state.items() if name.startswith(prefix)}

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.sweeps import Sweep
+from spark_jobs.joins.structures.nested_state import nested, part_of
 from spark_jobs.joins.structures.sorted_runs import (
     CLOSED,
     EXTENT,
@@ -190,9 +191,9 @@ class MultipleMerge:
             "open": self._open,
             "extents_open": np.array(self._extents_open),
         }
-        state |= {f"merge.{name}": array for name, array in self._merge.state().items()}
+        state |= nested("merge", self._merge.state())
         for stream, run in enumerate(self.runs):
-            state |= {f"run{stream}.{name}": array for name, array in run.state().items()}
+            state |= nested(f"run{stream}", run.state())
         return state
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
@@ -203,9 +204,9 @@ class MultipleMerge:
         self._over = bool(state["over"])
         self._open[:] = state["open"]
         self._extents_open = int(state["extents_open"])
-        self._merge.load({name: state[f"merge.{name}"] for name in self._merge.state()})
+        self._merge.load(part_of(state, "merge"))
         for stream, run in enumerate(self.runs):
-            run.load({name: state[f"run{stream}.{name}"] for name in run.state()})
+            run.load(part_of(state, f"run{stream}"))
 
     def _join(self, new: int, until: int) -> list[Int64Array]:
         """Results of the tuples that have just come, with each other and with all that is kept."""

@@ -20,16 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.activation import Activation
-from spark_jobs.joins.stream_stream.base import NO_TUPLES, Int64Array, Results, State, Tuples
+from spark_jobs.joins.stream_stream.base import NO_TUPLES, Int64Array, Results, Tuples, of_stream
 from spark_jobs.joins.stream_stream.events import Component, Event, Monitor, Registry, lazy_index
 from spark_jobs.joins.stream_stream.flushing import FlushingPolicy
-from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration
+from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern
 from spark_jobs.joins.stream_stream.predicates import Predicate
 from spark_jobs.joins.stream_stream.punctuation_set import MOST_LOOKED_UP, PunctuationSet, pattern_of, state_of
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.spilled_partitions import MOST_PARTITIONS, STREAMS, SpilledPartitions, paired
 from spark_jobs.joins.stream_stream.x_join import XJoin
 from spark_jobs.joins.structures.hashed_streams import ID, KEY, MATCHED
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 Find = Literal["index", "scan"]
 # Ranges of punctuations of one stream that wait for a purge, or to be counted; more are dealt with at once. Their
@@ -169,7 +170,7 @@ class PJoin(XJoin):
         unmatched = np.ones(len(passing.ids), bool)
         unmatched[found.rows] = False
         ids = np.concatenate((stored, paired(stream, passing.ids[found.rows], found.ids)), axis=1)
-        return Results(ids, unmatched=_of_stream(stream, passing.ids[unmatched]), refused=refused)
+        return Results(ids, unmatched=of_stream(stream, passing.ids[unmatched]), refused=refused)
 
     # Punctuations.
 
@@ -204,7 +205,7 @@ class PJoin(XJoin):
         partitions = self.parts.memory.partition_of(keys)
         on_disk = self.parts.on_disk[:, partitions].any(axis=0)
         np.add.at(self._waiting, partitions[on_disk], 1)
-        settled.append(self._take_note(stream, enumeration(keys)))
+        settled.append(self._take_note(stream, Pattern(keys, keys)))
         return _all_of(settled)
 
     def _take_note(self, stream: int, told: Pattern) -> Results:
@@ -396,7 +397,7 @@ class PJoin(XJoin):
     def _state(self) -> dict[str, NDArray[Any]]:
         state = super()._state()
         for stream, told in enumerate(self._told):
-            state |= {f"told{stream}.{name}": array for name, array in told.state().items()}
+            state |= nested(f"told{stream}", told.state())
             for name, pattern in (("unpurged", self._unpurged[stream]), ("uncounted", self._uncounted[stream])):
                 state |= state_of(pattern, f"{name}{stream}")
         counts = (self._told_ids, self.scanned, self.monitor.since_purge, self.monitor.since_propagation)
@@ -409,7 +410,7 @@ class PJoin(XJoin):
     def _load(self, state: State) -> None:
         super()._load(state)
         for stream, told in enumerate(self._told):
-            told.load({name: state[f"told{stream}.{name}"] for name in told.state()})
+            told.load(part_of(state, f"told{stream}"))
             self._unpurged[stream], self._uncounted[stream] = (
                 pattern_of(state, f"{name}{stream}") for name in ("unpurged", "uncounted")
             )
@@ -419,16 +420,11 @@ class PJoin(XJoin):
         self._waiting[:] = state["waiting"]
 
     def _with_unmatched(self, stream: int, ids: Int64Array) -> Results:
-        return replace(self._none(), unmatched=_of_stream(stream, ids))
+        return replace(self._none(), unmatched=of_stream(stream, ids))
 
 
 def _most_pending(memory_bytes: int) -> int:
     return max(_LEAST_PENDING, min(memory_bytes // (_PENDING_SHARE * _PENDING_BYTES), _MOST_PENDING))
-
-
-def _of_stream(stream: int, ids: Int64Array) -> Int64Array:
-    """Stream and id of some tuples of a stream."""
-    return np.stack((np.full(len(ids), stream), ids))
 
 
 def _all_of(settled: list[Results]) -> Results:

@@ -60,6 +60,20 @@ class Equality:
         return np.less(kept.keys, reached.keys)
 
 
+def expect_equality(algorithm: str, predicate: Predicate) -> None:
+    """Refuse what hashing does not serve.
+
+    Args:
+        algorithm: that hashes, for the error.
+        predicate: by which it is to join.
+
+    Raises:
+        ValueError: it is not equality.
+    """
+    if not isinstance(predicate, Equality):
+        raise ValueError(f"{algorithm} finds tuples by equal keys, not by {predicate}: take temporal_join")
+
+
 @dataclass(frozen=True)
 class Overlap:
     """Intervals [low, high) with a point in common (004 §3.1, interval join)."""

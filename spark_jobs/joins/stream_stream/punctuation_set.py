@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.stream_stream.base import Int64Array, State
+from spark_jobs.joins.stream_stream.base import Int64Array
 from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration
 from spark_jobs.joins.stream_stream.spilled_partitions import STREAMS
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, KEY, MATCHED, HashedStreams
+from spark_jobs.joins.structures.nested_state import State
 
 # Counts of a punctuation that has not been counted yet, and of one with tuples on disk.
 NOT_COUNTED, ON_DISK = -1, -2

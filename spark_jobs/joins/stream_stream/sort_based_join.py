@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.stream_stream.arrival_table import ArrivalTable
-from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, StreamStreamJoin, Tuples
+from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples
 from spark_jobs.joins.stream_stream.merge_strategies import Greedy, MergeStrategy, Span, Waiting, last_span, level_of
 from spark_jobs.joins.stream_stream.multiple_merge import MergeTable, MultipleMerge
 from spark_jobs.joins.stream_stream.predicates import Predicate
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.sweeps import sweep_for
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sorted_runs import Layout, Run, RunMerge, Source
 from spark_jobs.joins.structures.sweep import ALWAYS, FIRST_TIME, Columns, Window
 
@@ -140,7 +141,6 @@ class SortBasedJoin(StreamStreamJoin):
         self._fan_in = max(_FEWEST_GROUPS, self._runs_at_once // streams)
         self._groups: list[Group] = []
         self._merging: _Merging | None = None
-        self._arrived_since = 0
 
     @property
     def memory_tuples(self) -> int:
@@ -161,12 +161,6 @@ class SortBasedJoin(StreamStreamJoin):
     def is_work(self) -> bool:
         """Whether a merge is under way, or the strategy would begin one."""
         return self._merging is not None or self._chosen() is not None
-
-    def advance(self) -> Results:
-        """Merge some tuples."""
-        results = super().advance()
-        self._arrived_since = 0
-        return results
 
     def memory_used(self) -> int:
         """Bytes of arrivals, merge table, and directories; pages lie in the space for sorting."""
@@ -222,7 +216,6 @@ class SortBasedJoin(StreamStreamJoin):
 
     def _arrive(self, stream: int, tuples: Tuples) -> Results:
         told = []
-        self._arrived_since += len(tuples.ids)
         rest = tuples
         while len(rest.ids):
             rest = rest.part(slice(self._arrivals.add(stream, rest), None))
@@ -284,7 +277,7 @@ class SortBasedJoin(StreamStreamJoin):
 
     def _chosen(self) -> Span | None:
         levels = [level_of(group.tuples, self._arrivals.capacity, self._fan_in) for group in self._groups]
-        return self._strategy.choose(Waiting(levels, self._fan_in, self._inner_fan_in, self._arrived_since))
+        return self._strategy.choose(Waiting(levels, self._fan_in, self._inner_fan_in, self.arrived_since_advance))
 
     @property
     def _inner_fan_in(self) -> int:
@@ -365,7 +358,6 @@ class SortBasedJoin(StreamStreamJoin):
     def _state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {
             "arrivals": self._arrivals.tuples[:, : self._arrivals.count],
-            "arrived_since": np.array(self._arrived_since),
             "until": np.array([group.until for group in self._groups], np.int64),
         }
         for number, group in enumerate(self._groups):
@@ -374,21 +366,20 @@ class SortBasedJoin(StreamStreamJoin):
             span, ending, stream = self._merging.span, self._merging.ending, self._merging.stream
             state["merging"] = np.array([*span, ending, stream], np.int64)
             state |= _runs_state("done", self._merging.done)
-            state |= {f"merge.{name}": array for name, array in self._merging.merge.state().items()}
+            state |= nested("merge", self._merging.merge.state())
         return state
 
     def _load(self, state: State) -> None:
         arrivals = state["arrivals"]
         self._arrivals.count = arrivals.shape[1]
         self._arrivals.tuples[:, : arrivals.shape[1]] = arrivals
-        self._arrived_since = int(state["arrived_since"])
         for number, until in enumerate(state["until"].tolist()):
             self._groups.append(Group(_loaded_runs(self._spill, f"group{number}", state), until))
         if "merging" in state:
             first, count, ending, stream = state["merging"].tolist()
             span = Span(first, count)
             merge = self._merge_of(span, stream, ending=bool(ending))
-            merge.load({name[6:]: array for name, array in state.items() if name.startswith("merge.")})
+            merge.load(part_of(state, "merge"))
             self._merging = _Merging(span, bool(ending), stream, merge, _loaded_runs(self._spill, "done", state))
 
 

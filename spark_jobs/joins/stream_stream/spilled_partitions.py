@@ -27,10 +27,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.semi_stream.memory_budget import tuples_within
-from spark_jobs.joins.stream_stream.base import Int64Array, Results, State
+from spark_jobs.joins.memory_budget import tuples_within
+from spark_jobs.joins.stream_stream.base import Int64Array, Results, of_stream
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, COLUMNS, ID, KEY, MATCHED, HashedStreams
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 STREAMS = 2
 MOST_PARTITIONS = 64
@@ -140,11 +141,6 @@ class SpilledPartitions:
     def partitions(self) -> int:
         """How many there are."""
         return self.on_disk.shape[1]
-
-    @property
-    def now(self) -> int:
-        """The number of the next event: whatever arrives or departs later has no smaller one."""
-        return self._events
 
     def tick(self) -> int:
         """The number of an event that happens now."""
@@ -402,7 +398,7 @@ class SpilledPartitions:
             "newest": self._newest,
             "extents": self._extents,
             "passed": self._passed,
-            **{f"memory.{name}": array for name, array in self.memory.state().items()},
+            **nested("memory", self.memory.state()),
         }
 
     def load(self, state: State) -> None:
@@ -413,7 +409,7 @@ class SpilledPartitions:
         self._newest[:] = state["newest"]
         self._extents[:] = state["extents"]
         self._passed[:] = state["passed"]
-        self.memory.load({name: state[f"memory.{name}"] for name in self.memory.state()})
+        self.memory.load(part_of(state, "memory"))
 
     def check(self) -> None:
         """Assert that memory is sound and within the budget, and that the directory agrees with it. O(memory)."""
@@ -427,6 +423,20 @@ class SpilledPartitions:
         assert (self._passed < self._events).all()
 
 
+def expect_two_streams(algorithm: str, streams: int) -> None:
+    """Refuse more streams than have partitions here.
+
+    Args:
+        algorithm: whose streams, for the error.
+        streams: how many.
+
+    Raises:
+        ValueError: there are other than two.
+    """
+    if streams != STREAMS:
+        raise ValueError(f"{algorithm} joins 2 streams, not {streams}: take m_join")
+
+
 def paired(stream: int, ids: Int64Array, others: Int64Array) -> Int64Array:
     """Pairs with row s for stream s, from the ids of one stream and those of the other."""
     return np.stack((ids, others) if stream == 0 else (others, ids))
@@ -434,8 +444,7 @@ def paired(stream: int, ids: Int64Array, others: Int64Array) -> Int64Array:
 
 def _unmatched(stream: int, columns: Int64Array) -> Int64Array:
     """Stream and id of the tuples that have not matched."""
-    ids = columns[ID, columns[MATCHED] == 0]
-    return np.stack((np.full(len(ids), stream), ids))
+    return of_stream(stream, columns[ID, columns[MATCHED] == 0])
 
 
 def _all(_: int, keys: Int64Array) -> NDArray[np.bool_]:

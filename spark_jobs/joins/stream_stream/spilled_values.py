@@ -84,12 +84,6 @@ class SpilledValues:
         self.buffered = 0
         self.on_disk = 0
 
-    @staticmethod
-    def bytes_for(buffer_bytes: int, page_bytes: int) -> int:
-        """Memory that it takes, in bytes: about `buffer_bytes`; more where that is less than it can do with."""
-        partitions, tuples = _buffers(buffer_bytes, page_bytes)
-        return partitions * ((tuples + 1) * TUPLE_BYTES + _DIRECTORY_BYTES)
-
     @property
     def partitions(self) -> int:
         """How many there are."""

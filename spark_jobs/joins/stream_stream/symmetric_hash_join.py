@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.memory_budget import tuples_within
-from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, StreamStreamJoin, Tuples
-from spark_jobs.joins.stream_stream.predicates import Equality, Predicate
+from spark_jobs.joins.memory_budget import tuples_within
+from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples, of_stream
+from spark_jobs.joins.stream_stream.predicates import Predicate, expect_equality
 from spark_jobs.joins.structures.hashed_streams import ID, KEY, HashedStreams
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 _LEFT, _RIGHT = 0, 1
 # Tuples that are looked at together at the end.
@@ -54,8 +55,7 @@ class SymmetricHashJoin(StreamStreamJoin):
 
     def __init__(self, streams: int, predicate: Predicate, memory_bytes: int) -> None:
         super().__init__(streams, predicate)
-        if not isinstance(predicate, Equality):
-            raise ValueError(f"symmetric_hash_join finds tuples by equal keys, not by {predicate}: take temporal_join")
+        expect_equality("symmetric_hash_join", predicate)
         self._memory = memory_bytes
         levels = streams - 1
 
@@ -155,12 +155,12 @@ class SymmetricHashJoin(StreamStreamJoin):
                         missed |= ~np.isin(np.arange(len(missed)), there)
                 if missed.any():
                     ids = held[ID, missed]
-                    yield Results(nothing.ids, unmatched=np.stack((np.full(len(ids), stream), ids)))
+                    yield Results(nothing.ids, unmatched=of_stream(stream, ids))
 
     def _state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {"arrivals": np.array(self._arrivals)}
         for level, table in enumerate(self._tables):
-            state |= {f"table{level}.{name}": array for name, array in table.state().items()}
+            state |= nested(f"table{level}", table.state())
         for level, parts in enumerate(self._parts, start=1):
             state[f"parts{level}"] = parts[:, : int(self._tables[level].counts[_LEFT].sum())]
         return state
@@ -168,7 +168,7 @@ class SymmetricHashJoin(StreamStreamJoin):
     def _load(self, state: State) -> None:
         self._arrivals = int(state["arrivals"])
         for level, table in enumerate(self._tables):
-            table.load({name: state[f"table{level}.{name}"] for name in table.state()})
+            table.load(part_of(state, f"table{level}"))
         for level, parts in enumerate(self._parts, start=1):
             stored = state[f"parts{level}"]
             parts[:, : stored.shape[1]] = stored

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from spark_jobs.errors import MemoryBudgetError
-from spark_jobs.joins.semi_stream.memory_budget import most_within
+from spark_jobs.joins.memory_budget import most_within
 from spark_jobs.joins.stream_stream.disk_area import DiskArea
 from spark_jobs.joins.stream_stream.result_buffer import ResultBuffer
 from spark_jobs.joins.stream_stream.tuple_queue import TupleQueue

@@ -17,7 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.stream_stream.base import NO_TUPLES, Int64Array, Results, State, StreamStreamJoin, Tuples
+from spark_jobs.joins.stream_stream.base import (
+    NO_TUPLES,
+    Int64Array,
+    Results,
+    StreamStreamJoin,
+    Tuples,
+    of_stream,
+)
 from spark_jobs.joins.stream_stream.disk_area import DiskArea
 from spark_jobs.joins.stream_stream.emission import Emission, OutputOrdered
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate, Values
@@ -28,6 +35,7 @@ from spark_jobs.joins.stream_stream.temporal_budget import TUPLE_COLUMNS, budget
 from spark_jobs.joins.stream_stream.tuple_queue import TupleQueue
 from spark_jobs.joins.stream_stream.validity_order import LAST, ValidityOrder
 from spark_jobs.joins.structures import sweep_area
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sweep_area import END as END_ROW
 from spark_jobs.joins.structures.sweep_area import (
     FOUND_COLUMNS,
@@ -348,7 +356,7 @@ class TemporalJoin(StreamStreamJoin):
     def _leave(self, stream: int, dropped: Dropped) -> None:
         self.statistics.purged += dropped.tuples
         if len(dropped.unmatched):
-            self._gone.append(np.stack((np.full(len(dropped.unmatched), stream), dropped.unmatched)))
+            self._gone.append(of_stream(stream, dropped.unmatched))
 
     def _make_room(self, stream: int, count: int) -> None:
         """See that a stream's area takes so many tuples more: drop what is over, share the room anew, write to disk."""
@@ -576,13 +584,10 @@ class TemporalJoin(StreamStreamJoin):
 
     def _state(self) -> dict[str, NDArray[Any]]:
         state: dict[str, NDArray[Any]] = {"bounds": self._bounds, "flags": np.array([self.materialised, self._behind])}
-        parts: dict[str, dict[str, NDArray[Any]]] = {
-            "area": dict(self._area.state()),
-            "validity": dict(self._validity.state()),
-            "order": dict(self._order.state()),
-        }
-        parts |= {f"intermediate{made_of}": dict(area.state()) for made_of, area in self._intermediate.items()}
-        state |= {f"{part}.{name}": array for part, arrays in parts.items() for name, array in arrays.items()}
+        state |= nested("area", self._area.state()) | nested("validity", self._validity.state())
+        state |= nested("order", self._order.state())
+        for made_of, area in self._intermediate.items():
+            state |= nested(f"intermediate{made_of}", area.state())
         for stream, disk in enumerate(self._disk):
             state |= disk.state(f"disk{stream}")
         for stream, queue in enumerate(self._queues):
@@ -591,14 +596,14 @@ class TemporalJoin(StreamStreamJoin):
 
     def _load(self, state: State) -> None:
         self._bounds = np.array(state["bounds"])
-        self._area.load(_part(state, "area"))
-        self._validity.load(_part(state, "validity"))
-        self._order.load(_part(state, "order"))
+        self._area.load(part_of(state, "area"))
+        self._validity.load(part_of(state, "validity"))
+        self._order.load(part_of(state, "order"))
         materialised, self._behind = state["flags"].tolist()
         if not materialised:
             self.drop_intermediate()
         for made_of, area in self._intermediate.items():
-            area.load(_part(state, f"intermediate{made_of}"))
+            area.load(part_of(state, f"intermediate{made_of}"))
         for stream, disk in enumerate(self._disk):
             disk.load(state, f"disk{stream}")
         for stream, queue in enumerate(self._queues):
@@ -612,7 +617,3 @@ def _joined(parts: list[Int64Array], rows: int) -> Int64Array:
     if len(parts) == 1:
         return parts[0]
     return np.hstack(parts) if parts else np.empty((rows, 0), np.int64)
-
-
-def _part(state: State, part: str) -> dict[str, NDArray[Any]]:
-    return {name[len(part) + 1 :]: array for name, array in state.items() if name.startswith(f"{part}.")}

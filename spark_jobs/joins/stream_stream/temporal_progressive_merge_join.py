@@ -21,10 +21,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, Tuples
+from spark_jobs.joins.stream_stream.base import Int64Array, Results, Tuples
 from spark_jobs.joins.stream_stream.merge_strategies import Span
 from spark_jobs.joins.stream_stream.sort_based_join import SortBasedJoin, Told
 from spark_jobs.joins.stream_stream.validity_order import ValidityOrder
+from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sweep import FIRST_TIME, LAST_TIME, Window
 
 
@@ -103,11 +104,10 @@ class TemporalProgressiveMergeJoin(SortBasedJoin):
 
     def _state(self) -> dict[str, NDArray[Any]]:
         own = {"written": self._written, "reached": self._reached, "told_until": np.array(self._told_until)}
-        order = {f"order.{name}": array for name, array in self._order.state().items()}
-        return {**super()._state(), **own, **order}
+        return {**super()._state(), **own, **nested("order", self._order.state())}
 
     def _load(self, state: State) -> None:
-        self._order.load({name: state[f"order.{name}"] for name in self._order.state()})
+        self._order.load(part_of(state, "order"))
         self._written[:], self._reached[:] = state["written"], state["reached"]
         self._told_until = int(state["told_until"])
         super()._load(state)

@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.activation import Activation
-from spark_jobs.joins.stream_stream.base import Int64Array, Results, State, StreamStreamJoin, Tuples
+from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples
 from spark_jobs.joins.stream_stream.flushing import FlushingPolicy, largest_partition
-from spark_jobs.joins.stream_stream.predicates import Equality, Predicate
+from spark_jobs.joins.stream_stream.predicates import Predicate, expect_equality
 from spark_jobs.joins.stream_stream.spill import SpillStore
-from spark_jobs.joins.stream_stream.spilled_partitions import STREAMS, SpilledPartitions, paired
+from spark_jobs.joins.stream_stream.spilled_partitions import STREAMS, SpilledPartitions, expect_two_streams, paired
+from spark_jobs.joins.structures.nested_state import State
 
 
 class XJoin(StreamStreamJoin):
@@ -58,10 +59,8 @@ class XJoin(StreamStreamJoin):
         partitions: int | None = None,
     ) -> None:
         super().__init__(streams, predicate)
-        if not isinstance(predicate, Equality):
-            raise ValueError(f"{self.name} finds tuples by equal keys, not by {predicate}: take temporal_join")
-        if streams != STREAMS:
-            raise ValueError(f"{self.name} joins 2 streams, not {streams}: take m_join")
+        expect_equality(self.name, predicate)
+        expect_two_streams(self.name, streams)
         self.parts = self._partitions(memory_bytes, spill, partitions)
         self._flushing = flushing or largest_partition()
         self._activation = activation or Activation()

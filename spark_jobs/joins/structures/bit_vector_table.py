@@ -26,7 +26,6 @@ Int64Array = NDArray[np.int64]
 _Lines = tuple[NDArray[np.uint32], NDArray[np.uint16], Int64Array, Int64Array]
 
 MOST_STREAMS = 16
-ENTRY_BYTES = 6
 _ENTRIES = 10  # of a line
 _FILLED = 8  # of them, on average, in a table that is full
 _WORDS, _HALVES = 16, 32  # of a line, of 4 and of 2 bytes

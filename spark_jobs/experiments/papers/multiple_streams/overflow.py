@@ -10,7 +10,7 @@ from spark_jobs.experiments.papers.figure import Axis, Figure, Origin, Panel, Po
 from spark_jobs.experiments.papers.figure_setting import FigureSetting
 from spark_jobs.experiments.papers.multiple_streams.five_streams import DATA, STREAMS, Streams, tuple_count
 from spark_jobs.experiments.virtual_spill import VirtualSpill
-from spark_jobs.joins.semi_stream.memory_budget import most_within
+from spark_jobs.joins.memory_budget import most_within
 from spark_jobs.joins.stream_stream.am_join import AMJoin
 from spark_jobs.joins.stream_stream.base import Tuples
 from spark_jobs.joins.stream_stream.m_join import MJoin
