@@ -3,17 +3,20 @@
 model.py         PipelineDefinition, and pipeline_files.py: how its file is found and loaded
 fields.py        the kinds of values that a file is made of
 ddl.py           Spark's DDL: the source's columns and their types
+correlation.py   the part that joins several streams, and what their joined tuples are like
 operation.py     parts: how a pipeline is operated, what its facts must be like
 consistency.py   whether the parts fit together
 problems.py      the file itself, and what is said where it is wrong
 stream_tuple.py  which columns of a stream tuple make the event, and the places where it may end
 """
 
+from spark_jobs.definition.correlation import Correlate
 from spark_jobs.definition.model import ALGORITHMS, Default, Fact, Lookup, PipelineDefinition, Source
 from spark_jobs.definition.pipeline_files import definition_files, load_definition, load_definitions
 
 __all__ = [
     "ALGORITHMS",
+    "Correlate",
     "Default",
     "Fact",
     "Lookup",

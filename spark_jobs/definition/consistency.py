@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from spark_jobs.definition.ddl import StreamType
@@ -45,15 +45,18 @@ def inconsistencies(
     lookups: Sequence[Lookup | None],
     fact: Fact | None,
     expectations: Sequence[Expectation | None] = (),
+    streams: Mapping[str, Source] | None = None,
 ) -> Iterator[Problem]:
-    """Problems between the parts of a definition; None stands for a part that is wrong in itself."""
-    if source is not None:
-        yield from _event_id_problems(source)
-        yield from _event_time_problems(source)
-        yield from _format_problems(source)
-        for name in source.columns:
-            if _RESERVED_COLUMNS.fullmatch(name):
-                yield Problem("source.schema", f"column {name!r} {_RESERVED}; choose another.")
+    """Problems between the parts of a definition; None stands for a part that is wrong in itself, or not there."""
+    given = {path_of("streams", name): stream for name, stream in streams.items()} if streams else {"source": source}
+    for path, each in given.items():
+        if each is not None:
+            yield from _event_id_problems(path, each)
+            yield from _event_time_problems(path, each)
+            yield from _format_problems(path, each)
+            for name in each.columns:
+                if _RESERVED_COLUMNS.fullmatch(name):
+                    yield Problem(path_of(path, "schema"), f"column {name!r} {_RESERVED}; choose another.")
     for position, lookup in enumerate(lookups):
         if lookup is not None:
             fetched = _outputs_of(lookups[:position])
@@ -79,16 +82,16 @@ def _outputs_of(lookups: Sequence[Lookup | None]) -> dict[str, str]:
     }
 
 
-def _not_a_column(name: str, columns: Collection[str]) -> str:
-    return f"{name!r} is not a column of source.schema.{suggestion(name, columns)} Columns: {', '.join(columns)}."
+def _not_a_column(name: str, columns: Collection[str], path: str = "source") -> str:
+    return f"{name!r} is not a column of {path}.schema.{suggestion(name, columns)} Columns: {', '.join(columns)}."
 
 
-def _event_id_problems(source: Source) -> Iterator[Problem]:
+def _event_id_problems(path: str, source: Source) -> Iterator[Problem]:
     allowed = ", ".join(_EVENT_ID_TYPES)
     for position, name in enumerate(source.event_id):
-        key, kind = path_of("source", "event_id", position), source.columns.get(name)
+        key, kind = path_of(path, "event_id", position), source.columns.get(name)
         if kind is None:
-            yield Problem(key, _not_a_column(name, source.columns))
+            yield Problem(key, _not_a_column(name, source.columns, path))
         elif kind.name not in _EVENT_ID_TYPES:
             yield Problem(
                 key, f"column {name!r} is of type {kind}, which is not safe to tell events apart. Allowed: {allowed}."
@@ -97,24 +100,26 @@ def _event_id_problems(source: Source) -> Iterator[Problem]:
             yield Problem(key, f"{name!r} appears twice; remove one.")
 
 
-def _event_time_problems(source: Source) -> Iterator[Problem]:
+def _event_time_problems(path: str, source: Source) -> Iterator[Problem]:
     name, kind = source.event_time, source.columns.get(source.event_time)
     if kind is None:
-        yield Problem("source.event_time", _not_a_column(name, source.columns))
+        yield Problem(path_of(path, "event_time"), _not_a_column(name, source.columns, path))
     elif kind.name != "timestamp":
         why = "freshness is measured from it"
-        yield Problem("source.event_time", f"column {name!r} is of type {kind}. Allowed: timestamp; {why}.")
+        yield Problem(path_of(path, "event_time"), f"column {name!r} is of type {kind}. Allowed: timestamp; {why}.")
 
 
-def _format_problems(source: Source) -> Iterator[Problem]:
+def _format_problems(path: str, source: Source) -> Iterator[Problem]:
     allowed = _READER_OPTIONS[source.format]
     choice = f"Allowed for {source.format}: {', '.join(allowed)}." if allowed else f"{source.format} takes none."
     if source.format == "csv":
         for name, kind in source.columns.items():
             if kind.name == "binary":
-                yield Problem("source.schema", f"column {name!r} is of type binary, which csv has not; use string.")
+                yield Problem(
+                    path_of(path, "schema"), f"column {name!r} is of type binary, which csv has not; use string."
+                )
     for option, value in source.options.items():
-        key = path_of("source", "options", option)
+        key = path_of(path, "options", option)
         if option not in allowed:
             yield Problem(key, f"is not an option of this format.{suggestion(option, allowed)} {choice}")
         elif option == "header" and value not in {"true", "false"}:

@@ -12,14 +12,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from spark_jobs.definition.consistency import inconsistencies
+from spark_jobs.definition.correlation import Correlate, correlation_problems, joined_source
 from spark_jobs.definition.ddl import StreamType, parse_columns
 from spark_jobs.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
 from spark_jobs.definition.operation import Freshness, Reprocessing, Retention, Shedding, Validation
 from spark_jobs.definition.problems import (
     InconsistentDefinitionError,
+    Problem,
     shown,
     suggestion,
 )
@@ -38,6 +40,13 @@ def _name(text: str) -> str:
         raise ValueError(
             f"{shown(text)} is not a pipeline's name. Allowed: a small letter, then small letters, digits and _."
         )
+    return text
+
+
+def _stream_name(text: str) -> str:
+    if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
+        allowed = "Allowed: a small letter, then small letters, digits and _."
+        raise ValueError(f"{shown(text)} is not a stream's name. {allowed}")
     return text
 
 
@@ -197,10 +206,22 @@ class Fact(Part):
 
 
 class PipelineDefinition(Part):
-    """A pipeline: events from a source, joined with relations, loaded as facts."""
+    """A pipeline: events from a source, or of several streams joined with each other, looked up in relations, loaded.
+
+    Attributes:
+        name: the pipeline's.
+        source: where the events come from. Of several streams: what their joined tuples are like (their columns are
+            called stream.column); it follows from streams and correlate, and is not written in the file.
+        streams: several streams, by name; None where there is one source.
+        correlate: how the streams are joined.
+    """
 
     name: Annotated[str, AfterValidator(_name)] = Field(examples=["name: orders"])
     source: Source = Field(examples=["source: {format: json, path: ..., schema: ..., event_id: [..], event_time: ..}"])
+    streams: dict[Annotated[str, AfterValidator(_stream_name)], Source] | None = Field(
+        default=None, examples=["streams: {orders: {format: json, ...}, payments: {...}}"]
+    )
+    correlate: Correlate | None = Field(default=None, examples=["correlate: {on: {orders: id, payments: order_id}}"])
     lookups: tuple[Lookup, ...] = Field(default=(), examples=["lookups: [{relation: ..., on: {..}, fetch: {..}}]"])
     fact: Fact = Field(examples=["fact: {table: warehouse.fact_orders, columns: {order_key: o_orderkey}}"])
     freshness: Freshness = Field(default=Freshness(), examples=["freshness: {target: 5s}"])
@@ -209,9 +230,40 @@ class PipelineDefinition(Part):
     validation: Validation = Field(default=Validation(), examples=["validation: {every: 5m}"])
     retention: Retention = Field(default=Retention(), examples=["retention: {ledger: 30d}"])
 
+    @model_validator(mode="before")
+    @classmethod
+    def _joins_streams(cls, content: Any) -> Any:
+        joined = with_joined_source(content)
+        if joined is not content and content.get("source") not in (None, joined["source"]):
+            stored = {**joined["source"], "options": {}, "after_load": "keep"}  # as the warehouse has it
+            if content["source"] != stored:
+                text = "is one stream, and streams are several. Write one of both."
+                raise InconsistentDefinitionError([Problem("source", text)])
+        return joined
+
     @model_validator(mode="after")
     def _check_consistency(self) -> PipelineDefinition:
-        problems = list(inconsistencies(self.source, self.lookups, self.fact, self.validation.expectations))
+        problems = list(
+            inconsistencies(self.source, self.lookups, self.fact, self.validation.expectations, self.streams)
+        )
+        if (self.streams is None) != (self.correlate is None):
+            missing, there = ("correlate", "streams") if self.correlate is None else ("streams", "correlate")
+            problems.append(Problem(missing, f"is missing: {there} says nothing without it."))
+        elif self.streams is not None and self.correlate is not None:
+            problems += correlation_problems(self.streams, self.correlate)
         if problems:
             raise InconsistentDefinitionError(problems)
         return self
+
+
+def with_joined_source(content: Any) -> Any:
+    """The content of a definition, with the source that follows from its streams, if they are right in themselves."""
+    if not isinstance(content, dict) or not content.get("streams") or not content.get("correlate"):
+        return content
+    try:
+        streams = {name: Source.model_validate(stream) for name, stream in dict(content["streams"]).items()}
+        source = joined_source(streams, Correlate.model_validate(content["correlate"]))
+        Source.model_validate(source)
+    except (ValidationError, TypeError, ValueError):
+        return content
+    return {**content, "source": source}

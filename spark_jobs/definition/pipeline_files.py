@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.fields import Part
-from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, Source
+from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, Source, with_joined_source
 from spark_jobs.definition.operation import Expectation
 from spark_jobs.definition.problems import Problem, problems_of, read_yaml, suggestion
 from spark_jobs.errors import PipelineDefinitionError
@@ -122,7 +122,8 @@ def _parse(content: dict[str, Any]) -> tuple[PipelineDefinition | None, list[Pro
     except ValidationError as error:
         problems = list(problems_of(error, PipelineDefinition))
     # Parts that are wrong in themselves keep the model from comparing them: compare those that are right.
-    lookups = content.get("lookups")
+    content = with_joined_source(content)
+    lookups, streams = content.get("lookups"), content.get("streams")
     validation = content.get("validation")
     expectations = validation.get("expectations") if isinstance(validation, dict) else None
     found = inconsistencies(
@@ -130,6 +131,9 @@ def _parse(content: dict[str, Any]) -> tuple[PipelineDefinition | None, list[Pro
         [_valid(Lookup, lookup) for lookup in lookups] if isinstance(lookups, list) else [],
         _valid(Fact, content.get("fact")) if isinstance(lookups, list | None) else None,
         [_valid(Expectation, each) for each in expectations] if isinstance(expectations, list) else [],
+        {name: stream for name, each in streams.items() if (stream := _valid(Source, each))}
+        if isinstance(streams, dict)
+        else None,
     )
     return None, [*problems, *(problem for problem in found if problem not in problems)]
 

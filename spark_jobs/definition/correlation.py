@@ -1,0 +1,155 @@
+"""How several streams become one: the part `correlate` of a definition, and what the joined tuples are like."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.fields import Bytes, Duration, Part, Word
+from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
+
+if TYPE_CHECKING:
+    from spark_jobs.definition.model import Source
+
+COMPLETED_AT = "_completed_at"
+"""Column of joined tuples: when the last of their events happened. Their freshness is measured from it."""
+MOST_STREAMS = 16
+# The id of a stream's held tuple, and the name of its file in the ledger, begin with the stream's name and this.
+STREAM_SEPARATOR = "/"
+
+_KEY_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
+
+
+def qualified(stream: str, column: str) -> str:
+    """Name of a stream's column in the joined tuple."""
+    return f"{stream}.{column}"
+
+
+class FixedWindow(Part):
+    """Windows one after the other, all of one length, from 1970 on: tuples of one window are joined (004 §5.1)."""
+
+    fixed: Duration = Field(examples=["within: {fixed: 1h}"])
+
+
+def _columns(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
+
+
+def _window(value: Any) -> Any:
+    """A mapping is a fixed window; anything else the length of a sliding one."""
+    return FixedWindow.model_validate(value) if isinstance(value, dict) else value
+
+
+class Correlate(Part):
+    """When tuples of the streams belong together, and what becomes of those that find no partner.
+
+    Attributes:
+        on: stream -> its columns that must equal the other streams' (one name, or a list).
+        within: how long a tuple is valid from its event time on: tuples are joined that are valid at a common time
+            (004 §5.1). Or fixed windows. None: for ever.
+        emit: `complete`: a fact when all parts are there. `accumulate`: one fact for each key, made by the first
+            required part; later parts fill in their columns.
+        required: with `accumulate`: the streams any of which makes the fact; by default the first one.
+        expired: what becomes of a tuple that found no partner in its time: held, to be tried again, or rejected.
+        lateness: how far out of order a stream's events may come; later ones are rejected, and kept.
+        idle_after: a stream that has been silent for so long does not hold the others back.
+        algorithm: one of the catalogue of spark_jobs.joins.stream_stream, or the cost model's choice.
+        memory: bytes that the join's state may take, on all workers together.
+    """
+
+    on: dict[Word, Annotated[tuple[Word, ...], BeforeValidator(_columns), Field(min_length=1)]] = Field(
+        min_length=2, examples=["on: {orders: order_id, payments: order_id}"]
+    )
+    within: Duration | Annotated[FixedWindow, BeforeValidator(_window)] | None = Field(
+        default=None, examples=["within: 2h"]
+    )
+    emit: Literal["complete", "accumulate"] = Field(default="complete", examples=["emit: complete"])
+    required: tuple[Word, ...] = Field(default=(), examples=["required: [orders]"])
+    expired: Literal["hold", "reject"] = Field(default="hold", examples=["expired: hold"])
+    lateness: Duration = Field(default=timedelta(minutes=10), examples=["lateness: 10m"])
+    idle_after: Duration = Field(default=timedelta(minutes=1), examples=["idle_after: 1m"])
+    algorithm: Literal["auto", "temporal_join"] = Field(default="auto", examples=["algorithm: auto"])
+    memory: Bytes = Field(default=64 << 20, examples=["memory: 64MB"])
+
+
+def joined_columns(streams: Mapping[str, Source]) -> dict[str, StreamType]:
+    """The columns of joined tuples: those of all streams, qualified, and `_completed_at`."""
+    columns = {
+        qualified(stream, name): kind for stream, source in streams.items() for name, kind in source.columns.items()
+    }
+    return columns | {COMPLETED_AT: StreamType("timestamp")}
+
+
+def joined_source(streams: Mapping[str, Source], correlate: Correlate) -> dict[str, Any]:
+    """What the joined tuples are like, as if they came from a source of their own.
+
+    Lookups, fact and checks take them for that. Of `complete`, the ids of all events together tell them apart; of
+    `accumulate` the key.
+    """
+    if correlate.emit == "accumulate":
+        stream = required_streams(streams, correlate)[0]
+        event_id = [qualified(stream, column) for column in correlate.on.get(stream, ())]
+    else:
+        event_id = [qualified(stream, column) for stream, source in streams.items() for column in source.event_id]
+    return {
+        "format": "parquet",
+        "path": "/",
+        "schema": ", ".join(f"`{name}` {kind}" for name, kind in joined_columns(streams).items()),
+        "event_id": event_id,
+        "event_time": COMPLETED_AT,
+    }
+
+
+def required_streams(streams: Mapping[str, Source], correlate: Correlate) -> tuple[str, ...]:
+    """The streams whose parts make a fact, with `accumulate`."""
+    return correlate.required or tuple(streams)[:1]
+
+
+def correlation_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:
+    """What does not fit between the streams and how they are joined."""
+    if not 2 <= len(streams) <= MOST_STREAMS:
+        yield Problem("streams", f"there are {len(streams)}. Allowed: 2 to {MOST_STREAMS}.")
+    for name in streams:
+        if name not in correlate.on:
+            yield Problem(
+                "correlate.on", f"says nothing of {name}. Add for example {name}: {streams[name].event_id[0]}."
+            )
+    if len({len(columns) for columns in correlate.on.values()}) > 1:
+        yield Problem("correlate.on", "names more columns of one stream than of another; name as many of each.")
+    yield from _key_problems(streams, correlate)
+    for name in correlate.required:
+        if name not in streams:
+            key = path_of("correlate", "required")
+            yield Problem(
+                key, f"{shown(name)} is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}."
+            )
+    if correlate.required and correlate.emit != "accumulate":
+        yield Problem("correlate.required", "means nothing with emit: complete. Remove it, or write emit: accumulate.")
+
+
+def _key_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:
+    kinds: dict[int, tuple[str, StreamType]] = {}
+    for name, columns in correlate.on.items():
+        key = path_of("correlate", "on", name)
+        if name not in streams:
+            yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
+            continue
+        known = streams[name].columns
+        for position, column in enumerate(columns):
+            kind = known.get(column)
+            if kind is None:
+                text = f"{shown(column)} is not a column of streams.{name}.schema.{suggestion(column, known)}"
+                yield Problem(key, f"{text} Columns: {', '.join(known)}.")
+            elif kind.name not in _KEY_TYPES:
+                allowed = f"Allowed: {', '.join(_KEY_TYPES)}."
+                yield Problem(key, f"column {column!r} is of type {kind}, which can't be a join key. {allowed}")
+            else:
+                first_name, first = kinds.setdefault(position, (f"{name}.{column}", kind))
+                if first != kind:
+                    yield Problem(
+                        key, f"column {column!r} is of type {kind}, {first_name} of type {first}: make them one."
+                    )

@@ -1,0 +1,114 @@
+"""Definitions of several streams that are joined with each other."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.definition import PipelineDefinition, load_definition
+from spark_jobs.errors import PipelineDefinitionError
+
+SALES = """\
+name: sales
+streams:
+  orders:
+    format: json
+    path: /landing/orders
+    schema: "order_id bigint, at timestamp"
+    event_id: [order_id]
+    event_time: at
+  payments:
+    format: csv
+    path: /landing/payments
+    schema: "payment_id string, order_id bigint, amount decimal(12,2), at timestamp"
+    event_id: [payment_id]
+    event_time: at
+correlate:
+  on: {orders: order_id, payments: order_id}
+  within: 2h
+fact:
+  table: warehouse.sales
+  columns: {order_id: orders.order_id, payment_id: payments.payment_id, amount: payments.amount, at: _completed_at}
+"""
+
+
+def load(folder: Path, *changes: tuple[str, str]) -> PipelineDefinition:
+    text = SALES
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "sales.yaml").write_text(text)
+    return load_definition(folder / "sales.yaml")
+
+
+def test_joined_tuples_have_the_columns_of_all_streams_and_the_ids_of_all_events(tmp_path: Path) -> None:
+    source = load(tmp_path).source
+    assert {name: str(kind) for name, kind in source.columns.items()} == {
+        "orders.order_id": "bigint",
+        "orders.at": "timestamp",
+        "payments.payment_id": "string",
+        "payments.order_id": "bigint",
+        "payments.amount": "decimal(12,2)",
+        "payments.at": "timestamp",
+        "_completed_at": "timestamp",
+    }
+    assert source.event_id == ("orders.order_id", "payments.payment_id")
+    assert source.event_time == "_completed_at"
+
+
+def test_the_key_tells_facts_apart_that_accumulate(tmp_path: Path) -> None:
+    assert load(tmp_path, ("within: 2h", "emit: accumulate")).source.event_id == ("orders.order_id",)
+
+
+def test_what_is_written_into_the_ledger_is_read_as_the_same(tmp_path: Path) -> None:
+    definition = load(tmp_path)
+    assert PipelineDefinition.model_validate_json(definition.model_dump_json(by_alias=True)) == definition
+
+
+MISTAKES = {
+    "a key that is no column": (
+        ("payments: order_id}", "payments: order_ix}"),
+        "correlate.on.payments: 'order_ix' is not a column of streams.payments.schema. Did you mean 'order_id'?",
+    ),
+    "keys of two types": (
+        ("payments: order_id}", "payments: payment_id}"),
+        "column 'payment_id' is of type string, orders.order_id of type bigint: make them one.",
+    ),
+    "a key of no stream": (
+        ("payments: order_id}", "payment: order_id}"),
+        "correlate.on.payment: is not a stream. Did you mean 'payments'?",
+    ),
+    "keys of two lengths": (
+        ("payments: order_id}", "payments: [order_id, amount]}"),
+        "correlate.on: names more columns of one stream than of another",
+    ),
+    "an event id that is no column": (
+        ("event_id: [payment_id]", "event_id: [id]"),
+        "streams.payments.event_id[0]: 'id' is not a column of streams.payments.schema.",
+    ),
+    "required without accumulate": (
+        ("within: 2h", "required: [orders]"),
+        "correlate.required: means nothing with emit: complete.",
+    ),
+    "no duration": (("within: 2h", "within: soon"), "correlate.within"),
+    "a source besides": (
+        ("correlate:", "source: {format: json}\ncorrelate:"),
+        "source: is one stream, and streams are",
+    ),
+    "streams that are not joined": (
+        ("correlate:\n  on: {orders: order_id, payments: order_id}\n  within: 2h\n", ""),
+        "source: is missing",
+    ),
+    "a column of no stream": (
+        ("payments.payment_id, amount", "payments.paymentid, amount"),
+        "'payments.paymentid' is neither a source column nor an output of a lookup. Did you mean 'payments.payment_id'?",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_told_with_their_place(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+    with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
+        load(tmp_path, change)
