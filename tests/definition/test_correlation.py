@@ -103,7 +103,7 @@ MISTAKES = {
     ),
     "a column of no stream": (
         ("payments.payment_id, amount", "payments.paymentid, amount"),
-        "'payments.paymentid' is neither a source column nor an output of a lookup. Did you mean 'payments.payment_id'?",
+        "'payments.paymentid' is neither a source column nor an output of a lookup. Did you mean 'payments.payment",
     ),
 }
 
