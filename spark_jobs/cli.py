@@ -24,6 +24,7 @@ ERROR_STATUS = 2
 LAW_BROKEN_STATUS = 1
 EXPECTATION_FAILED_STATUS = 1
 YIELDED_STATUS = 3
+MISFIT_STATUS = 1
 DEFAULT_SCALE = 0.1
 DEFAULT_RATE = 200.0
 
@@ -96,8 +97,22 @@ Scale = Annotated[float, typer.Option(help="TPC-H scale factor; 1 is 150,000 cus
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"freshet {version('freshet')}")
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
-def _help_without_command(context: typer.Context) -> None:
+def _help_without_command(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version, and end.")
+    ] = False,
+) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -429,6 +444,83 @@ def retire(pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="Nam
     with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
         retire_pipeline(connection, pipeline)
     console.print(f"Pipeline {pipeline} is retired: its fact table may be another's.")
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the new pipeline.")],
+    *,
+    sample: Annotated[
+        Path, typer.Option("--from", metavar="FILE", help="A file with some of its events: JSON lines, CSV or Parquet.")
+    ],
+    path: Annotated[
+        str | None, typer.Option(help="Folder in which its files arrive.", show_default="landing/PIPELINE of the home")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="SCHEMA.TABLE", help="Its fact table.", show_default="warehouse.PIPELINE")
+    ] = None,
+) -> None:
+    """Write the definition of a new pipeline from a sample of its events, with comments, into the pipelines' folder."""
+    from spark_jobs.authoring.new_pipeline import definition_text, write_definition
+    from spark_jobs.authoring.sample import read_sample
+    from spark_jobs.settings import pipelines_folder
+
+    text = definition_text(name, read_sample(sample), sample.name, path=path, table=table)
+    file = write_definition(text, name, pipelines_folder())
+    console.print(f"{file} is written. Read it; its first lines say how to go on.", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def ddl(pipeline: Pipeline) -> None:
+    """Write SQL that makes the fact table of a pipeline, as `freshet psql` takes it."""
+    from contextlib import closing
+
+    from spark_jobs.authoring.fact_ddl import fact_ddl, fetched_types
+    from spark_jobs.definition import load_definition
+    from spark_jobs.local.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.warehouse.connection import connect
+
+    definition = load_definition(pipeline)
+    if definition.lookups:
+        with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
+            fetched = fetched_types(connection, definition)
+    else:
+        fetched = {}
+    typer.echo(fact_ddl(definition, fetched))
+
+
+@app.command()
+def check(pipeline: Pipeline) -> None:
+    """Tell all that can be told of a pipeline before it starts: whether it fits the warehouse, and what it will do.
+
+    Exit status 1 if it can't load as it is. Nothing is changed.
+    """
+    from spark_jobs.definition import load_definition
+
+    definition = load_definition(pipeline)  # what is wrong in the file itself is told first
+    from spark_jobs.authoring.check import check_pipeline
+    from spark_jobs.local.warehouse_server import warehouse
+
+    with warehouse(home(), create=False) as url:
+        report = check_pipeline(definition, url, home())
+    for note in report.notes:
+        console.print(f"  {note}", soft_wrap=True, highlight=False, markup=False)
+    for problem in report.problems:
+        console.print(problem, soft_wrap=True, highlight=False, markup=False, style="red")
+    if report.problems:
+        raise typer.Exit(MISFIT_STATUS)
+    console.print(f"Pipeline {definition.name} is ready to load.", highlight=False)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def psql(context: typer.Context) -> None:
+    """Open psql on the warehouse; arguments are psql's own, such as -c 'SELECT ...' or -f FILE."""
+    from spark_jobs.local.psql_shell import run_psql
+    from spark_jobs.local.warehouse_server import warehouse
+
+    with warehouse(home(), create=False) as url:
+        status = run_psql(url, context.args)
+    raise typer.Exit(status)
 
 
 @app.command()
