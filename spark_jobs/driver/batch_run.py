@@ -126,7 +126,7 @@ class BatchRun:
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
-        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, self.fact)
+        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, self.fact, report.unsettled())
         if size:
             self._records_per_byte = report.arrived / size
         seconds = time.perf_counter() - started

@@ -16,13 +16,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import psycopg2.extras
 from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import Place
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges, plan_ranges, planned_ranges
 from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fencing import lock_against_loaders, require_epoch
@@ -140,6 +143,7 @@ def close_batch(
     ends: Sequence[RangeEnd],
     statistics: Mapping[str, Any],
     fact: FactTable,
+    unsettled: IdSketch | None = None,
 ) -> None:
     """Commit a batch: settle duplicates between facts and held tuples, sum its parts up, and note what was read.
 
@@ -151,6 +155,7 @@ def close_batch(
         ends: what became of its ranges, in their order.
         statistics: figures of the batch, as JSON takes them.
         fact: the pipeline's fact table.
+        unsettled: event ids that were read, less those that were loaded; None where nobody knows.
 
     Raises:
         WriterFencedError: a newer driver has taken over.
@@ -165,7 +170,8 @@ def close_batch(
         query = "SELECT state FROM freshet.batch WHERE batch_no = %s FOR UPDATE"
         ((state,),) = lock_against_loaders(cursor, pipeline, query, [batch_no])
         if state == "started":
-            _close(cursor, pipeline, batch_no, "committed", close_ranges(cursor, batch_no, ends), statistics, fact)
+            arrived = close_ranges(cursor, batch_no, ends)
+            _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, unsettled)
 
 
 def _close(
@@ -176,9 +182,11 @@ def _close(
     arrived: int | None,
     statistics: Mapping[str, Any],
     fact: FactTable,
+    unsettled: IdSketch | None = None,
 ) -> None:
     """Close a batch whose row is locked against its loaders; `arrived`: records of its ranges, None if not counted."""
-    dropped = _drop_held_facts(cursor, fact, pipeline, batch_no)
+    dropped, dropped_ids = _drop_held_facts(cursor, fact, pipeline, batch_no)
+    id_sketches.close(cursor, pipeline, batch_no, unsettled, dropped_ids)
     cursor.execute(
         "DELETE FROM freshet.batch_part WHERE batch_no = %s "
         "RETURNING facts, shed, unmatched, rejected, duplicates, event_latency, arrival_latency",
@@ -210,7 +218,9 @@ def _close(
     _add_to_minute(cursor, batch_no)
 
 
-def _drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int) -> Counter[Place]:
+def _drop_held_facts(
+    cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int
+) -> tuple[Counter[Place], IdSketch]:
     """Delete the tuples that a batch holds although they are facts.
 
     Two transactions that run at the same time don't see each other's tuples, and no constraint spans the fact
@@ -224,9 +234,11 @@ def _drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, 
         batch_no: the batch.
 
     Returns:
-        how many were deleted, by place. Costs an index probe for each tuple that the batch holds, in bounded memory.
+        how many were deleted, by place, and their event ids. Costs an index probe for each tuple that the batch
+        holds, in bounded memory.
     """
     dropped: Counter[Place] = Counter()
+    ids = IdSketch()
     with cursor.connection.cursor("held_by_batch") as held:
         # Digests, which stand for ids that no fact can have, begin with a brace.
         held.execute(
@@ -235,20 +247,18 @@ def _drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, 
             [pipeline, batch_no],
         )
         while event_ids := [event_id for (event_id,) in held.fetchmany(_IDS_AT_ONCE)]:
-            dropped += _drop_facts(cursor, fact, pipeline, event_ids)
-    return dropped
-
-
-def _drop_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, event_ids: list[str]) -> Counter[Place]:
-    stored = stored_event_ids(cursor, fact, event_ids)
-    if not stored.any():
-        return Counter()
-    cursor.execute(
-        "WITH deleted AS (DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s) RETURNING place) "
-        "SELECT place, count(*) FROM deleted GROUP BY place",
-        [pipeline, [event_id for event_id, is_fact in zip(event_ids, stored, strict=True) if is_fact]],
-    )
-    return Counter(dict(cursor.fetchall()))
+            stored = stored_event_ids(cursor, fact, event_ids)
+            if not stored.any():
+                continue
+            cursor.execute(
+                "DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s) "
+                "RETURNING place, event_hash",
+                [pipeline, [event_id for event_id, is_fact in zip(event_ids, stored, strict=True) if is_fact]],
+            )
+            deleted = cursor.fetchall()
+            dropped.update(place for place, _ in deleted)
+            ids.add(np.array([code for _, code in deleted], np.int64))
+    return dropped, ids
 
 
 def _add_to_minute(cursor: extensions.cursor, batch_no: int) -> None:

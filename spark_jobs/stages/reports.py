@@ -12,6 +12,7 @@ from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.stages.batch_context import LookupPlan, PieceEnd, TaskReport
 
 
@@ -66,6 +67,18 @@ class BatchReport:
     def pieces(self) -> dict[Hashable, PieceEnd]:
         """What was read, by piece; what a task and its second try have both read, once."""
         return {end.piece: end for report in self._reports for end in report.pieces}
+
+    def unsettled(self) -> IdSketch:
+        """The event ids that were read, less those that were loaded: none, if none was lost on its way.
+
+        Of a task that is tried again the last report counts: it has read and loaded all of its tuples once more.
+        """
+        last = {(report.stage, report.lookup, report.partition): report.unsettled for report in self._reports}
+        total = IdSketch()
+        for packed in last.values():
+            if packed is not None:
+                total += IdSketch.from_bytes(packed)
+        return total
 
     def hits(self, lookup: int) -> NDArray[np.int64] | None:
         """Hits of each slot of a lookup's hot set, shape (slots,); None where they were not counted."""

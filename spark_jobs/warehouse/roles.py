@@ -31,6 +31,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         "INSERT, UPDATE, DELETE": (
             "batch",
             "batch_part",
+            "id_sketch",
             "source_range",
             "held_tuple",
             "driver",
