@@ -34,11 +34,11 @@ _OLD = """
 """
 
 
-def total(packed: Iterable[bytes]) -> IdSketch:
+def total(packed: Iterable[bytes | memoryview]) -> IdSketch:
     """The sum of sketches. Some 10 us each."""
     summed = IdSketch()
     for sketch in packed:
-        summed += IdSketch.from_bytes(sketch)
+        summed += IdSketch.from_bytes(bytes(sketch))
     return summed
 
 

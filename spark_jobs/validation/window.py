@@ -108,6 +108,16 @@ def read_window(
     return Window(scope, tuple(loads), ranges, facts, streamed, closed_until, condition, exact)
 
 
+def chosen_loads(cursor: extensions.cursor, pipeline: str, selection: Selection) -> tuple[list[int], list[int]]:
+    """Numbers of the closed loads that are selected, and of all others; whether they stored facts or not."""
+    cursor.execute(
+        f"{_LOADS} SELECT batch_no, NOT open AND ({_CHOSEN[selection.what]}) IS TRUE FROM load ORDER BY batch_no",
+        {"pipeline": pipeline, **selection.model_dump()},
+    )
+    loads = cursor.fetchall()
+    return [number for number, chosen in loads if chosen], [number for number, chosen in loads if not chosen]
+
+
 def ranges_between(numbers: Sequence[int], others: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """The fewest ranges that hold all of the numbers and none of the others; each sorted, ends included."""
     ranges: list[tuple[int, int]] = []
