@@ -547,6 +547,15 @@ def ddl(pipeline: Pipeline) -> None:
     typer.echo(fact_ddl(definition, fetched))
 
 
+@app.command("dbt-sources")
+def write_dbt_sources() -> None:
+    """Write the fact tables of all pipelines as sources of dbt, with keys and freshness: a sources.yml."""
+    from spark_jobs.authoring.dbt_sources import dbt_sources
+    from spark_jobs.definition import load_definitions
+
+    typer.echo(dbt_sources(load_definitions().values()), nl=False)
+
+
 @app.command()
 def check(pipeline: Pipeline) -> None:
     """Tell all that can be told of a pipeline before it starts: whether it fits the warehouse, and what it will do.
