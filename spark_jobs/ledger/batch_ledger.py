@@ -185,8 +185,8 @@ def _close(
     unsettled: IdSketch | None = None,
 ) -> None:
     """Close a batch whose row is locked against its loaders; `arrived`: records of its ranges, None if not counted."""
-    dropped, dropped_ids = _drop_held_facts(cursor, fact, pipeline, batch_no)
-    id_sketches.close(cursor, pipeline, batch_no, unsettled, dropped_ids)
+    dropped, dropped_ids, told = _drop_held_facts(cursor, fact, pipeline, batch_no)
+    id_sketches.close(cursor, pipeline, batch_no, unsettled, dropped_ids, told)
     cursor.execute(
         "DELETE FROM freshet.batch_part WHERE batch_no = %s "
         "RETURNING facts, shed, unmatched, rejected, duplicates, event_latency, arrival_latency",
@@ -220,7 +220,7 @@ def _close(
 
 def _drop_held_facts(
     cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int
-) -> tuple[Counter[Place], IdSketch]:
+) -> tuple[Counter[Place], IdSketch, list[str]]:
     """Delete the tuples that a batch holds although they are facts.
 
     Two transactions that run at the same time don't see each other's tuples, and no constraint spans the fact
@@ -234,11 +234,12 @@ def _drop_held_facts(
         batch_no: the batch.
 
     Returns:
-        how many were deleted, by place, and their event ids. Costs an index probe for each tuple that the batch
-        holds, in bounded memory.
+        how many were deleted, by place; their event ids; and some of these. Costs an index probe for each tuple that
+        the batch holds, in bounded memory.
     """
     dropped: Counter[Place] = Counter()
     ids = IdSketch()
+    told: list[str] = []
     with cursor.connection.cursor("held_by_batch") as held:
         # Digests, which stand for ids that no fact can have, begin with a brace.
         held.execute(
@@ -252,13 +253,14 @@ def _drop_held_facts(
                 continue
             cursor.execute(
                 "DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s) "
-                "RETURNING place, event_hash",
+                "RETURNING place, event_hash, event_id",
                 [pipeline, [event_id for event_id, is_fact in zip(event_ids, stored, strict=True) if is_fact]],
             )
             deleted = cursor.fetchall()
-            dropped.update(place for place, _ in deleted)
-            ids.add(np.array([code for _, code in deleted], np.int64))
-    return dropped, ids
+            dropped.update(place for place, _, _ in deleted)
+            ids.add(np.array([code for _, code, _ in deleted], np.int64))
+            told = id_sketches.sample([*told, *(event_id for _, _, event_id in deleted)], id_sketches.MOST_DROPPED)
+    return dropped, ids, told
 
 
 def _add_to_minute(cursor: extensions.cursor, batch_no: int) -> None:

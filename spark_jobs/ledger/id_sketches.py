@@ -43,7 +43,12 @@ def total(packed: Iterable[bytes | memoryview]) -> IdSketch:
 
 
 def close(
-    cursor: extensions.cursor, pipeline: str, batch_no: int, unsettled: IdSketch | None, deleted: IdSketch
+    cursor: extensions.cursor,
+    pipeline: str,
+    batch_no: int,
+    unsettled: IdSketch | None,
+    deleted: IdSketch,
+    told: Sequence[str],
 ) -> None:
     """Write down what a batch owes; in the transaction that closes it, as long as it has its parts.
 
@@ -53,6 +58,7 @@ def close(
         batch_no: the batch.
         unsettled: what was read of it and not loaded; None where nobody knows.
         deleted: what its parts had stored twice, as facts and held, and is not held any more.
+        told: event ids of that.
     """
     cursor.execute("SELECT sketch, dropped FROM freshet.batch_part WHERE batch_no = %s", [batch_no])
     parts = cursor.fetchall()
@@ -62,7 +68,7 @@ def close(
         owed += unsettled
         owed -= deleted
         packed = owed.to_bytes()
-    dropped = sample({event_id for _, told in parts for event_id in told}, MOST_DROPPED)
+    dropped = sample({*told, *(event_id for _, names in parts for event_id in names)}, MOST_DROPPED)
     _write(cursor, pipeline, batch_no, packed, dropped)
 
 

@@ -101,8 +101,10 @@ def check_completeness(
         chosen, others = chosen_loads(cursor, pipeline, selection)
         known = [load for load in chosen if load > after and load not in unknown]
         if selection.what == "everything":
-            conditions = [_all_but(column, after, sorted(unknown)) for column in (fact_number, number)]
-            owed = sql.SQL("({} OR batch_no = {})").format(conditions[1], sql.Literal(PRUNED))
+            conditions: list[sql.Composable] = [
+                _all_but(column, after, sorted(unknown)) for column in (fact_number, number)
+            ]
+            owed: sql.Composable = sql.SQL("({} OR batch_no = {})").format(conditions[1], sql.Literal(PRUNED))
         elif not known:
             return None
         else:
@@ -129,7 +131,7 @@ def _difference(ids: IdSketch) -> Difference | None:
     return None if ids.is_zero else ids.difference()
 
 
-def _all_but(column: sql.Composable, after: int, others: list[int]) -> sql.Composable:
+def _all_but(column: sql.Composable, after: int, others: list[int]) -> sql.Composed:
     return sql.SQL("({} > {} AND {} <> ALL ({}))").format(
         column, sql.Literal(after), column, sql.SQL("{}::bigint[]").format(sql.Literal(others))
     )

@@ -65,7 +65,7 @@ def sketch_stored(
     copy_pieces(cursor, facts, [kind for _, kind in casts], take_facts)
     held = sql.SQL(_HELD).format(pipeline=sql.Literal(pipeline), numbers=held_numbers)
     types = [_sent("text"), _sent("int8")]
-    copy_pieces(cursor, held, types, lambda arrays: ids.add(_held_hashes(*arrays, columns)))
+    copy_pieces(cursor, held, types, lambda arrays: ids.add(_held_hashes(arrays[0], arrays[1], columns)))
     return ids
 
 
