@@ -187,24 +187,21 @@ def _origin(tuples: pa.Table, column: str) -> pa.Array:
     return plain_array(tuples[column]).cast(pa.int64())
 
 
-def identity_hashes(
-    tuples: pa.Table, event: EventColumns, key: Sequence[FactColumn], *, identified: bool = True
-) -> np.ndarray:
-    """Hash codes of the event ids under which tuples are stored, as facts or held; int64, shape (n,).
+def identity_hashes(tuples: pa.Table, event: EventColumns, key: Sequence[FactColumn]) -> np.ndarray:
+    """Hash codes of the event ids under which tuples that were decoded are stored, as facts or held; int64, shape (n,).
 
     Args:
         tuples: shape (n,), as those of a `Held`.
         event: the pipeline's event columns.
         key: columns of the event id.
-        identified: as of a `Held`.
     """
     hashes = event_hashes(tuples, key)
-    suspects = np.full(len(hashes), not identified or may_be_too_long(tuples, key))
+    suspects = np.full(len(hashes), may_be_too_long(tuples, key))
     for column in key:
         if tuples[column.source].null_count:
             suspects |= tuples[column.source].is_null().to_numpy()
     if suspects.any():
-        held = Held("rejected", "", None, tuples.filter(pa.array(suspects)), identified)
+        held = Held("rejected", "", None, tuples.filter(pa.array(suspects)))
         hashes[suspects] = _identities(held, payloads(held.tuples, event).records, key)[1]
     return hashes
 

@@ -107,8 +107,8 @@ class LoadingTransaction(Protocol):
     """A part of an outcome, ready to be stored in one transaction."""
 
     @property
-    def ids(self) -> IdSketch | None:
-        """The event ids of all its tuples; None where nobody compares them."""
+    def ids(self) -> IdSketch:
+        """The event ids of all its tuples; none, where the destination does not compare them."""
 
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Store it, all or nothing.
@@ -140,6 +140,10 @@ class Destination(Protocol):
     @property
     def careful(self) -> bool:
         """Whether some of the tuples may be stored already."""
+
+    @property
+    def compares_ids(self) -> bool:
+        """Whether the event ids that are read are compared with those that are loaded."""
 
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for loads into here.
@@ -196,8 +200,7 @@ class Loader:
         for part in cut(outcome):
             transaction = self._destination.transaction(part)
             counts += self._load(transaction)
-            if transaction.ids is not None:
-                self.settled += transaction.ids
+            self.settled += transaction.ids
         return counts
 
     def _load(self, transaction: LoadingTransaction) -> LoadCounts:

@@ -51,6 +51,11 @@ class StreamBatch:
     careful: bool = False
     units: tuple[str, ...] = ()
 
+    @property
+    def compares_ids(self) -> bool:
+        """What was read and is neither stored nor a duplicate is lost."""
+        return True
+
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the pipeline and epoch."""
         return session_of(url, self.event.pipeline, self.epoch, loader_session_name(self.event.pipeline), patience)

@@ -24,6 +24,7 @@ from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import latencies, refused_tuples
 from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactTable
 
@@ -133,6 +134,11 @@ class ReprocessingRun:
         """Held tuples are no facts, and as long as their rows are locked no other transaction makes facts of them."""
         return False
 
+    @property
+    def compares_ids(self) -> bool:
+        """What a run does not settle stays held: nothing is lost by it."""
+        return False
+
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the run."""
         pipeline = self.event.pipeline
@@ -166,9 +172,9 @@ class SettlingTransaction:
             self._held = part.held + rejected
 
     @property
-    def ids(self) -> None:
-        """What a run does not settle stays held: nothing is lost by it."""
-        return
+    def ids(self) -> IdSketch:
+        """None: they are not compared."""
+        return IdSketch()
 
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Settle them, all or nothing.

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples
-from spark_jobs.loading.held_rows import identity_hashes
+from spark_jobs.loading.held_rows import HeldRows, identity_hashes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
@@ -101,10 +101,12 @@ class _FrontTask:
 
     def _sketch(self, arrivals: Arrivals) -> None:
         """Note the event ids as they were read, before anything is done with them."""
-        event, key, ids = self._context.event, self._context.destination.fact.key, self._loading.unsettled
+        destination, ids = self._context.destination, self._loading.unsettled
+        if not destination.compares_ids:
+            return
+        event, key = destination.event, destination.fact.key
         ids.add(identity_hashes(arrivals.tuples, event, key))
-        for held in arrivals.rejected:
-            ids.add(identity_hashes(held.tuples, event, key, identified=held.identified))
+        ids.add(HeldRows.build(arrivals.rejected, event, key, 0).event_hashes)
 
     def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:
         """Facts, held tuples, and tuples that wait for a back stage."""

@@ -65,6 +65,11 @@ class Rehearsal:
     fact: FactTable
     careful: bool = False
 
+    @property
+    def compares_ids(self) -> bool:
+        """As of a batch."""
+        return True
+
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """A session like a batch's."""
         return session_of(url, self.event.pipeline, _NOBODY, loader_session_name(self.event.pipeline), patience)
