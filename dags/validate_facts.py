@@ -14,7 +14,7 @@ from freshet_airflow.validate_facts_operator import ValidateFactsOperator
 
 DOCUMENTATION = """
 Checks whether the facts of **{pipeline}** are what they must be: the expectations in the pipeline's file, and those
-that follow from the pipeline itself (event id, lookups, ledger, freshness).
+that follow from the pipeline itself (event id, lookups, ledger, completeness).
 
 A run begins by itself when facts were loaded that have not been validated. It never holds up the stream.
 

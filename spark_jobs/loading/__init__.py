@@ -7,5 +7,6 @@ stream_batch.py   what a Loader loads into: the open batch of a stream (or a run
 fact_storage.py   the modes in which facts are stored: optimistic, careful, tuple by tuple
 refusals.py       PostgreSQL's errors, and what it refuses: is the tuple to blame, or the table?
 held_rows.py      tuples that are no facts, and payload.py: their records as they arrived
+dropped_ids.py    event ids that were dropped as duplicates, told so that they can be looked up
 held_earlier.py   keeps what is held from becoming a fact as well
 """

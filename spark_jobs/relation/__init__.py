@@ -16,4 +16,5 @@
 | access_costs | what reading R costs here and now |
 | copy_decoding, arrow_buffers | PostgreSQL's binary COPY format into Arrow |
 | reading_connection | a connection that survives a restart of the server |
+| copy_pieces | a query's whole result, decoded while it comes in |
 """

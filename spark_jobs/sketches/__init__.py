@@ -17,5 +17,8 @@ Charikar, Chen, Farach-Colton, Finding Frequent Items in Data Streams, ICALP 200
 Hot and What's Not, PODS 2003. 001: Ganguly, Garofalakis, Rastogi, Processing Data-Stream Join Aggregates Using Skimmed
 Sketches, EDBT 2004.
 
+`id_sketch` is a hash sketch of event ids: the ledger keeps one of what arrived, and validations compare it with what is
+stored.
+
 This room knows arrays and nothing else, as `joins` does: no engine, no database, no network, no clock.
 """

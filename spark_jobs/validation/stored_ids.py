@@ -12,7 +12,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.loading.payload import digest_hashes
 from spark_jobs.relation.copy_decoding.column_types import ColumnType, column_type
-from spark_jobs.relation.copy_decoding.pieces import copy_pieces
+from spark_jobs.relation.copy_pieces import copy_pieces
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.warehouse.event_id import event_hashes, parse_event_ids
@@ -85,16 +85,18 @@ def stored_nowhere(
     left = [event_id for event_id in event_ids if event_id not in held]
     readable = [event_id for event_id in left if not event_id.startswith("{")]
     values, numbers = parse_event_ids(readable, columns.key)
+    names = [sql.Identifier(f"value_{number}") for number in range(len(columns.key))]
     query = sql.SQL(
-        "SELECT given.number FROM unnest({arrays}) WITH ORDINALITY AS given ({names}, number), "
+        "SELECT number FROM unnest({arrays}) WITH ORDINALITY AS given ({names}, number), "
         "LATERAL (SELECT FROM {table} AS f WHERE {same} LIMIT 1) AS f"
     ).format(
-        arrays=sql.SQL(", ").join(
-            sql.SQL("%s::{}[]").format(sql.SQL(columns.types[column.name])) for column in columns.key
-        ),
-        names=sql.SQL(", ").join(sql.Identifier(column.name) for column in columns.key),
+        arrays=sql.SQL(", ").join(sql.SQL(f"%s::{columns.types[column.name]}[]") for column in columns.key),
+        names=sql.SQL(", ").join(names),
         table=columns.table,
-        same=sql.SQL(" AND ").join(sql.SQL("f.{0} = given.{0}").format(sql.Identifier(c.name)) for c in columns.key),
+        same=sql.SQL(" AND ").join(
+            sql.SQL("f.{} = given.{}").format(sql.Identifier(column.name), name)
+            for column, name in zip(columns.key, names, strict=True)
+        ),
     )
     cursor.execute(query, [values[column.source].to_pylist() for column in columns.key])
     facts = {readable[numbers[number - 1]] for (number,) in cursor.fetchall()}
