@@ -32,15 +32,17 @@ from spark_jobs.validation.window import chosen_loads, ranges_between, within
 MOST_LOOKED_UP = 10_000
 """Dropped ids that a validation looks up."""
 
+_LAST = 2**63 - 1
 # A load without a sketch: an open batch, or a closed one of which it is not known what arrived. Of a run there is one
 # as soon as it has made a fact.
 _UNKNOWN = """
     SELECT batch_no FROM freshet.batch
-    WHERE pipeline = %(pipeline)s AND batch_no > %(after)s AND NOT EXISTS (
+    WHERE pipeline = %(pipeline)s AND batch_no BETWEEN %(first)s AND %(last)s AND NOT EXISTS (
         SELECT FROM freshet.id_sketch AS known
         WHERE known.pipeline = batch.pipeline AND known.batch_no = batch.batch_no AND state <> 'started')
     UNION
-    SELECT batch_no FROM freshet.id_sketch WHERE pipeline = %(pipeline)s AND sketch IS NULL
+    SELECT batch_no FROM freshet.id_sketch
+    WHERE pipeline = %(pipeline)s AND sketch IS NULL AND batch_no BETWEEN %(first)s AND %(last)s
 """
 
 
@@ -96,9 +98,10 @@ def check_completeness(
     with connection.cursor() as cursor:
         cursor.execute("SELECT sketched_after FROM freshet.pipeline WHERE name = %s", [pipeline])
         ((after,),) = cursor.fetchall()
-        cursor.execute(_UNKNOWN, {"pipeline": pipeline, "after": after})
-        unknown = {batch_no for (batch_no,) in cursor.fetchall()}
         chosen, others = chosen_loads(cursor, pipeline, selection)
+        first, last = (chosen[0], chosen[-1]) if chosen and selection.what != "everything" else (after + 1, _LAST)
+        cursor.execute(_UNKNOWN, {"pipeline": pipeline, "first": first, "last": last})
+        unknown = {batch_no for (batch_no,) in cursor.fetchall()}
         known = [load for load in chosen if load > after and load not in unknown]
         if selection.what == "everything":
             conditions: list[sql.Composable] = [

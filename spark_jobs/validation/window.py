@@ -109,15 +109,21 @@ def read_window(
 
 
 def chosen_loads(cursor: extensions.cursor, pipeline: str, selection: Selection) -> tuple[list[int], list[int]]:
-    """Numbers of the closed loads that are selected, and of all others.
+    """Numbers of the closed loads that are selected, and of the others between the first and the last of these.
 
     Loads that stored no facts are among them, for they may have lost theirs. No validation is noted of those: of `new`
     ones they count until a later load was validated.
     """
     cursor.execute(
-        f"{_LOADS} SELECT batch_no, NOT open AND ({_CHOSEN[selection.what]}) IS TRUE AND (facts > 0 OR "
-        "%(what)s <> 'new' OR batch_no > (SELECT coalesce(max(batch_no), 0) FROM load WHERE validation_id IS NOT NULL))"
-        " FROM load ORDER BY batch_no",
+        f"""
+        {_LOADS}, judged AS (
+            SELECT batch_no, NOT open AND ({_CHOSEN[selection.what]}) IS TRUE AND (
+                facts > 0 OR %(what)s <> 'new'
+                OR batch_no > (SELECT coalesce(max(batch_no), 0) FROM load WHERE validation_id IS NOT NULL)) AS chosen
+            FROM load
+        ), span AS (SELECT min(batch_no) AS first, max(batch_no) AS last FROM judged WHERE chosen)
+        SELECT batch_no, chosen FROM judged, span WHERE batch_no BETWEEN first AND last ORDER BY batch_no
+        """,
         {"pipeline": pipeline, **selection.model_dump()},
     )
     loads = cursor.fetchall()

@@ -21,6 +21,7 @@ def upgrade() -> None:
             dropped    text[] NOT NULL DEFAULT '{}'
         );
         CREATE INDEX id_sketch_of_batch ON freshet.id_sketch (pipeline, batch_no);
+        CREATE INDEX id_sketch_unknown ON freshet.id_sketch (pipeline, batch_no) WHERE sketch IS NULL;
         COMMENT ON TABLE freshet.id_sketch IS
             'The event ids that have to be stored with a number, as a fact or held, as sums of linear sketches '
             '(spark_jobs/sketches/id_sketch.py): of a number there may be several. A batch adds its own when it is '
