@@ -29,9 +29,9 @@ ROOMS = [
     "loading",
     "ledger",
     "warehouse",
+    "join_state",
     "relation",
     "definition",
-    "join_state",
     "sketches",
     "joins",
 ]
