@@ -30,9 +30,9 @@ ROOMS = [
     "loading",
     "ledger",
     "warehouse",
+    "join_state",
     "relation",
     "definition",
-    "join_state",
     "sketches",
     "joins",
 ]
