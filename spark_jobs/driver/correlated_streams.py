@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from psycopg2 import extensions
@@ -34,7 +34,7 @@ from spark_jobs.ledger.batch_streams import (
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
-from spark_jobs.source.landed_streams import LandedStreams
+from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, correlated
@@ -104,7 +104,8 @@ class CorrelatedStreams:
     ) -> RDD[Parcel]:
         """As of `Intake`: the joined tuples."""
         plan = self._plan(connection, batch, context.destination.fact)
-        return correlated(self._spark, tasks, plan, context, report, shuffle=shuffle)
+        slices = cast("Sequence[Sequence[StreamSlice]]", tasks)  # as LandedStreams cuts them
+        return correlated(self._spark, slices, plan, context, report, shuffle=shuffle)
 
     def close(
         self,
@@ -143,20 +144,18 @@ class CorrelatedStreams:
             )
         counts = _sums(list(buckets.values()))
         by_name = {course.stream: course for course in batch.streams}
-        records = dict.fromkeys(range(len(self._streams)), 0)
-        for piece, end in report.pieces().items():
-            records[piece.stream] += end.records
         tallies = []
         for number, name in enumerate(self._streams):
             course = by_name[name]
             found = [each for each in report.collected() if each.stream == number]
+            records = sum(each.records for each in found)
             newest = max((each.newest for each in found if each.newest is not None), default=None)
             tallies.append(
                 StreamTally(
                     stream=name,
                     newest=self._rules.newest(course.newest, newest, now),
-                    last_arrival=now if records[number] else course.last_arrival,
-                    arrived=records[number],
+                    last_arrival=now if records else course.last_arrival,
+                    arrived=records,
                     duplicates=counts[number].duplicates,
                     rejected=sum(each.rejected for each in found),
                     late=counts[number].late,
