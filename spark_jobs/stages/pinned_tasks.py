@@ -27,7 +27,10 @@ def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets:
 
     def of(bucket: int) -> RDD[Parcel]:
         arrived = packed[bucket]
-        return spark.parallelize([None], 1).mapPartitions(lambda _: task(bucket, arrived))
+        nothing = spark.parallelize(
+            range(1), 1
+        )  # of a range nothing is sent: a worker that leaves input unread is ended
+        return nothing.mapPartitions(lambda _: task(bucket, arrived))
 
     return _pinned(spark, buckets, of)
 
