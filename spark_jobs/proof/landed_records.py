@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import POSITION, RECORD
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
@@ -80,17 +80,17 @@ class EventIds:
     had no event id under that of its columns as JSON. Where tuples are held so, their records are known by these.
 
     Args:
-        definition: the pipeline.
+        source: gives the records.
         key_types: event id column -> PostgreSQL's name of the type that it has in the fact table.
         held: the held tuples.
     """
 
-    def __init__(self, definition: PipelineDefinition, key_types: Mapping[str, str], held: HeldTuples) -> None:
-        columns = definition.source.columns
+    def __init__(self, source: Source, key_types: Mapping[str, str], held: HeldTuples) -> None:
+        columns = source.columns
         self._source_columns = columns
         self._columns = tuple(columns)
         self._held = held
-        self._has_header = definition.source.options.get("header") == "true"
+        self._has_header = source.options.get("header") == "true"
         self._key = [
             FactColumn(name, name, columns[name].arrow(), PostgresType(kind, kind), nullable=False)
             for name, kind in key_types.items()

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from psycopg2 import extensions
+
+from spark_jobs.proof.proof import Findings
 
 # What a run over held tuples has changed, and what retention has summed up, are sums like those of batches. An open
 # batch counts by its parts.
@@ -25,20 +27,21 @@ _SUMS = """
 """
 
 
-def wrong_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, int]) -> Iterator[str]:
-    """The sums of the ledger that are not what is stored, in words.
+def check_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, int], findings: Findings) -> None:
+    """Report the sums of the ledger that are not what is stored.
 
     Args:
         cursor: in the proof's transaction.
         pipeline: its name.
         stored: tuples of each place, in the ledger's order, with those that retention has deleted.
+        findings: takes what is found.
     """
     cursor.execute(_SUMS, {"pipeline": pipeline})
     row = cursor.fetchone()
     assert row is not None
     for (name, count), booked in zip(stored.items(), row, strict=True):
         if int(booked) != count:
-            yield f"{name}: the ledger says {int(booked):,}, stored are {count:,}"
+            findings.add("ledger", f"{name}: the ledger says {int(booked):,}, stored are {count:,}")
 
 
 # A batch that is older than the counts of records has none. Of a range that was given up, the records that were stored
@@ -53,13 +56,15 @@ _UNBALANCED = """
 """
 
 
-def unbalanced_batches(cursor: extensions.cursor, pipeline: str) -> Iterator[str]:
-    """The batches of which more or fewer records arrived than became facts, held tuples and duplicates, in words.
+def check_batches(cursor: extensions.cursor, pipeline: str, findings: Findings) -> None:
+    """Report the batches of which more or fewer records arrived than became facts, held tuples and duplicates.
 
     Args:
         cursor: in the proof's transaction.
         pipeline: its name.
+        findings: takes what is found.
     """
     cursor.execute(_UNBALANCED, [pipeline])
     for batch_no, arrived, settled in cursor:
-        yield f"batch {batch_no}: {arrived:,} arrived, {settled:,} are facts, held or duplicates"
+        text = f"batch {batch_no}: {arrived:,} arrived, {settled:,} are facts, held or duplicates"
+        findings.add("balance", text)

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 EXAMPLES = 10
+_LONGEST_VALUE = 80
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Proof:
     gone_held: int
     differences: tuple[Finding, ...]
     notes: tuple[Finding, ...]
-    seconds: float
+    seconds: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -179,3 +180,10 @@ def _shown(finding: Finding, words: str, style: str) -> Iterator[Text]:
     yield from (Text(f"  {example}") for example in finding.examples)
     if finding.count > len(finding.examples):
         yield Text("  ...")
+
+
+def shortened(value: str | None) -> str:
+    """A value as it is shown."""
+    if value is None:
+        return "null"
+    return value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 3] + "..."
