@@ -98,7 +98,7 @@ class EventIds:
 
     def identify(self, landed: LandedRecords) -> StagedEvents:
         """The records with their ids, and with the codes of those that may be held, ready to be staged. O(n)."""
-        texts = event_id_texts(landed.values, self._key)
+        texts = self.texts(landed.values)
         usable = pc.fill_null(pc.less_equal(pc.binary_length(texts), MOST_CHARACTERS), False)
         usable = usable.to_numpy(zero_copy_only=False) & landed.sound
         raw_ids = self._raw_ids(landed, usable)
@@ -112,6 +112,10 @@ class EventIds:
             records=_spread(self._records(landed, held), held, len(usable)),
             objects=_spread(self._objects(landed, held if self._held.has_objects else held[:0]), held, len(usable)),
         )
+
+    def texts(self, tuples: pa.Table) -> pa.Array:
+        """The texts of tuples' event ids, shape (n,); null where a part is null."""
+        return event_id_texts(tuples, self._key)
 
     def unreadable(self, path: Path) -> StagedEvents | None:
         """A file that can't be read, where a former version has rejected it whole: as one record, its path."""

@@ -80,6 +80,9 @@ class Staging:
         table: its name.
         columns: the columns of the events that are staged, with their types.
         loaded: those of them that facts have.
+
+    Attributes:
+        table: SQL name of the table.
     """
 
     def __init__(
