@@ -44,11 +44,14 @@ def check_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, in
             findings.add("ledger", f"{name}: the ledger says {int(booked):,}, stored are {count:,}")
 
 
-# A batch that is older than the counts of records has none. Of a range that was given up, the records that were stored
-# before were not counted; when it was read again later, its missing count tells.
+# A batch that is older than the counts of records has none. Of several streams, what is stored are their results: the
+# ledger says how many events have found a place, those that wait in the state among them. Of a range that was given up,
+# the records that were stored before were not counted; when it was read again later, its missing count tells.
 _UNBALANCED = """
-    SELECT batch_no, arrived, facts + shed + unmatched + rejected + duplicates FROM freshet.batch
-    WHERE pipeline = %s AND state = 'committed' AND arrived <> facts + shed + unmatched + rejected + duplicates
+    SELECT batch_no, arrived, settled
+    FROM freshet.batch, LATERAL (
+        SELECT coalesce(placed, facts + shed + unmatched + rejected) + duplicates AS settled) AS found
+    WHERE pipeline = %s AND state = 'committed' AND arrived <> settled
         AND NOT EXISTS (
             SELECT FROM freshet.source_range AS range WHERE range.batch_no = batch.batch_no
                 AND (range.state = 'lost' OR (range.reason IS NOT NULL AND range.records IS NULL)))
@@ -57,7 +60,7 @@ _UNBALANCED = """
 
 
 def check_batches(cursor: extensions.cursor, pipeline: str, findings: Findings) -> None:
-    """Report the batches of which more or fewer records arrived than became facts, held tuples and duplicates.
+    """Report the batches of which more or fewer records arrived than found a place or are duplicates.
 
     Args:
         cursor: in the proof's transaction.
@@ -66,5 +69,5 @@ def check_batches(cursor: extensions.cursor, pipeline: str, findings: Findings) 
     """
     cursor.execute(_UNBALANCED, [pipeline])
     for batch_no, arrived, settled in cursor:
-        text = f"batch {batch_no}: {arrived:,} arrived, {settled:,} are facts, held or duplicates"
+        text = f"batch {batch_no}: {arrived:,} arrived, {settled:,} found a place or are duplicates"
         findings.add("balance", text)

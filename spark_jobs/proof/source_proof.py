@@ -52,7 +52,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
     comparison.wrong_facts()
     held_comparison.payloads()
     held_comparison.rejected(joined.can_match)
-    counts = {place: held_comparison.held[place] + held_comparison.pruned[place] for place in PLACES}
+    counts: dict[str, int] = {place: held_comparison.held[place] + held_comparison.pruned[place] for place in PLACES}
     check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
     check_batches(cursor, definition.name, findings)
     return Proof(

@@ -94,7 +94,7 @@ class Staging:
         self._names = {name: f"value_{number}" for number, name in enumerate(self._types)}
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
-        columns = sql.SQL(", ").join(
+        values = sql.SQL(", ").join(
             sql.SQL("{} {}").format(sql.Identifier(self._names[name]), sql.SQL(POSTGRES_TYPES[kind.name]))
             for name, kind in self._types.items()
         )
@@ -104,7 +104,7 @@ class Staging:
                 "CREATE TEMPORARY TABLE {} (file integer NOT NULL, pending boolean NOT NULL, event_id text, "
                 "raw_id text, raw_held boolean NOT NULL, loadable boolean NOT NULL, record bigint, object bigint, {}) "
                 "ON COMMIT DROP"
-            ).format(sql.Identifier(table), columns)
+            ).format(sql.Identifier(table), values)
         )
 
     @property

@@ -33,9 +33,10 @@ _NOTHING = sql.SQL("")
 class StreamJoin:
     """The temporary table `landed` of joined tuples, in the place of one source's events.
 
-    Its columns are those of `Staging`; and `id_<n>`, the id of the part of stream n. The file of a joined tuple is that
-    of the part that arrived last. What may be a joined tuple and need not is `pending`: a part of it is not loaded yet,
-    landed with several contents, or landed several times, of which at least once too late.
+    Its columns are those of `Staging`; `id_<n>`, the id of the part of stream n; and `is_open`, whether a part is not
+    loaded yet. The file of a joined tuple is that of the part that arrived last. What may be a joined tuple and need
+    not is `pending`: a part is not loaded yet, landed with several contents, or landed several times, of which at
+    least once too late.
 
     Args:
         cursor: in the proof's transaction.
@@ -81,8 +82,8 @@ class StreamJoin:
         if any(account.absent.units for account in accounts):
             # A record may be a part of any number of joined tuples.
             self.absent = AbsentRecords([unit for account in accounts for unit in account.absent.units], None)
-        for stream in self._streams:
-            self._make_parts(stream, ranks[stream.number])
+        for stream, account in zip(self._streams, accounts, strict=True):
+            self._make_parts(stream, ranks[stream.number], came_once=not account.absent.units)
         self._make_joined()
 
     def _rank(self, accounts: Sequence[Account]) -> list[list[int]]:
@@ -99,23 +100,26 @@ class StreamJoin:
             self.arrivals.append(arrived)
         return ranks
 
-    def _make_parts(self, stream: StagedStream, ranks: list[int]) -> None:
-        """The events of a stream that can be parts, each content once."""
+    def _make_parts(self, stream: StagedStream, ranks: list[int], *, came_once: bool) -> None:
+        """The events of a stream that can be parts, each content once.
+
+        One that was too late is none, unless it came before: that is in sight, or may be in what is there no longer.
+        """
         values = [stream.column(name) for name in stream.staging.columns]
         needed = [stream.column(name) for name in (START, *stream.on)]
         self._cursor.execute(
             sql.SQL(
                 """
                 CREATE TEMPORARY TABLE {parts} ON COMMIT DROP AS
-                SELECT event_id, rank, loadable, {values}, {slot} AS slot,
+                SELECT event_id, rank, loadable, pending AS is_open, {values}, {slot} AS slot,
                     pending OR of_contents > 1 OR is_late AS may_lack
                 FROM (
                     SELECT part.*, late.event_id IS NOT NULL AS is_late,
                         count(*) OVER (PARTITION BY event_id) AS of_contents,
                         sum(copies) OVER (PARTITION BY event_id) AS of_copies
                     FROM (
-                        SELECT event_id, min(rank) AS rank, bool_and(loadable) AS loadable, bool_and(pending) AS pending,
-                            count(*) AS copies, {values}
+                        SELECT event_id, min(rank) AS rank, bool_and(loadable) AS loadable,
+                            bool_and(pending) AS pending, count(*) AS copies, {values}
                         FROM {landed} AS landed JOIN unnest(%s::integer[], %s::integer[]) AS ranked (file, rank)
                             USING (file)
                         WHERE event_id IS NOT NULL AND NOT raw_held AND {known}
@@ -125,7 +129,7 @@ class StreamJoin:
                         SELECT event_id FROM {held} WHERE place = 'rejected' AND starts_with(reason, {late})
                     ) AS late USING (event_id)
                 ) AS part
-                WHERE NOT is_late OR of_copies > 1;
+                WHERE NOT (is_late AND of_copies = 1 AND {came_once});
                 ANALYZE {parts}
                 """
             ).format(
@@ -135,6 +139,7 @@ class StreamJoin:
                 landed=stream.landed,
                 known=_AND.join(sql.SQL("{} IS NOT NULL").format(column) for column in needed),
                 held=stream.stored.held,
+                came_once=sql.Literal(came_once),
                 late=sql.Literal(LATE),
             ),
             [list(range(len(ranks))), ranks],
@@ -164,9 +169,10 @@ class StreamJoin:
             sql.SQL(
                 """
                 CREATE TEMPORARY TABLE {name} ON COMMIT DROP AS
-                SELECT greatest({ranks}) AS file, {may_lack} AS pending, '[' || concat_ws(',', {inner}) || ']' AS event_id,
-                    NULL::text AS raw_id, false AS raw_held, {loadable} AS loadable, NULL::bigint AS record,
-                    {codes} # greatest({starts}) AS object, {ids}, greatest({times}) AS {completed}, {values}
+                SELECT greatest({ranks}) AS file, {may_lack} AS pending, NULL::text AS raw_id, false AS raw_held,
+                    '[' || concat_ws(',', {inner}) || ']' AS event_id, {loadable} AS loadable, NULL::bigint AS record,
+                    {codes} # greatest({starts}) AS object, {is_open} AS is_open,
+                    greatest({times}) AS {completed}, {ids}, {values}
                 FROM {joined};
                 ANALYZE {landed}
                 """
@@ -175,6 +181,7 @@ class StreamJoin:
                 landed=LANDED,
                 ranks=_COMMA.join(self._parts("rank")),
                 may_lack=_OR.join(self._parts("may_lack")),
+                is_open=_OR.join(self._parts("is_open")),
                 inner=_COMMA.join(inner),
                 loadable=_AND.join(self._parts("loadable")),
                 codes=_XOR.join(self._part(stream, stream.column(CODE)) for stream in self._streams),

@@ -11,8 +11,8 @@ _SUMS = """
     SELECT coalesce(sum(arrived), 0)::bigint, coalesce(sum(duplicates), 0)::bigint, coalesce(sum(joined), 0)::bigint,
         coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected + late), 0)::bigint
     FROM (
-        SELECT arrived, duplicates, joined, expired, rejected, late
-        FROM freshet.batch_stream JOIN freshet.batch USING (batch_no)
+        SELECT told.arrived, told.duplicates, joined, expired, told.rejected, late
+        FROM freshet.batch_stream AS told JOIN freshet.batch USING (batch_no)
         WHERE pipeline = %(pipeline)s AND stream = %(stream)s AND state = 'committed'
         UNION ALL
         SELECT arrived, duplicates, joined, expired, rejected, late FROM freshet.stream_pruned

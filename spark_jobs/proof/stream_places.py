@@ -12,6 +12,7 @@ from spark_jobs.proof.lookup import comparable
 from spark_jobs.proof.proof import EXAMPLES, Findings, StreamPlaces
 from spark_jobs.proof.staged_events import LANDED
 from spark_jobs.proof.staged_stream import StagedStream
+from spark_jobs.proof.stored_tuples import StoredTuples
 from spark_jobs.proof.stream_join import LATE, id_column
 
 EXPIRED = "no "
@@ -21,11 +22,19 @@ EXPIRED = "no "
 _STANDING = """
     CREATE TEMPORARY TABLE {result} ON COMMIT DROP AS
     SELECT event_id, bool_or(is_settled) AS is_settled FROM (
-        SELECT result.{id} AS event_id, NOT result.pending AS is_settled FROM {results} AS result
+        SELECT result.{id} AS event_id, NOT result.is_open AS is_settled FROM {results} AS result
         WHERE NOT EXISTS (SELECT FROM pg_temp.unstored WHERE unstored.id = result.event_id)
         UNION ALL
         SELECT landed.event_id, true FROM {landed} AS landed JOIN pg_temp.unequal AS fact ON {is_part}
         WHERE NOT fact.landed
+        UNION ALL
+        SELECT '[' || string_agg(part.value::text, ',' ORDER BY part.number) || ']', true
+        FROM (SELECT event_id FROM {held_results} UNION ALL SELECT event_id FROM {pruned_results}) AS result
+        CROSS JOIN LATERAL json_array_elements(CASE WHEN left(event_id, 1) = '[' THEN event_id ELSE '[]' END::json)
+            WITH ORDINALITY AS part (value, number)
+        WHERE part.number BETWEEN {first} AND {last}
+            AND NOT EXISTS (SELECT FROM {results} AS landed WHERE landed.event_id = result.event_id)
+        GROUP BY result.event_id
     ) AS stored GROUP BY event_id;
 
     CREATE TEMPORARY TABLE {standing} ON COMMIT DROP AS
@@ -58,8 +67,8 @@ _PLACES = {
 }  # fmt: skip
 # Of an event that came again, the first may be in a result and the second too late.
 _APART = {name: name for name in _PLACES} | {
-    "rejected": "rejected AND NOT (late AND copies > 1)",
-    "pruned": "pruned AND copies = 1",
+    "rejected": "rejected AND NOT (late AND ({came_again}))",
+    "pruned": "pruned AND NOT ({came_again})",
 }
 _WORDS = ", ".join(f"CASE WHEN {{alias}}.{name} THEN '{words}' END" for name, words in _PLACES.items())
 _NUMBER = " + ".join(f"({name})::int" for name in _PLACES)
@@ -77,6 +86,7 @@ class Standings:
         stream: the stream.
         account: of its files.
         joined: of the joined tuples with R.
+        results: the joined tuples that are held.
         findings: takes what is found.
     """
 
@@ -86,13 +96,24 @@ class Standings:
         stream: StagedStream,
         account: Account,
         joined: JoinedEvents,
+        results: StoredTuples,
         findings: Findings,
     ) -> None:
         self._cursor = cursor
         self._stream = stream
         self._account = account
         self._findings = findings
-        self._execute(_STANDING, is_part=is_part(stream, joined), results=LANDED)
+        own = [stream.named(column) for column in stream.source.event_id]
+        first = list(joined.key_types).index(own[0]) + 1
+        self._execute(
+            _STANDING,
+            is_part=is_part(stream, joined),
+            results=LANDED,
+            held_results=results.held,
+            pruned_results=results.pruned,
+            first=sql.Literal(first),
+            last=sql.Literal(first + len(own) - 1),
+        )
 
     def check(self) -> None:
         """Report the events that are in no place, or in several; those that wait and never landed; wrong lateness."""
@@ -126,10 +147,21 @@ class Standings:
             FROM {standing} WHERE loaded > 0
             """
         )
-        [(arrived, *counts)] = self._cursor.fetchall()
-        pending = self._number("SELECT coalesce(sum(copies - loaded), 0) FROM {standing}")
-        files = len(self._account.labels)
-        return StreamPlaces(self._stream.name, files, int(arrived), *map(int, counts), pending)
+        [counts] = self._cursor.fetchall()
+        arrived, in_result, waiting, expired, rejected, late, pruned, duplicates = map(int, counts)
+        return StreamPlaces(
+            stream=self._stream.name,
+            files=len(self._account.labels),
+            arrived=arrived,
+            in_result=in_result,
+            waiting=waiting,
+            expired=expired,
+            rejected=rejected,
+            late=late,
+            pruned=pruned,
+            duplicates=duplicates,
+            pending=self._number("SELECT coalesce(sum(copies - loaded), 0) FROM {standing}"),
+        )
 
     def _extra_waiting(self) -> None:
         """Tuples in the state that never landed; some may have, in files that are there no longer."""
@@ -174,6 +206,7 @@ class Standings:
         self._cursor.execute(
             sql.SQL(statement.replace("{number}", f"({_NUMBER})").replace("{number_apart}", _NUMBER_APART)).format(
                 name=sql.Literal(stream.name),
+                came_again=sql.SQL("copies > 1 OR {}").format(sql.Literal(bool(self._account.absent.units))),
                 id=id_column(stream),
                 landed=stream.landed,
                 held=stream.stored.held,

@@ -1,7 +1,7 @@
-"""The proof of a pipeline that joins several streams: that of one source, of the joined tuples, and of each stream's law.
+"""The proof of a pipeline that joins several streams: of its facts, and of each stream's law.
 
-The joined tuples are made here by SQL, of all landed events but those that were rejected as late; facts, and held joined
-tuples, are compared with them as with the events of one source.
+The joined tuples are made here by SQL, of all landed events but those that were rejected as late. Facts, and joined
+tuples that are held, are compared with them as with the events of one source.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spark_jobs.proof.held import HeldTuples
 from spark_jobs.proof.held_comparison import HeldComparison
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.landing_folder import Landing
-from spark_jobs.proof.ledger_sums import check_sums
+from spark_jobs.proof.ledger_sums import check_batches, check_sums
 from spark_jobs.proof.proof import DIFFERENCES, NOTES, Findings, Proof
 from spark_jobs.proof.staged_events import LANDED
 from spark_jobs.proof.staged_stream import StagedStream
@@ -69,22 +69,24 @@ def prove_streams(cursor: extensions.cursor, definition: PipelineDefinition, hom
     held_results.payloads()
     held_results.rejected(joined.can_match)
 
-    held_events, places = [], []
+    compared, places = [held_results], []
     for stream, account in zip(streams, accounts, strict=True):
-        of_stream = HeldComparison(cursor, stream.stored, stream.landed, account.absent, findings)
-        of_stream.extra()
-        of_stream.payloads()
-        of_stream.rejected(stream.can_match)
-        held_events.append(of_stream)
-        standings = Standings(cursor, stream, account, joined, findings)
+        held_events = HeldComparison(cursor, stream.stored, stream.landed, account.absent, findings)
+        held_events.extra()
+        held_events.payloads()
+        held_events.rejected(stream.can_match)
+        compared.append(held_events)
+        standings = Standings(cursor, stream, account, joined, stored, findings)
         standings.check()
         places.append(standings.places())
         if not account.absent.units:
             check_stream(cursor, definition.name, places[-1], findings)
     report_missing_results(cursor, streams, join.labels, findings)
-    everywhere = [held_results, *held_events]
-    counts = {place: sum(each.held[place] + each.pruned[place] for each in everywhere) for place in PLACES}
+    counts: dict[str, int] = {
+        place: sum(each.held[place] + each.pruned[place] for each in compared) for place in PLACES
+    }
     check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
+    check_batches(cursor, definition.name, findings)
     return Proof(
         pipeline=definition.name,
         files=len(join.labels),
@@ -101,7 +103,7 @@ def prove_streams(cursor: extensions.cursor, definition: PipelineDefinition, hom
         former=comparison.explained.former,
         unprovable=comparison.explained.unprovable + comparison.gone,
         gone_facts=comparison.gone,
-        gone_held=sum(each.gone for each in everywhere),
+        gone_held=sum(each.gone for each in compared),
         differences=findings.of(DIFFERENCES),
         notes=findings.of(NOTES),
         streams=tuple(places),
