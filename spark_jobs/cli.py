@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -24,6 +24,7 @@ ERROR_STATUS = 2
 LAW_BROKEN_STATUS = 1
 EXPECTATION_FAILED_STATUS = 1
 YIELDED_STATUS = 3
+MISFIT_STATUS = 1
 DEFAULT_SCALE = 0.1
 DEFAULT_RATE = 200.0
 
@@ -66,6 +67,10 @@ def _duration(value: str | timedelta) -> timedelta:
         raise typer.BadParameter(str(error)) from error
 
 
+def _ago(age: timedelta | None) -> datetime | None:
+    return None if age is None else datetime.now(UTC) - age
+
+
 def _multiple(value: str | float) -> float:
     """A factor such as `3x`, or just 3."""
     try:
@@ -96,8 +101,22 @@ Scale = Annotated[float, typer.Option(help="TPC-H scale factor; 1 is 150,000 cus
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"freshet {version('freshet')}")
+        raise typer.Exit
+
+
 @app.callback(invoke_without_command=True)
-def _help_without_command(context: typer.Context) -> None:
+def _help_without_command(
+    context: typer.Context,
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version, and end.")
+    ] = False,
+) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -215,9 +234,9 @@ def requeue(
     pipeline: Pipeline,
     *,
     reason: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Only tuples whose reason contains this.", show_default="list the reasons"),
-    ] = None,
+        str,
+        typer.Option(metavar="TEXT", help="Only tuples whose reason contains this; `freshet held` shows the reasons."),
+    ],
     since: Annotated[
         timedelta | None,
         typer.Option(parser=_duration, metavar="DURATION", help="Only what arrived in this time, such as 2h."),
@@ -225,28 +244,84 @@ def requeue(
 ) -> None:
     """Retry rejected tuples of a pipeline, once what refused them is fixed; reprocessing loads them."""
     from contextlib import closing
-    from datetime import UTC, datetime
 
     from spark_jobs.definition import load_definition
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.reprocessing import requeue as requeueing
+    from spark_jobs.reprocessing.requeue import requeue as run_requeue
     from spark_jobs.warehouse.connection import connect
 
     name = load_definition(pipeline).name
-    arrived = None if since is None else datetime.now(UTC) - since
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
-        if reason is None:
-            found = requeueing.rejections(connection, name, arrived)
-            for tuples, told in [(each.tuples, each.reason) for each in found] or [(0, "nothing is rejected")]:
-                console.print(f"{tuples:>12,}  {told}", soft_wrap=True, highlight=False, markup=False)
-            return
-        done = requeueing.requeue(connection, name, reason, arrived)
+        done = run_requeue(connection, name, reason, _ago(since))
     console.print(
         f"{done.tuples:,} rejected tuples wait to be reprocessed: `freshet reprocess {name}` does it now."
         + (f" {done.hopeless:,} stay rejected: such records can't become facts." if done.hopeless else ""),
         soft_wrap=True,
         highlight=False,
     )
+
+
+@app.command()
+def held(
+    pipeline: Pipeline,
+    *,
+    place: Annotated[
+        list[str] | None,
+        typer.Option(help="shed, unmatched or rejected; may be given several times.", show_default="all"),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only tuples whose reason contains this.", show_default="any")
+    ] = "",
+    since: Annotated[
+        timedelta | None,
+        typer.Option(parser=_duration, metavar="DURATION", help="Only what arrived in this time, such as 2h."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=0, help="Show so many of the tuples, the newest first.")] = 0,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Delete them for good; who did it, and when, is noted.")
+    ] = False,
+) -> None:
+    """Show why tuples of a pipeline are held, and which keys are missing; or forget those that are no use.
+
+    A forgotten event does not become a fact, and is a duplicate if it is sent again; the ledger and `verify` know it.
+    """
+    import getpass
+    from contextlib import closing
+    from typing import get_args
+
+    from spark_jobs.definition import load_definition
+    from spark_jobs.definition.stream_tuple import Place
+    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.reprocessing import held_tuples
+    from spark_jobs.warehouse.connection import connect
+
+    places = get_args(Place)
+    if unknown := set(place or []) - set(places):
+        raise typer.BadParameter(f"{min(unknown)!r} is no place. Allowed: {', '.join(places)}.")
+    if forget and not (place or reason):
+        raise typer.BadParameter("--forget would delete all that is held: say which, by --place or --reason.")
+    definition = load_definition(pipeline)
+    wanted = tuple(known for known in places if known in (place or places))
+    chosen = held_tuples.HeldFilter(definition.name, wanted, reason, _ago(since))
+    with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
+        if forget:
+            count = held_tuples.forget(connection, chosen, getpass.getuser())
+            console.print(f"{count:,} held tuples are forgotten.", highlight=False)
+            return
+        lookups = [(lookup.relation, list(lookup.on)) for lookup in definition.lookups]
+        groups = held_tuples.held_groups(connection, chosen, lookups)
+        shown = held_tuples.held_samples(connection, chosen, samples) if samples else []
+    for group in groups:
+        keys = f" (most often {', '.join(f'{key}: {count:,}' for key, count in group.keys)})" if group.keys else ""
+        hopeless = f" [{group.hopeless:,} can't become facts]" if group.hopeless else ""
+        told = f"{group.tuples:>12,}  {group.place:9}  {group.reason}{keys}{hopeless}"
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
+    if not groups:
+        console.print("nothing is held", highlight=False)
+    for each in shown:
+        where = f"{each.source_unit}:{each.source_position}" if each.source_unit else ""
+        told = f"{each.event_id}  {where}  {each.reason}\n    {each.payload}"
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
 
 
 @app.command()
@@ -384,8 +459,6 @@ def validate(
 
     Exit status 1 if an expectation failed, with how many facts and three examples.
     """
-    from datetime import UTC, datetime
-
     from spark_jobs.definition import load_definition
     from spark_jobs.errors import NotValidatedError
     from spark_jobs.local.warehouse_server import warehouse
@@ -397,7 +470,7 @@ def validate(
     if everything:
         selection = Selection(what="everything")
     elif since is not None:
-        selection = Selection(what="loaded", loaded_from=datetime.now(UTC) - since)
+        selection = Selection(what="loaded", loaded_from=_ago(since))
     elif (first_batch, last_batch) != (None, None):
         selection = Selection(what="batches", first_batch=first_batch, last_batch=last_batch)
     else:
@@ -429,6 +502,83 @@ def retire(pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="Nam
     with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
         retire_pipeline(connection, pipeline)
     console.print(f"Pipeline {pipeline} is retired: its fact table may be another's.")
+
+
+@app.command()
+def new(
+    name: Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the new pipeline.")],
+    *,
+    sample: Annotated[
+        Path, typer.Option("--from", metavar="FILE", help="A file with some of its events: JSON lines, CSV or Parquet.")
+    ],
+    path: Annotated[
+        str | None, typer.Option(help="Folder in which its files arrive.", show_default="landing/PIPELINE of the home")
+    ] = None,
+    table: Annotated[
+        str | None, typer.Option(metavar="SCHEMA.TABLE", help="Its fact table.", show_default="warehouse.PIPELINE")
+    ] = None,
+) -> None:
+    """Write the definition of a new pipeline from a sample of its events, with comments, into the pipelines' folder."""
+    from spark_jobs.authoring.new_pipeline import definition_text, write_definition
+    from spark_jobs.authoring.sample import read_sample
+    from spark_jobs.settings import pipelines_folder
+
+    text = definition_text(name, read_sample(sample), sample.name, path=path, table=table)
+    file = write_definition(text, name, pipelines_folder())
+    console.print(f"{file} is written. Read it; its first lines say how to go on.", soft_wrap=True, highlight=False)
+
+
+@app.command()
+def ddl(pipeline: Pipeline) -> None:
+    """Write SQL that makes the fact table of a pipeline, as `freshet psql` takes it."""
+    from contextlib import closing
+
+    from spark_jobs.authoring.fact_ddl import fact_ddl, fetched_types
+    from spark_jobs.definition import load_definition
+    from spark_jobs.local.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.warehouse.connection import connect
+
+    definition = load_definition(pipeline)
+    if definition.lookups:
+        with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
+            fetched = fetched_types(connection, definition)
+    else:
+        fetched = {}
+    typer.echo(fact_ddl(definition, fetched))
+
+
+@app.command()
+def check(pipeline: Pipeline) -> None:
+    """Tell all that can be told of a pipeline before it starts: whether it fits the warehouse, and what it will do.
+
+    Exit status 1 if it can't load as it is. Nothing is changed.
+    """
+    from spark_jobs.definition import load_definition
+
+    definition = load_definition(pipeline)  # what is wrong in the file itself is told first
+    from spark_jobs.authoring.check import check_pipeline
+    from spark_jobs.local.warehouse_server import warehouse
+
+    with warehouse(home(), create=False) as url:
+        report = check_pipeline(definition, url, home())
+    for note in report.notes:
+        console.print(f"  {note}", soft_wrap=True, highlight=False, markup=False)
+    for problem in report.problems:
+        console.print(problem, soft_wrap=True, highlight=False, markup=False, style="red")
+    if report.problems:
+        raise typer.Exit(MISFIT_STATUS)
+    console.print(f"Pipeline {definition.name} is ready to load.", highlight=False)
+
+
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
+def psql(context: typer.Context) -> None:
+    """Open psql on the warehouse; arguments are psql's own, such as -c 'SELECT ...' or -f FILE."""
+    from spark_jobs.local.psql_shell import run_psql
+    from spark_jobs.local.warehouse_server import warehouse
+
+    with warehouse(home(), create=False) as url:
+        status = run_psql(url, context.args)
+    raise typer.Exit(status)
 
 
 @app.command()

@@ -13,6 +13,7 @@ HOUSE = Path(spark_jobs.__file__).parent
 ROOMS = [
     "cli",
     "experiments",
+    "authoring",
     "stream_load",
     "reprocess_shed",
     "rebuild_cache",
