@@ -793,6 +793,26 @@ def bench_load(
         console.print(render(result))
 
 
+@bench.command("correlate")
+def bench_correlate(
+    *,
+    as_json: Json = False,
+    events: Annotated[int, typer.Option(min=100_000, help="Events that each run joins.")] = 4_000_000,
+    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each contender; the median counts.")] = 5,
+) -> None:
+    """Compare joining two streams by Freshet with Spark's own stream-stream join: Nexmark's auctions and bids.
+
+    Takes about an hour and 8 GiB at full size. Run nothing else beside it.
+    """
+    from spark_jobs.experiments.correlate.correlate_benchmark import render, run_correlate_benchmark
+
+    result = run_correlate_benchmark(home(), events, repetitions, error_console.print)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        console.print(render(result))
+
+
 @bench.command("kernels")
 def bench_kernels(
     *,
