@@ -741,7 +741,7 @@ def generate(
     from spark_jobs.workload.stop_signal import StopSignal
     from spark_jobs.workload.transit import Disorder
 
-    pace = {
+    pace: dict[str, Any] = {
         "rate": rate,
         "phases": [_phase(text) for text in phase or []],
         "bursty": bursty,

@@ -103,9 +103,10 @@ class Nexmark:
             moments: event times in microseconds since 1970 UTC, one an event.
         """
         stop = first + len(moments)
-        people = np.arange(_before(first, 0, PERSONS), _before(stop, 0, PERSONS))
-        auctions = np.arange(_before(first, PERSONS, AUCTIONS), _before(stop, PERSONS, AUCTIONS))
-        bids = np.arange(_before(first, PERSONS + AUCTIONS, BIDS), _before(stop, PERSONS + AUCTIONS, BIDS))
+        borders = np.array([first, stop])
+        people = np.arange(*_before(borders, 0, PERSONS).tolist())
+        auctions = np.arange(*_before(borders, PERSONS, AUCTIONS).tolist())
+        bids = np.arange(*_before(borders, PERSONS + AUCTIONS, BIDS).tolist())
         events = {
             "persons": people * GROUP,
             "auctions": auctions // AUCTIONS * GROUP + auctions % AUCTIONS + PERSONS,
@@ -160,7 +161,7 @@ class Nexmark:
         return draws(self.seed, purpose, int(numbers[0]) if len(numbers) else 0, len(numbers), each)
 
 
-def _before(events: npt.ArrayLike, start: int, count: int) -> IntArray:
+def _before(events: IntArray, start: int, count: int) -> IntArray:
     """How many of a stream come before an event, if in each group it has the `count` events from `start` on."""
     groups, rest = np.divmod(events, GROUP)
     return groups * count + np.clip(rest - start, 0, count)

@@ -59,7 +59,8 @@ def run_contender(name: str, case: CorrelateCase, folder: Path, warehouse_url: s
         jdbc_url: the same warehouse by JDBC.
     """
     empty_fact(warehouse_url)
-    events, detail = folder.parent / EVENTS_FOLDER, {}
+    events = folder.parent / EVENTS_FOLDER
+    detail: dict[str, object] = {}
     if name == "freshet":
         home = Home(folder)
         state = home.root / "state" / PIPELINE
