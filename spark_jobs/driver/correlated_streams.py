@@ -7,7 +7,7 @@ the version of its own number before it is closed: whoever goes on with a batch 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 
@@ -18,6 +18,7 @@ from pyspark import RDD, SparkContext
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
+from spark_jobs.driver.intake import Rehearse, rehearsed
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
 from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StreamCounts
@@ -39,6 +40,8 @@ from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, correlated
 from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.pinned_tasks import pinned_over_parcels
+from spark_jobs.stages.rehearsal import rehearse_bucket
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
 from spark_jobs.warehouse.fact_table import FactTable
@@ -78,6 +81,18 @@ class CorrelatedStreams:
         self._former: FormerBatch | None = None
         self._quiet_since = time.monotonic()
         self._looked_for_old = 0.0
+
+    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
+        """As of `Intake`; the buckets' workers are started by it, which takes seconds."""
+        plan = self._bucket_plan(parts)
+        columns = [{name: kind.arrow() for name, kind in source.columns.items()} for source in self._streams.values()]
+
+        def of_bucket(bucket: int, parcels: Iterable[bytes]) -> Iterator[str | None]:
+            yield task()
+            yield rehearse_bucket(plan, columns)
+
+        pinned = pinned_over_parcels(self._spark, [], parts, of_bucket).collect()
+        return pinned + rehearsed(self._spark, task, parts)
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`; notes how far the streams have come, which decides what is late in the batch."""
