@@ -98,7 +98,9 @@ def run_up(
                 day = BadDay(plan, definitions, home(), rate, console)
                 course = day.run
             first_rate = rate if day is None else WARM_UP_RATE * rate
-            workload = WorkloadProcess(home(), scale, first_rate, steady=day is not None)
+            workload = WorkloadProcess(
+                *(home(), scale, first_rate), steady=day is not None, fulfilment="fulfilment" in definitions
+            )
             status = _Up(home(), definitions, pipelines, workload, scale, port, console).run(course)
             return status if day is None or _show(day, console, figures_file) else 1
         except KeyboardInterrupt:
@@ -185,9 +187,10 @@ class _Up:
 
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():
-            landing = definition.source.resolved_path(self._home)
-            if landing.is_relative_to(self._home.root):
-                landing.mkdir(parents=True, exist_ok=True)
+            streams = definition.streams or {definition.name: definition.source}
+            for landing in (stream.resolved_path(self._home) for stream in streams.values()):
+                if landing.is_relative_to(self._home.root):
+                    landing.mkdir(parents=True, exist_ok=True)
         with steps.step("Warehouse schema"):
             migrate(url)
         if workload_process.PIPELINES & self._definitions.keys():
