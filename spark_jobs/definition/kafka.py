@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
-from typing import Annotated, Literal
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fields import Duration, Part, Word
@@ -50,6 +50,11 @@ def _start(text: str) -> str:
     return text
 
 
+def _written(value: Any) -> Any:
+    """A time as text: YAML reads one that is not in quotes."""
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
 def _connection(text: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
         raise ValueError(f"{shown(text)} is not the id of a connection. Allowed: letters, digits, '_', '-' and '.'.")
@@ -75,7 +80,7 @@ class Kafka(Part):
 
     servers: Annotated[str, AfterValidator(_servers)] = Field(examples=["servers: localhost:9092"])
     topic: Annotated[str, AfterValidator(_topic)] = Field(examples=["topic: orders"])
-    start: Annotated[str, AfterValidator(_start)] = Field(default="earliest", examples=["start: earliest"])
+    start: Annotated[str, BeforeValidator(_written), AfterValidator(_start)] = Field(default="earliest", examples=["start: earliest"])
     connection: Annotated[Word, AfterValidator(_connection)] | None = Field(
         default=None, examples=["connection: kafka_orders"]
     )
