@@ -28,7 +28,7 @@ class Topic:
 
     def __init__(self, broker: KafkaBroker, name: str, partitions: int = 1, **config: str) -> None:
         self.servers, self.name = broker.servers, name
-        self.admin = AdminClient({"bootstrap.servers": broker.servers})
+        self.admin = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0})
         self.make(partitions, **config)
 
     def make(self, partitions: int = 1, **config: str) -> None:
@@ -53,14 +53,14 @@ class Topic:
     def send(self, values: Iterable[bytes | None], partition: int = 0) -> None:
         """Write records, and wait until the broker has them."""
         limits = {"message.max.bytes": 20 << 20, "queue.buffering.max.messages": 0}
-        producer = Producer({"bootstrap.servers": self.servers, **limits})
+        producer = Producer({"bootstrap.servers": self.servers, "log_level": 0, **limits})
         for value in values:
             producer.produce(self.name, value, partition=partition)
         assert producer.flush(30) == 0
 
     def transaction(self, values: Iterable[bytes], *, commit: bool, partition: int = 0) -> None:
         """Write records in a transaction of their own."""
-        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"t-{next(_numbers)}"})
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": f"t-{next(_numbers)}", "log_level": 0})
         producer.init_transactions(30)
         producer.begin_transaction()
         for value in values:

@@ -88,8 +88,8 @@ def _arrivals(piece: OffsetSlice, source: Source, read: _Records) -> Iterator[Ar
         if (where & ~passed_over).any()
     ]
     decoded = _decoded(piece, source, _where(read, ~empty))
-    count = len(empty) - np.count_nonzero(passed_over)
-    yield Arrivals(decoded.tuples, decoded.rejected + rejected, count, int(np.count_nonzero(passed_over)))
+    ignored = int(np.count_nonzero(passed_over))
+    yield Arrivals(decoded.tuples, decoded.rejected + rejected, len(empty) - ignored, ignored)
 
 
 def _where(read: _Records, kept: NDArray[np.bool_]) -> _Records:

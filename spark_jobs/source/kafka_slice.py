@@ -6,6 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.ledger.source_ranges import SourceRange
 
 _UNIT = re.compile(r"(?P<topic>[^:@/]+):(?P<partition>\d+)@(?P<topic_id>.*)", re.DOTALL)
@@ -67,3 +71,25 @@ class OffsetSlice:
     partition: Partition
     first: int
     last: int
+
+
+def with_place(values: pa.Table, units: pa.ChunkedArray, offsets: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.Table:
+    """Values of records, with the columns that tell where each lies.
+
+    Args:
+        values: shape (n,).
+        units: partitions as the ledger calls them, shape (n,); null, or of another kind of source: not known.
+        offsets: int64, shape (n,).
+        times: when the records were written, shape (n,).
+    """
+    # Arrow knows the names of a pattern's groups as RE2 writes them.
+    parts = pc.extract_regex(units.cast(pa.string()), _UNIT.pattern)
+    columns = {
+        TOPIC: pc.struct_field(parts, "topic"),
+        PARTITION: pc.struct_field(parts, "partition").cast(pa.int32()),
+        OFFSET: offsets,
+        TIMESTAMP: times,
+    }
+    for name, column in columns.items():
+        values = values.append_column(name, column)
+    return values

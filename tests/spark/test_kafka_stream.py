@@ -9,7 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
+from spark_jobs.definition import load_definition
+from spark_jobs.driver import setbacks
 from spark_jobs.errors import FreshetError
+from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
+from spark_jobs.reprocessing.request import ReprocessingRequest
 from tests.kafka_broker import Topic
 from tests.spark.conftest import Shop
 from tests.spark.shop import query, sale, sales_definition
@@ -86,14 +90,16 @@ def test_what_retention_removed_before_it_was_read_is_counted_as_lost(shop: Shop
     assert ranges(shop, "lost") == [(10, 25)]
 
 
-def test_a_topic_that_was_made_anew_is_not_read_unasked(shop: Shop, topic: Topic) -> None:
+def test_a_topic_that_was_made_anew_is_not_read_unasked(
+    shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setbacks, "MOST_FAILURES", 1)
     define(shop, topic)
     topic.send(sales(range(10)))
     shop.load()
     topic.delete()
     topic.make()
     topic.send(sales(range(100, 120)))
-    shop.short_setbacks()
     with pytest.raises(FreshetError, match="made anew"):
         shop.load()
     assert facts(shop) == list(range(10))
@@ -124,5 +130,6 @@ def test_held_records_come_back_by_their_place(shop: Shop, topic: Topic) -> None
     shop.load()
     assert query(shop.url, "SELECT event_id FROM freshet.unmatched") == [(f'["{topic.name}",0,3]',)]
     query(shop.url, "INSERT INTO shop.customer VALUES (5000, 77, 'new')")
-    shop.reprocess()
+    request = ReprocessingRequest(limit=10, yields=False)
+    ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark).run()
     assert query(shop.url, "SELECT o, sk FROM shop.fact_places WHERE o = 3") == [(3, 77)]
