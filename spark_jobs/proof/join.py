@@ -10,7 +10,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.proof.lookup import CREATE_JSON_READER, JoinedLookup, column_types, comparable, table_identifier
-from spark_jobs.proof.staged_events import LANDED, Staging
+from spark_jobs.proof.staged_events import LANDED, FindsStagedColumns
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class JoinedEvents:
         SchemaMismatchError: a table or a column that the pipeline names does not exist.
     """
 
-    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, staging: Staging) -> None:
+    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, staging: FindsStagedColumns) -> None:
         source, fact = definition.source, definition.fact
         self._event_id = source.event_id
         self._staging = staging

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import POSITION, RECORD
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
@@ -80,17 +80,17 @@ class EventIds:
     had no event id under that of its columns as JSON. Where tuples are held so, their records are known by these.
 
     Args:
-        definition: the pipeline.
+        source: gives the records.
         key_types: event id column -> PostgreSQL's name of the type that it has in the fact table.
         held: the held tuples.
     """
 
-    def __init__(self, definition: PipelineDefinition, key_types: Mapping[str, str], held: HeldTuples) -> None:
-        columns = definition.source.columns
+    def __init__(self, source: Source, key_types: Mapping[str, str], held: HeldTuples) -> None:
+        columns = source.columns
         self._source_columns = columns
         self._columns = tuple(columns)
         self._held = held
-        self._has_header = definition.source.options.get("header") == "true"
+        self._has_header = source.options.get("header") == "true"
         self._key = [
             FactColumn(name, name, columns[name].arrow(), PostgresType(kind, kind), nullable=False)
             for name, kind in key_types.items()
@@ -98,7 +98,7 @@ class EventIds:
 
     def identify(self, landed: LandedRecords) -> StagedEvents:
         """The records with their ids, and with the codes of those that may be held, ready to be staged. O(n)."""
-        texts = event_id_texts(landed.values, self._key)
+        texts = self.texts(landed.values)
         usable = pc.fill_null(pc.less_equal(pc.binary_length(texts), MOST_CHARACTERS), False)
         usable = usable.to_numpy(zero_copy_only=False) & landed.sound
         raw_ids = self._raw_ids(landed, usable)
@@ -112,6 +112,10 @@ class EventIds:
             records=_spread(self._records(landed, held), held, len(usable)),
             objects=_spread(self._objects(landed, held if self._held.has_objects else held[:0]), held, len(usable)),
         )
+
+    def texts(self, tuples: pa.Table) -> pa.Array:
+        """The texts of tuples' event ids, shape (n,); null where a part is null."""
+        return event_id_texts(tuples, self._key)
 
     def unreadable(self, path: Path) -> StagedEvents | None:
         """A file that can't be read, where a former version has rejected it whole: as one record, its path."""
