@@ -15,7 +15,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
-from spark_jobs.driver.intake import Intake, LandedSource
+from spark_jobs.driver.intake import Intake, LandedSource, SourceSlice
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
@@ -24,7 +24,6 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, rehearse
@@ -206,7 +205,7 @@ def _read_nothing(piece: Hashable) -> Iterator[Arrivals]:
     return iter(())
 
 
-def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], report: BatchReport) -> list[RangeEnd]:
+def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]], report: BatchReport) -> list[RangeEnd]:
     """What became of each range: of all its slices, every one of which a task must have told of."""
     told = report.pieces()
     planned = {piece for pieces in tasks for piece in pieces}

@@ -21,8 +21,13 @@ from spark_jobs.driver.heartbeat import Heartbeat
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
 from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
+from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.settings import Home
 from spark_jobs.source.after_load import LoadedFiles
+from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_reading import read_offsets
+from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
 from spark_jobs.warehouse import drivers
@@ -53,6 +58,7 @@ class StreamJob:
         self._url = warehouse_url
         self._connection: extensions.connection | None = None
         self._tables: PipelineTables | None = None
+        self._epoch = 0
 
     def check(self) -> None:
         """Compare the pipeline with what is registered in the warehouse, and with its tables.
@@ -93,7 +99,7 @@ class StreamJob:
             heartbeat = Heartbeat(self._url, name, beat, when_fenced=spark.cancelAllJobs)
             heartbeat.start()
             try:
-                if self.definition.streams is None:
+                if self.definition.streams is None and self.definition.source.kafka is None:
                     take_over_checkpoint(self._connect(), self.definition, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._connect, self._disconnect, lambda: heartbeat.wanted),
@@ -145,6 +151,7 @@ class StreamJob:
             spark_ui_url=spark.uiWebUrl,
         )
         _log.info("%s: driver of epoch %d", name, epoch)
+        self._epoch = epoch
         batches.epoch = epoch
         lookups.start_watching(epoch)
         return epoch
@@ -152,8 +159,15 @@ class StreamJob:
     def _intake(self, spark: SparkContext, parts: int) -> tuple[LandedSource, Intake]:
         """Where the pipeline's tuples come from, and how they come to the front stage."""
         definition = self.definition
+        kafka = definition.source.kafka
+        if kafka is not None:
+            client = KafkaClient.of(kafka, definition.name)
+            read = partial(read_offsets, source=definition.source, client=client)
+            positions = PartitionPositions(definition.name, self._connect, lambda: self._epoch)
+            return KafkaTopic(kafka, client, positions), OneStream(definition, spark, read)
         if definition.streams is None:
-            return self._landed_files(definition.source), OneStream(definition, spark)
+            read = partial(read_slice, source=definition.source)
+            return self._landed_files(definition.source), OneStream(definition, spark, read)
         source = LandedStreams({name: self._landed_files(stream) for name, stream in definition.streams.items()})
         return source, CorrelatedStreams(definition, spark, source, self._home, parts)
 

@@ -225,7 +225,7 @@ def note_ranges(
     cursor: extensions.cursor,
     pipeline: str,
     ranges: Sequence[SourceRange],
-    state: Literal["planned", "loaded", "set aside"],
+    state: Literal["planned", "loaded", "set aside", "lost"],
     *,
     batch_no: int | None = None,
     reason: str | None = None,
@@ -239,7 +239,7 @@ def note_ranges(
         state: of them all.
         batch_no: the batch that reads them; None for what is read by none: loaded by a version that kept its
             positions elsewhere, or not to be read.
-        reason: why they are set aside.
+        reason: why they are set aside or lost.
     """
     cursor.execute(
         """

@@ -18,6 +18,7 @@ from spark_jobs.relation.copy_decoding.column_types import column_type
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.kafka_slice import with_place
 from spark_jobs.source.records import decode_records
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable
@@ -26,11 +27,14 @@ from spark_jobs.warehouse.fact_table import FactTable
 HELD_ID = "_held_id"  # its event id, as freshet.held_tuple has it
 VERSION = "_held_version"  # of its row: the transaction that wrote it
 
+_UNIT, _POSITION = "_source_unit", "_source_position"
 _PAYLOAD, _ENCODING = "_payload", "_payload_encoding"
 _COLUMNS = {
     HELD_ID: ("event_id", "text"),
     VERSION: ("xmin::text::bigint", "int8"),
     ARRIVED_AT: ("arrived_at", "timestamptz"),
+    _UNIT: ("source_unit", "text"),
+    _POSITION: ("source_position", "int8"),
     _PAYLOAD: ("payload", "text"),
     _ENCODING: ("payload_encoding", "text"),
 }
@@ -98,10 +102,11 @@ class HeldReader:
         """The tuples of payloads of one format that are what was held, and the others."""
         records = payload_bytes(held[_PAYLOAD].combine_chunks(), held[_ENCODING].combine_chunks())
         options = self.source.options if record_format == self.source.format else {}
-        decoded = decode_records(records, record_format, self.source.columns, options)
-        tuples = pa.table(
-            [*decoded.tuples.columns, *held.select(_KEPT).columns], names=[*decoded.tuples.column_names, *_KEPT]
-        )
+        decoded = decode_records(records, record_format, self.source.record_columns, options)
+        tuples = decoded.tuples
+        if self.source.kafka is not None:
+            tuples = with_place(tuples, held[_UNIT], held[_POSITION], held[ARRIVED_AT])
+        tuples = pa.table([*tuples.columns, *held.select(_KEPT).columns], names=[*tuples.column_names, *_KEPT])
         same = pc.equal(event_id_texts(tuples, self.fact.key), held[HELD_ID].cast(pa.large_string()))
         sound, known = pc.is_null(decoded.reasons), pc.fill_null(same, False)
         rejected = []

@@ -109,8 +109,10 @@ class BatchReport:
             waited: seconds from the landing of its tuples to the batch's start; None if not known.
         """
         waiting = {} if waited is None else {"waiting": round(waited, 4)}
+        ignored = {"ignored": self._front["ignored"]} if self._front["ignored"] else {}
         return {
             "arrived": self.arrived,
+            **ignored,
             "front_stage_probes": sum(self._front[f"probes.{plan.position}"] for plan in plans if plan.front),
             "front_stage_hits": sum(self._front[f"hits.{plan.position}"] for plan in plans if plan.front),
             "stage_seconds": waiting | self.stage_seconds(),
