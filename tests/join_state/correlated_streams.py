@@ -27,9 +27,10 @@ class Event:
     time: int
 
 
-def plan_of(
-    streams: int = 2, window: Window | None = SlidingWindow(100), key: str = "whole", memory: int = 1 << 22
-) -> BucketPlan:
+WINDOW = SlidingWindow(100)
+
+
+def plan_of(streams: int = 2, window: Window | None = WINDOW, key: str = "whole", memory: int = 1 << 22) -> BucketPlan:
     """A plan whose streams are called a, b, c ..."""
     columns = ("key", "site") if key == "composite" else ("key",)
     return BucketPlan(
