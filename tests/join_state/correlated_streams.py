@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -157,6 +158,11 @@ class Taken:
         self.outcome = Outcome()
         self._plan = plan
         self._key = key
+
+    def reopen(self, folder: Path, version: int) -> None:
+        """Go on in another process, as it were."""
+        self.bucket.close()
+        self.bucket = Bucket(self._plan, folder, version)
 
     def take(self, batch: Sequence[Sequence[Event]], late_before: Sequence[int], reached: Sequence[int]) -> None:
         arrived = [table(events, self._key) if events else None for events in batch]
