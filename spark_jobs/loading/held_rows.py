@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns, Place
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
@@ -39,8 +40,9 @@ _COLUMNS = {
     "event_time": TIMESTAMPTZ,
     "arrived_at": TIMESTAMPTZ,
     "batch_no": _BIGINT,
+    "correlation_key": _TEXT,
 }
-_NULLABLE = ("relation", "event_time", "source_unit", "source_position")
+_NULLABLE = ("relation", "event_time", "source_unit", "source_position", "correlation_key")
 _TARGETS = [Target(name, name, kind, name in _NULLABLE) for name, kind in _COLUMNS.items()]
 _NAMES = ", ".join(_COLUMNS)
 
@@ -90,13 +92,28 @@ class HeldRows:
         """Hash codes of the event ids, int64, shape (n,)."""
         return self._table["event_hash"].to_numpy() if self._table is not None else np.empty(0, np.int64)
 
+    def of_stream(self, stream: str, keys: pa.Array) -> HeldRows:
+        """The rows as parts of an accumulating fact.
+
+        Args:
+            stream: whose they are.
+            keys: key of the row that each belongs to, as freshet.held_tuple has it; string array, shape (n,).
+        """
+        if self._table is None:
+            return self
+        plain = self._table["event_id"].cast(pa.string())
+        event_ids = pc.binary_join_element_wise(f"{stream}{STREAM_SEPARATOR}", plain, "")
+        rows = self._table.set_column(self._table.column_names.index("event_id"), "event_id", event_ids)
+        return HeldRows(rows.set_column(rows.column_names.index("correlation_key"), "correlation_key", keys))
+
     def without(self, dropped: np.ndarray) -> HeldRows:
         """The rows that are not dropped; bool, shape (n,)."""
         return HeldRows(self._table.filter(pa.array(~dropped)) if self._table is not None else None)
 
     def joined(self, more: HeldRows) -> HeldRows:
         """These rows and more."""
-        return HeldRows(pa.concat_tables([rows._table for rows in (self, more) if rows._table is not None]))
+        tables = [rows._table for rows in (self, more) if rows._table is not None]
+        return HeldRows(pa.concat_tables(tables) if tables else None)
 
     def encoded(self) -> EncodedRows:
         """As freshet.held_tuple takes them; at least one."""
@@ -170,6 +187,7 @@ def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: 
         "event_time": utc_times(plain_array(tuples[event.event_time])),
         "arrived_at": utc_times(plain_array(tuples[ARRIVED_AT])).fill_null(datetime.now(UTC)),
         "batch_no": pa.repeat(batch_no, count),
+        "correlation_key": pa.nulls(count, pa.large_string()),
     }
     return pa.table(columns)
 
