@@ -37,7 +37,7 @@ _FIELDS = struct.Struct("<8sIIQQI")  # magic, format, checksum of the content, v
 Version = TypeVar("Version")
 
 
-def write_durably(path: Path, parts: Iterable[Any]) -> None:
+def write_durably(path: Path, parts: Iterable[Any], *, sync_name: bool = True) -> None:
     """Write a file with mode 0600: under a temporary name, brought to the disk, then renamed.
 
     A reader finds the former file or the whole new one, even after a loss of power. One writer per path at a time.
@@ -45,6 +45,7 @@ def write_durably(path: Path, parts: Iterable[Any]) -> None:
     Args:
         path: the file; one that is there is replaced.
         parts: what it holds, bytes-like objects, one after the other.
+        sync_name: whether the name is on the disk too, and not only after the next `sync_folder`.
 
     Raises:
         OSError: the disk is full or fails; nothing is left then, and the former file is as it was.
@@ -60,7 +61,8 @@ def write_durably(path: Path, parts: Iterable[Any]) -> None:
         written.rename(path)
     finally:
         written.unlink(missing_ok=True)
-    sync_folder(path.parent)
+    if sync_name:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -96,20 +98,21 @@ def with_header(kind: FileKind, version: int, content: pa.Buffer) -> Iterator[An
     yield content
 
 
-def checked_content(kind: FileKind, version: int, path: Path) -> pa.Buffer:
+def checked_content(kind: FileKind, version: int, path: Path, *, mapped: bool = False) -> pa.Buffer:
     """The content of a file, which is what was written. O(bytes).
 
     Args:
         kind: what it must be.
         version: the version that its name says.
         path: the file.
+        mapped: whether it is mapped into memory, where it stays even when the file is deleted, instead of read.
 
     Raises:
         CacheDamagedError: it is something else, has another format, is damaged, or was written in part only.
         FileNotFoundError: there is no such file.
     """
     try:
-        with pa.OSFile(str(path)) as file:
+        with pa.memory_map(str(path)) if mapped else pa.OSFile(str(path)) as file:
             read = file.read_buffer()
     except FileNotFoundError:
         raise

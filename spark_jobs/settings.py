@@ -74,6 +74,10 @@ class Home:
         """Files of the pipeline's front stages and of the copies of its relations."""
         return self.root / "caches" / pipeline
 
+    def join_state(self, pipeline: str) -> Path:
+        """What waits in the join of the pipeline's streams: a folder for each bucket."""
+        return self.root / "state" / pipeline
+
     def data_docs(self, pipeline: str) -> Path:
         """Great Expectations' pages on the validations of the pipeline's facts."""
         return self.root / "data_docs" / pipeline

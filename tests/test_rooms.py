@@ -13,6 +13,7 @@ HOUSE = Path(spark_jobs.__file__).parent
 ROOMS = [
     "cli",
     "experiments",
+    "correlate_streams",
     "stream_load",
     "reprocess_shed",
     "rebuild_cache",
@@ -29,9 +30,9 @@ ROOMS = [
     "loading",
     "ledger",
     "warehouse",
+    "join_state",
     "relation",
     "definition",
-    "join_state",
     "sketches",
     "joins",
 ]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 from psycopg2 import extensions
 from pyspark import SparkContext
@@ -16,6 +15,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
+from spark_jobs.driver.intake import Intake, LandedSource
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
@@ -23,11 +23,10 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
-from spark_jobs.stages.batch_job import settle
+from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, rehearse
 from spark_jobs.stages.reports import BatchReport, ReportChannel
 from spark_jobs.warehouse.fact_table import FactTable
@@ -41,7 +40,7 @@ _CARRIED_RECORDS = 100_000
 
 
 class BatchRun:
-    """Loads the batches of one stream, one at a time.
+    """Loads the batches of one pipeline, one at a time.
 
     Args:
         definition: the pipeline.
@@ -49,6 +48,7 @@ class BatchRun:
         spark: runs the tasks.
         warehouse_url: libpq URL of the warehouse.
         source: knows where ranges are found.
+        intake: brings the tuples of a batch to its front stage.
         lookups: the pipeline's lookups.
         parts: tasks that share a batch.
 
@@ -62,7 +62,8 @@ class BatchRun:
         tables: PipelineTables,
         spark: SparkContext,
         warehouse_url: str,
-        source: LandedFiles,
+        source: LandedSource,
+        intake: Intake,
         lookups: DrivenLookups,
         parts: int,
     ) -> None:
@@ -71,9 +72,9 @@ class BatchRun:
         self._spark = spark
         self._url = warehouse_url
         self._source = source
+        self._intake = intake
         self._lookups = lookups
         self._parts = parts
-        self._read = partial(read_slice, source=definition.source)
         self._reports = ReportChannel(spark)
         self._admission = Admission(definition.freshness.target)
         self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
@@ -90,6 +91,18 @@ class BatchRun:
     def most_bytes(self) -> int:
         """Bytes that the next batch may read."""
         return self._admission.batch_bytes
+
+    def open(self, connection: extensions.connection, ranges: Sequence[SourceRange]) -> batch_ledger.OpenBatch:
+        """Open a batch that reads these ranges; there may be none, if one is due.
+
+        Raises:
+            WriterFencedError: a newer driver has taken over.
+        """
+        return self._intake.open(connection, self.epoch, ranges)
+
+    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+        """Whether a batch is to be made although nothing has landed."""
+        return self._intake.is_due(connection, draining=draining)
 
     def load(
         self, connection: extensions.connection, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool
@@ -122,11 +135,13 @@ class BatchRun:
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows
         size = sum(ranges[number].bytes for number in wanted)
         many = size * self._records_per_byte > _CARRIED_RECORDS
-        settle(self._spark, tasks, self._read, context, self._reports.send, shuffle=many)
+        send = self._reports.send
+        waiting = self._intake.front_stage(connection, batch, tasks, context, send, shuffle=many)
+        settle(waiting, context, send, shuffle=many)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
-        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, self.fact)
+        self._intake.close(connection, batch, ends, statistics, self.fact, report)
         if size:
             self._records_per_byte = report.arrived / size
         seconds = time.perf_counter() - started
@@ -143,7 +158,9 @@ class BatchRun:
             rehearsal = beside.submit(workers.map(lambda _: rehearse(context, columns)).collect)
             rehearse_learning()
             faults = [fault for fault in rehearsal.result() if fault is not None]
-        settle(self._spark, [[]] * self._parts, self._read, context, self._reports.send, shuffle=True)
+        send = self._reports.send
+        nothing = front_stage(self._spark, [[]] * self._parts, _read_nothing, context, send)
+        settle(nothing, context, send, shuffle=True)
         if faults:
             name = self._definition.name
             _log.warning("%s: could not rehearse, so the first batches will be slower: %s", name, faults[0])
@@ -183,6 +200,11 @@ class BatchRun:
             self._lookups.learn(report, batch_no)
         except Exception:
             _log.exception("%s: could not learn from batch %d", self._definition.name, batch_no)
+
+
+def _read_nothing(piece: Hashable) -> Iterator[Arrivals]:
+    """Reads a piece of a source in which there is nothing."""
+    return iter(())
 
 
 def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], report: BatchReport) -> list[RangeEnd]:

@@ -21,6 +21,14 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import Place
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.ledger.batch_streams import (
+    StreamCourse,
+    StreamTally,
+    close_streams,
+    former_batch,
+    open_streams,
+    opened_streams,
+)
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges, plan_ranges, planned_ranges
 from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
 from spark_jobs.warehouse.fact_staging import stored_event_ids
@@ -67,14 +75,24 @@ class OpenBatch(NamedTuple):
         batch_no: its number in the ledger, larger than that of every earlier batch.
         ranges: what it reads.
         lost: numbers of the ranges that were given up: they are gone for good, and not read any more.
+        streams: of correlated streams, how far each had come when it was opened; else empty.
+        after: of correlated streams, number of the committed batch whose state it starts from; 0: there is none.
     """
 
     batch_no: int
     ranges: list[SourceRange]
     lost: frozenset[int] = frozenset()
+    streams: tuple[StreamCourse, ...] = ()
+    after: int = 0
 
 
-def open_batch(connection: extensions.connection, pipeline: str, epoch: int, ranges: Sequence[SourceRange]) -> int:
+def open_batch(
+    connection: extensions.connection,
+    pipeline: str,
+    epoch: int,
+    ranges: Sequence[SourceRange],
+    streams: Sequence[StreamCourse] = (),
+) -> int:
     """Open a batch with what it is to read.
 
     Args:
@@ -82,6 +100,7 @@ def open_batch(connection: extensions.connection, pipeline: str, epoch: int, ran
         pipeline: its name.
         epoch: the driver's epoch.
         ranges: none of them taken by another batch.
+        streams: of correlated streams, how far each has come.
 
     Returns:
         its number.
@@ -97,14 +116,15 @@ def open_batch(connection: extensions.connection, pipeline: str, epoch: int, ran
         row = cursor.fetchone()
         assert row is not None
         plan_ranges(cursor, pipeline, row[0], ranges)
+        open_streams(cursor, row[0], streams)
     return int(row[0])
 
 
 def take_open_batches(connection: extensions.connection, pipeline: str, epoch: int, fact: FactTable) -> list[OpenBatch]:
     """The batches that former drivers have left open, oldest first: the driver of this epoch goes on with them.
 
-    Batches without ranges are of a version that kept its position elsewhere: they are closed as abandoned, with the
-    counts of their parts.
+    Batches without ranges, unless they are of correlated streams, are of a version that kept its position elsewhere:
+    they are closed as abandoned, with the counts of their parts.
 
     Args:
         connection: the driver's; this is one transaction on it.
@@ -123,10 +143,12 @@ def take_open_batches(connection: extensions.connection, pipeline: str, epoch: i
         )
         for (batch_no,) in lock_against_loaders(cursor, pipeline, query, [pipeline]):
             ranges, lost = planned_ranges(cursor, batch_no)
-            if ranges:
-                taken.append(OpenBatch(batch_no, ranges, lost))
+            streams = opened_streams(cursor, batch_no)
+            if ranges or streams:
+                after = former_batch(cursor, pipeline, batch_no).batch_no if streams else 0
+                taken.append(OpenBatch(batch_no, ranges, lost, streams, after))
             else:
-                _close(cursor, pipeline, batch_no, "abandoned", None, {}, fact)
+                _close(cursor, pipeline, batch_no, "abandoned", None, {}, fact, ())
         cursor.execute(
             "UPDATE freshet.batch SET epoch = %s WHERE batch_no = ANY (%s)",
             [epoch, [batch.batch_no for batch in taken]],
@@ -140,6 +162,7 @@ def close_batch(
     ends: Sequence[RangeEnd],
     statistics: Mapping[str, Any],
     fact: FactTable,
+    streams: Sequence[StreamTally] = (),
 ) -> None:
     """Commit a batch: settle duplicates between facts and held tuples, sum its parts up, and note what was read.
 
@@ -151,6 +174,7 @@ def close_batch(
         ends: what became of its ranges, in their order.
         statistics: figures of the batch, as JSON takes them.
         fact: the pipeline's fact table.
+        streams: of correlated streams, what became of each one's events.
 
     Raises:
         WriterFencedError: a newer driver has taken over.
@@ -165,7 +189,8 @@ def close_batch(
         query = "SELECT state FROM freshet.batch WHERE batch_no = %s FOR UPDATE"
         ((state,),) = lock_against_loaders(cursor, pipeline, query, [batch_no])
         if state == "started":
-            _close(cursor, pipeline, batch_no, "committed", close_ranges(cursor, batch_no, ends), statistics, fact)
+            arrived = close_ranges(cursor, batch_no, ends)
+            _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, streams)
 
 
 def _close(
@@ -176,6 +201,7 @@ def _close(
     arrived: int | None,
     statistics: Mapping[str, Any],
     fact: FactTable,
+    streams: Sequence[StreamTally],
 ) -> None:
     """Close a batch whose row is locked against its loaders; `arrived`: records of its ranges, None if not counted."""
     dropped = _drop_held_facts(cursor, fact, pipeline, batch_no)
@@ -190,17 +216,24 @@ def _close(
     unmatched -= dropped["unmatched"]
     rejected -= dropped["rejected"]
     duplicates += dropped.total()
-    if arrived is not None:
+    placed = None
+    if streams:
+        # What is stored are results, and events that are in none; what arrived are events.
+        placed = close_streams(cursor, pipeline, batch_no, streams)
+        arrived = sum(tally.arrived for tally in streams)
+        duplicates = sum(tally.duplicates for tally in streams)
+    elif arrived is not None:
         # A batch that was retried meets what its earlier attempts have stored: those were not sent twice.
         duplicates = min(duplicates, max(arrived - facts - shed - unmatched - rejected, 0))
     cursor.execute(
         """
         UPDATE freshet.batch SET state = %s, closed_at = clock_timestamp(), arrived = %s, facts = %s, shed = %s,
-            unmatched = %s, rejected = %s, duplicates = %s, event_latency = %s, arrival_latency = %s, statistics = %s
+            unmatched = %s, rejected = %s, duplicates = %s, placed = %s, event_latency = %s, arrival_latency = %s,
+            statistics = %s
         WHERE batch_no = %s
         """,
         [
-            *(state, arrived, facts, shed, unmatched, rejected, duplicates),
+            *(state, arrived, facts, shed, unmatched, rejected, duplicates, placed),
             total(part[5] for part in parts).tolist(),
             total(part[6] for part in parts).tolist(),
             psycopg2.extras.Json(dict(statistics), dumps=json.dumps),

@@ -129,19 +129,26 @@ def taken_among(cursor: extensions.cursor, pipeline: str, ranges: Sequence[Sourc
 
 
 def removable_units(
-    connection: extensions.connection, pipeline: str, loaded_before: datetime
+    connection: extensions.connection, pipeline: str, loaded_before: datetime, prefix: str = ""
 ) -> list[tuple[str, int, int]]:
-    """Files that were loaded whole before a time and are not known to be removed: (unit, size, mtime in ns), some."""
+    """Files that were loaded whole before a time and are not known to be removed: (unit, size, mtime in ns), some.
+
+    Args:
+        connection: this is one transaction on it.
+        pipeline: its name.
+        loaded_before: the time.
+        prefix: how their names begin.
+    """
     with connection, connection.cursor() as cursor:
         cursor.execute(
             """
             SELECT unit, size, modified_ns FROM freshet.source_range AS range LEFT JOIN freshet.batch USING (batch_no)
             WHERE range.pipeline = %s AND range.state = 'loaded' AND removed_at IS NULL AND size IS NOT NULL
-                AND coalesce(closed_at, landed_at) < %s
+                AND starts_with(unit, %s) AND coalesce(closed_at, landed_at) < %s
             GROUP BY unit, size, modified_ns
             HAVING range_agg(int8range(first, last)) = int8multirange(int8range(0, size)) LIMIT %s
             """,
-            [pipeline, loaded_before, _REMOVED_AT_ONCE],
+            [pipeline, prefix, loaded_before, _REMOVED_AT_ONCE],
         )
         return cursor.fetchall()
 

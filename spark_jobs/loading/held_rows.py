@@ -14,6 +14,7 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns, Place
+from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
 from spark_jobs.relation.arrow_buffers import plain_array
@@ -170,8 +171,12 @@ def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> Counter[Place]:
 
 def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: int, units: pa.Array) -> pa.Table:
     tuples = held.tuples
+    if held.stream is not None:
+        event, key = held.stream.event, held.stream.event_id
     payload = payloads(tuples, event)
     event_ids, hashes = _identities(held, payload.records, key)
+    if held.stream is not None:
+        event_ids, hashes = _of_stream(held.stream.name, event_ids, hashes)
     count = tuples.num_rows
     columns = {
         "pipeline": pa.repeat(event.pipeline, count),
@@ -212,6 +217,14 @@ def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tup
         event_ids = pc.replace_with_mask(event_ids, unusable, texts)
         hashes[rows] = digest_hashes(found)
     return event_ids, hashes
+
+
+def _of_stream(stream: str, event_ids: pa.Array, hashes: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    """Ids and hash codes of a stream's tuples: others than those of another stream's, and of joined tuples."""
+    prefix, nothing = pa.scalar(stream + STREAM_SEPARATOR, event_ids.type), pa.scalar("", event_ids.type)
+    name = np.frombuffer(stream.encode(), np.uint8)
+    own = hash_bytes(np.array([0, len(name)]), name)
+    return pc.binary_join_element_wise(prefix, event_ids, nothing), hashes ^ own
 
 
 def storable_reasons(reason: str | pa.StringArray, count: int) -> pa.Array:

@@ -14,6 +14,7 @@ from spark_jobs.errors import (
     SchemaMismatchError,
     SourceAwayError,
     SourceRangeGoneError,
+    StateDamagedError,
     WarehouseUnavailableError,
 )
 from spark_jobs.loading.refusals import ErrorKind, kind_of_sqlstate
@@ -42,7 +43,8 @@ def obstacle(error: BaseException) -> Obstacle | None:
         error: raised in the driver, or by Spark for an error of one of its tasks.
     """
     kind = kind_of(error)
-    if issubclass(kind, LoadBlockedError | SchemaMismatchError | SourceAwayError | SourceRangeGoneError):
+    blocking = LoadBlockedError | SchemaMismatchError | SourceAwayError | SourceRangeGoneError | StateDamagedError
+    if issubclass(kind, blocking):
         return Obstacle.BLOCKED
     if issubclass(kind, OSError) and not issubclass(kind, ConnectionError):
         return Obstacle.BLOCKED  # a file that may not be read, a disk that fails

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from spark_jobs.join_state.bucket import StreamCounts
 from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.stages.batch_context import LookupPlan, PieceEnd, TaskReport
+from spark_jobs.stages.batch_context import Collected, LookupPlan, PieceEnd, TaskReport
 
 
 class _Gathering(AccumulatorParam[list[TaskReport]]):
@@ -61,11 +62,21 @@ class BatchReport:
     @property
     def arrived(self) -> int:
         """Records that the batch read."""
-        return self._front["arrived"]
+        return sum(end.records for end in self.pieces().values())
 
     def pieces(self) -> dict[Hashable, PieceEnd]:
-        """What was read, by piece; what a task and its second try have both read, once."""
-        return {end.piece: end for report in self._reports for end in report.pieces}
+        """What was read of the source, by piece; what a task and its second try have both read, once."""
+        stages = {report.stage for report in self._reports}
+        reading = "collect" if stages & {"collect", "correlate"} else "front"
+        return {end.piece: end for report in self._reports if report.stage == reading for end in report.pieces}
+
+    def collected(self) -> list[Collected]:
+        """What was found in each piece of several streams."""
+        return list({piece: found for report in self._reports for piece, found in report.collected.items()}.values())
+
+    def bucket_counts(self) -> dict[int, tuple[StreamCounts, ...]]:
+        """What became of each stream's tuples, by bucket."""
+        return {bucket: counts for report in self._reports for bucket, counts in report.streams.items()}
 
     def hits(self, lookup: int) -> NDArray[np.int64] | None:
         """Hits of each slot of a lookup's hot set, shape (slots,); None where they were not counted."""

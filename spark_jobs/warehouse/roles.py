@@ -31,13 +31,14 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
         "INSERT, UPDATE, DELETE": (
             "batch",
             "batch_part",
+            "batch_stream",
             "source_range",
             "held_tuple",
             "driver",
             "reprocessing_run",
             "cache",
         ),
-        "INSERT, UPDATE": ("pipeline", "ledger_minute", "freshness_episode", "ledger_pruned"),
+        "INSERT, UPDATE": ("pipeline", "ledger_minute", "freshness_episode", "ledger_pruned", "stream_pruned"),
         "INSERT": ("pruned_tuple",),
         # Retention runs as the loader, and ends validations that were cut off.
         "UPDATE (result, error, closed_at)": ("validation",),

@@ -1,0 +1,124 @@
+"""How a batch's tuples come to its front stage: what differs between one stream and several that are joined."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from psycopg2 import extensions
+from pyspark import RDD, SparkContext
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger.batch_ledger import OpenBatch
+from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.landed_streams import LandedStreams
+from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.stages.batch_context import BatchContext
+from spark_jobs.stages.batch_job import Report, front_stage
+from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.reports import BatchReport
+from spark_jobs.warehouse.fact_table import FactTable
+
+LandedSource = LandedFiles | LandedStreams
+"""What is new, and in which pieces it is read."""
+
+
+class Intake(Protocol):
+    """Opens batches, brings their tuples to the front stage, and closes them."""
+
+    def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
+        """Open a batch that reads these ranges; one transaction.
+
+        Raises:
+            WriterFencedError: a newer driver has taken over.
+        """
+
+    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+        """Whether a batch is to be made although nothing has landed."""
+
+    def front_stage(
+        self,
+        connection: extensions.connection,
+        batch: OpenBatch,
+        tasks: Sequence[Sequence[FileSlice]],
+        context: BatchContext,
+        report: Report,
+        *,
+        shuffle: bool,
+    ) -> RDD[Parcel]:
+        """The tasks of the front stage.
+
+        Args:
+            connection: the driver's, not in a transaction.
+            batch: the open batch.
+            tasks: the slices that each task reads.
+            context: the batch as its tasks know it.
+            report: takes the tasks' reports.
+            shuffle: as of `settle`.
+        """
+
+    def close(
+        self,
+        connection: extensions.connection,
+        batch: OpenBatch,
+        ends: Sequence[RangeEnd],
+        statistics: Mapping[str, Any],
+        fact: FactTable,
+        report: BatchReport,
+    ) -> None:
+        """Commit the batch, all of whose tuples are loaded; one transaction.
+
+        Raises:
+            WriterFencedError: a newer driver has taken over.
+        """
+
+
+class OneStream:
+    """The tuples of a single stream, as they are read.
+
+    Args:
+        definition: the pipeline.
+        spark: runs the tasks.
+    """
+
+    def __init__(self, definition: PipelineDefinition, spark: SparkContext) -> None:
+        self._pipeline = definition.name
+        self._spark = spark
+        self._read = partial(read_slice, source=definition.source)
+
+    def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
+        """As of `Intake`."""
+        return OpenBatch(batch_ledger.open_batch(connection, self._pipeline, epoch, ranges), list(ranges))
+
+    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+        """Never: without tuples there is nothing to do."""
+        return False
+
+    def front_stage(
+        self,
+        connection: extensions.connection,
+        batch: OpenBatch,
+        tasks: Sequence[Sequence[FileSlice]],
+        context: BatchContext,
+        report: Report,
+        *,
+        shuffle: bool,
+    ) -> RDD[Parcel]:
+        """As of `Intake`."""
+        return front_stage(self._spark, tasks, self._read, context, report)
+
+    def close(
+        self,
+        connection: extensions.connection,
+        batch: OpenBatch,
+        ends: Sequence[RangeEnd],
+        statistics: Mapping[str, Any],
+        fact: FactTable,
+        report: BatchReport,
+    ) -> None:
+        """As of `Intake`."""
+        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact)
