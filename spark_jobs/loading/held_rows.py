@@ -93,19 +93,13 @@ class HeldRows:
         """Hash codes of the event ids, int64, shape (n,)."""
         return self._table["event_hash"].to_numpy() if self._table is not None else np.empty(0, np.int64)
 
-    def of_stream(self, stream: str, keys: pa.Array) -> HeldRows:
-        """The rows as parts of an accumulating fact.
-
-        Args:
-            stream: whose they are.
-            keys: key of the row that each belongs to, as freshet.held_tuple has it; string array, shape (n,).
-        """
+    def with_keys(self, keys: pa.ChunkedArray) -> HeldRows:
+        """The rows as parts of accumulating facts, whose keys these are; string array, shape (n,)."""
         if self._table is None:
             return self
-        plain = self._table["event_id"].cast(pa.string())
-        event_ids = pc.binary_join_element_wise(f"{stream}{STREAM_SEPARATOR}", plain, "")
-        rows = self._table.set_column(self._table.column_names.index("event_id"), "event_id", event_ids)
-        return HeldRows(rows.set_column(rows.column_names.index("correlation_key"), "correlation_key", keys))
+        return HeldRows(
+            self._table.set_column(self._table.column_names.index("correlation_key"), "correlation_key", keys)
+        )
 
     def without(self, dropped: np.ndarray) -> HeldRows:
         """The rows that are not dropped; bool, shape (n,)."""
@@ -222,9 +216,13 @@ def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tup
 def _of_stream(stream: str, event_ids: pa.Array, hashes: np.ndarray) -> tuple[pa.Array, np.ndarray]:
     """Ids and hash codes of a stream's tuples: others than those of another stream's, and of joined tuples."""
     prefix, nothing = pa.scalar(stream + STREAM_SEPARATOR, event_ids.type), pa.scalar("", event_ids.type)
+    return pc.binary_join_element_wise(prefix, event_ids, nothing), hashes ^ hash_of_stream(stream)
+
+
+def hash_of_stream(stream: str) -> np.ndarray:
+    """What the hash codes of a stream's event ids are combined with, by exclusive or; int64, shape (1,)."""
     name = np.frombuffer(stream.encode(), np.uint8)
-    own = hash_bytes(np.array([0, len(name)]), name)
-    return pc.binary_join_element_wise(prefix, event_ids, nothing), hashes ^ own
+    return hash_bytes(np.array([0, len(name)]), name)
 
 
 def storable_reasons(reason: str | pa.StringArray, count: int) -> pa.Array:

@@ -11,9 +11,9 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg2 import extensions
 
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.loading.accumulation.arrived_parts import ArrivedParts
 from spark_jobs.loading.accumulation.parts import KeyedParts, StreamParts, of_joined_tuple, of_stream
@@ -23,11 +23,11 @@ from spark_jobs.loading.chunk import fitting
 from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.loader import WorkerSession, session_of
-from spark_jobs.loading.outcome import Held
+from spark_jobs.loading.outcome import Held, HeldStream, Outcome
 from spark_jobs.loading.payload import HELD_ID
 from spark_jobs.loading.stream_batch import check_open, latencies
-from spark_jobs.warehouse.event_id import event_id_texts
-from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
+from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 from spark_jobs.warehouse.fencing import loader_session_name
 from spark_jobs.warehouse.part_table import AccumulatingTable, PartTable
 
@@ -63,7 +63,16 @@ class AccumulatingBatch:
         """This thread's session for the pipeline and epoch."""
         return session_of(url, self.event.pipeline, self.epoch, loader_session_name(self.event.pipeline), patience)
 
-    def transaction(self, arrived: ArrivedParts) -> AccumulatingTransaction:
+    def transaction(self, part: Outcome) -> AccumulatingTransaction:
+        """What stores tuples that are held as those of their streams; there are no facts but those made of parts."""
+        assert part.facts is None
+        held: dict[str, list[Held]] = {}
+        for group in part.held:
+            assert group.stream is not None
+            held.setdefault(group.stream.name, []).append(group)
+        return self.placing(ArrivedParts({}, held))
+
+    def placing(self, arrived: ArrivedParts) -> AccumulatingTransaction:
         """What stores some parts, with all prepared that can be before it begins."""
         return AccumulatingTransaction(self, arrived)
 
@@ -181,8 +190,7 @@ class AccumulatingTransaction:
         self, cursor: extensions.cursor, session: WorkerSession, part: PartTable, tuples: pa.Table
     ) -> pa.Table:
         """The parts that no earlier batch holds, or held until retention deleted them."""
-        prefix = f"{part.stream}{STREAM_SEPARATOR}"
-        held = session.held_earlier.among_parts(cursor, tuples, part.event_id, prefix, self._batch.batch_no)
+        held = session.held_earlier.among_stream(cursor, tuples, part.event_id, part.stream, self._batch.batch_no)
         return tuples.filter(pa.array(~held)) if held.any() else tuples
 
     def _hold(
@@ -253,18 +261,25 @@ def held_parts(groups: Sequence[Held], part: PartTable, batch: AccumulatingBatch
         part: what they would fill.
         batch: holds them.
     """
-    groups = [group for group in groups if group.tuples.num_rows]
-    if not groups:
-        return HeldRows(None)
-    key, event_id = part.named_in_stream(part.table.key), part.named_in_stream(part.event_id)
-    rows = HeldRows.build(groups, part.event, event_id, batch.batch_no, batch.units)
-    keys = [
-        event_id_texts(group.tuples, key)
-        if group.identified
-        else pa.nulls(group.tuples.num_rows, pa.large_string())
-        for group in groups
-    ]  # fmt: skip
-    return rows.of_stream(part.stream, pa.chunked_array(keys, pa.large_string()))
+    own = held_stream(part)
+    groups = [replace(group, stream=own) for group in groups if group.tuples.num_rows]
+    rows = HeldRows.build(groups, batch.event, batch.fact.key, batch.batch_no, batch.units)
+    key = part.named_in_stream(part.table.key)
+    keys = [_keys(group, key) for group in groups]
+    return rows.with_keys(pa.chunked_array(keys, pa.large_string()))
+
+
+def held_stream(part: PartTable) -> HeldStream:
+    """A stream as its tuples are held: event ids look the same there and in the fact table."""
+    return HeldStream(part.stream, part.event, part.named_in_stream(part.event_id))
+
+
+def _keys(group: Held, key: Sequence[FactColumn]) -> pa.Array:
+    """Keys of tuples as freshet.held_tuple has them; nulls where they are not known, or too long."""
+    if not group.identified:
+        return pa.nulls(group.tuples.num_rows, pa.large_string())
+    texts = event_id_texts(group.tuples, key)
+    return pc.if_else(pc.less_equal(pc.binary_length(texts), MOST_CHARACTERS), texts, None)
 
 
 def with_waiting(keyed: KeyedParts, waiting: dict[str, WaitingParts]) -> KeyedParts:

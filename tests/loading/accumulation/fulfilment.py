@@ -183,7 +183,7 @@ class Accumulating:
     def store(self, batch_no: int, parts: Sequence[Part], *, careful: bool = False) -> LoadCounts:
         """Load parts in one transaction of an open batch."""
         loader = self.loader(batch_no, careful=careful)
-        return loader.store(self.destination(batch_no).transaction(self.arrived(parts)))
+        return loader.store(self.destination(batch_no).placing(self.arrived(parts)))
 
     def end(self, batch_no: int, arrived: int) -> None:
         """Close a batch that has read so many events."""
