@@ -124,7 +124,7 @@ class _Placing:
         self._settle_others(stream)
         while self._open[stream].any():
             first = self._keyed.first_of(stream, self._open[stream])
-            numbers = first[first >= 0]
+            numbers = np.sort(first[first >= 0])
             found = fill(self._cursor, each.part, each.tuples.take(pa.array(numbers)), self._mode)
             self._join(stream, numbers[found.filled])
             if each.part.required and found.no_row.any():

@@ -132,8 +132,14 @@ def _fill(cursor: extensions.cursor, part: PartTable) -> list[int]:
     # With the few statistics that PostgreSQL has of a temporary table, it tends to read the whole fact table.
     cursor.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off")
     cursor.execute(
-        sql.SQL("UPDATE {} AS f SET {} FROM {} AS s WHERE {} AND {} RETURNING s.{}").format(
-            part.table.identifier, clauses["filled"], STAGING, clauses["same_key"], clauses["absent"], NUMBER
+        sql.SQL("UPDATE {} AS f SET {} FROM (SELECT * FROM {} ORDER BY {}) AS s WHERE {} AND {} RETURNING s.{}").format(
+            part.table.identifier,
+            clauses["filled"],
+            STAGING,
+            sql.SQL(", ").join(_names(part.table.columns)[name] for name in part.table.event_id),
+            clauses["same_key"],
+            clauses["absent"],
+            NUMBER,
         )
     )
     numbers = [number for (number,) in cursor.fetchall()]
