@@ -11,6 +11,7 @@ from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import EventColumns
+from spark_jobs.driver.intake import Rehearse, rehearsed
 from spark_jobs.driver.stream_courses import CourseRules
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.accumulated_parts import PartSums, part_sums
@@ -49,6 +50,10 @@ class AccumulatingStreams:
         self._spark = spark
         self._source = source
         self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
+
+    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
+        """As of `Intake`."""
+        return rehearsed(self._spark, task, parts)
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`."""

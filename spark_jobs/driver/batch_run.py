@@ -152,9 +152,8 @@ class BatchRun:
         """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
         context = self._context(Rehearsal(self._tables.event, self.fact), _NO_BATCH, shedding=False)
         columns = {name: kind.arrow() for name, kind in self._definition.source.columns.items()}
-        workers = self._spark.parallelize(range(self._parts), self._parts)
         with ThreadPoolExecutor(1, "rehearsal") as beside:
-            rehearsal = beside.submit(workers.map(lambda _: rehearse(context, columns)).collect)
+            rehearsal = beside.submit(self._intake.rehearse, lambda: rehearse(context, columns), self._parts)
             rehearse_learning()
             faults = [fault for fault in rehearsal.result() if fault is not None]
         send = self._reports.send

@@ -7,9 +7,9 @@ the version of its own number before it is closed: whoever goes on with a batch 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from psycopg2 import extensions
@@ -18,7 +18,7 @@ from pyspark import RDD, SparkContext
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
-from spark_jobs.driver.intake import stream_batch
+from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
 from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StreamCounts
@@ -36,11 +36,13 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
-from spark_jobs.source.landed_streams import LandedStreams
+from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, correlated
 from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.pinned_tasks import pinned_over_parcels
+from spark_jobs.stages.rehearsal import rehearse_bucket
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
 from spark_jobs.warehouse.fact_table import FactTable
@@ -81,6 +83,18 @@ class CorrelatedStreams:
         self._quiet_since = time.monotonic()
         self._looked_for_old = 0.0
 
+    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
+        """As of `Intake`; the buckets' workers are started by it, which takes seconds."""
+        plan = self._bucket_plan(parts)
+        columns = [{name: kind.arrow() for name, kind in source.columns.items()} for source in self._streams.values()]
+
+        def of_bucket(bucket: int, parcels: Iterable[bytes]) -> Iterator[str | None]:
+            yield task()
+            yield rehearse_bucket(plan, columns)
+
+        pinned = pinned_over_parcels(self._spark, [], parts, of_bucket).collect()
+        return pinned + rehearsed(self._spark, task, parts)
+
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`; notes how far the streams have come, which decides what is late in the batch."""
         former = self._last_batch(connection)
@@ -112,7 +126,8 @@ class CorrelatedStreams:
     ) -> RDD[Parcel]:
         """As of `Intake`: the joined tuples."""
         plan = self._plan(connection, batch, context.destination.fact)
-        return correlated(self._spark, tasks, plan, context, report, shuffle=shuffle)
+        slices = cast("Sequence[Sequence[StreamSlice]]", tasks)  # as LandedStreams cuts them
+        return correlated(self._spark, slices, plan, context, report, shuffle=shuffle)
 
     def close(
         self,
@@ -151,20 +166,18 @@ class CorrelatedStreams:
             )
         counts = _sums(list(buckets.values()))
         by_name = {course.stream: course for course in batch.streams}
-        records = dict.fromkeys(range(len(self._streams)), 0)
-        for piece, end in report.pieces().items():
-            records[piece.stream] += end.records
         tallies = []
         for number, name in enumerate(self._streams):
             course = by_name[name]
             found = [each for each in report.collected() if each.stream == number]
+            records = sum(each.records for each in found)
             newest = max((each.newest for each in found if each.newest is not None), default=None)
             tallies.append(
                 StreamTally(
                     stream=name,
                     newest=self._rules.newest(course.newest, newest, now),
-                    last_arrival=now if records[number] else course.last_arrival,
-                    arrived=records[number],
+                    last_arrival=now if records else course.last_arrival,
+                    arrived=records,
                     duplicates=counts[number].duplicates,
                     rejected=sum(each.rejected for each in found),
                     late=counts[number].late,

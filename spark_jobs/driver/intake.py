@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,9 +29,24 @@ from spark_jobs.warehouse.fact_table import FactTable
 LandedSource = LandedFiles | LandedStreams
 """What is new, and in which pieces it is read."""
 
+Rehearse = Callable[[], str | None]
+
+
+def rehearsed(spark: SparkContext, task: Rehearse, parts: int) -> list[str | None]:
+    """What was wrong in the workers that read, and do lookups."""
+    return spark.parallelize(range(parts), parts).map(lambda _: task()).collect()
+
 
 class Intake(Protocol):
     """Opens batches, brings their tuples to the front stage, and closes them."""
+
+    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
+        """Have a task run in the workers that batches are loaded by.
+
+        Args:
+            task: what a worker is to do; its result is what was wrong.
+            parts: tasks that share a batch.
+        """
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """Open a batch that reads these ranges; one transaction.
@@ -110,6 +125,10 @@ class OneStream:
         self._pipeline = definition.name
         self._spark = spark
         self._read = partial(read_slice, source=definition.source)
+
+    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
+        """As of `Intake`."""
+        return rehearsed(self._spark, task, parts)
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`."""

@@ -49,33 +49,35 @@ class JoinFolder:
             # A restored or promoted warehouse has another timeline.
             cluster, _, database = warehouse_identity(connection)
         warehouse = [str(cluster), int(database)]
-        note = self._read()
-        if note is None:
+        buckets, owner = self._read()
+        if not buckets:
             if version:
                 raise StateDamagedError(
                     f"The state of the join of pipeline {self._pipeline} is not in {self.path}: the ledger names "
                     f"version {version}. {_advice(self._pipeline)}"
                 )
-            note = {"buckets": self._parts, "warehouse": warehouse}
+            buckets = self._parts
             self.path.mkdir(parents=True, exist_ok=True)
+            note = {"buckets": buckets, "warehouse": warehouse}
             write_durably(self.path / _NOTE, [json.dumps(note).encode()])
-        elif not version and note["warehouse"] != warehouse:
+        elif not version and owner != warehouse:
             raise StateDamagedError(
                 f"{self.path} holds the join state of another warehouse's pipeline {self._pipeline}; this warehouse "
                 "has none yet, and would replace it. If the other warehouse is no more, remove that folder, and the "
                 "stream begins with an empty state; otherwise use another FRESHET_HOME."
             )
-        self.buckets = int(note["buckets"])
-        return self.buckets
+        self.buckets = buckets
+        return buckets
 
-    def _read(self) -> dict[str, object] | None:
+    def _read(self) -> tuple[int, list[object]]:
+        """The number of buckets, and the warehouse; 0 and nothing where there is no state."""
         try:
             text = (self.path / _NOTE).read_text()
         except FileNotFoundError:
-            return None
+            return 0, []
         try:
             note = json.loads(text)
-            return {"buckets": int(note["buckets"]), "warehouse": list(note["warehouse"])}
+            return int(note["buckets"]), list(note["warehouse"])
         except (ValueError, KeyError, TypeError) as error:
             raise StateDamagedError(f"{self.path / _NOTE} is damaged: {error}. {_advice(self._pipeline)}") from error
 

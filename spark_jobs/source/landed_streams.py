@@ -135,8 +135,8 @@ def _of_stream(
     prefix = stream_unit(stream, "")
 
     def of_stream(units: list[str]) -> Iterable[TakenRow]:
-        for unit, *rest in taken([prefix + unit for unit in units]):
+        for unit, last, size, modified_ns in taken([prefix + unit for unit in units]):
             if unit.startswith(prefix):
-                yield (unit.removeprefix(prefix), *rest)
+                yield unit.removeprefix(prefix), last, size, modified_ns
 
     return of_stream

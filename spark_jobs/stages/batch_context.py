@@ -130,11 +130,13 @@ class Collected(NamedTuple):
 
     Attributes:
         stream: its number.
+        records: that were read, decoded or not.
         rejected: records that can't be joined.
         newest: the largest event time of the others, microseconds since 1970; None where there are none.
     """
 
     stream: int
+    records: int
     rejected: int
     newest: int | None
 

@@ -64,7 +64,7 @@ def collect_task(
         except (UnreadableFileError, SourceRangeChangedError) as error:
             unreadable = str(error)
         ends.append(PieceEnd(piece, records, unreadable))
-        collected[piece] = Collected(piece.stream, rejected, newest)
+        collected[piece] = Collected(piece.stream, records, rejected, newest)
     loading.finish()
     seconds = {"load": loading.seconds, "total": time.perf_counter() - started}
     report(TaskReport(stage="collect", seconds=seconds, counts={}, pieces=ends, collected=collected))

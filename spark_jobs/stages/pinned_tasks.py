@@ -7,7 +7,7 @@ bucket gets the worker that had the bucket's last task, where that still lives: 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
 
@@ -15,28 +15,32 @@ from spark_jobs.stages.exchange import Parcel
 
 _VARIABLE = "FRESHET_BUCKET"
 
-Task = Callable[[int, Iterable[bytes]], Iterator[Parcel]]
-"""Makes parcels of the parcels that a bucket got; given the bucket's number."""
+Made = TypeVar("Made")
+Task = Callable[[int, Iterable[bytes]], Iterator[Made]]
+"""Makes something of the parcels that a bucket got; given the bucket's number."""
 
 
-def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets: int, task: Task) -> RDD[Parcel]:
+def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
     """One task for each bucket over parcels that are at the driver."""
     packed: list[list[bytes]] = [[] for _ in range(buckets)]
     for owner, tuples in parcels:
         packed[owner].append(tuples)
 
-    def of(bucket: int) -> RDD[Parcel]:
+    def of(bucket: int) -> RDD[Made]:
         arrived = packed[bucket]
-        return spark.parallelize([None], 1).mapPartitions(lambda _: task(bucket, arrived))
+        nothing = spark.parallelize(
+            range(1), 1
+        )  # of a range nothing is sent: a worker that leaves input unread is ended
+        return nothing.mapPartitions(lambda _: task(bucket, arrived))
 
     return _pinned(spark, buckets, of)
 
 
-def pinned_over_shuffle(spark: SparkContext, parcels: RDD[Parcel], buckets: int, task: Task) -> RDD[Parcel]:
+def pinned_over_shuffle(spark: SparkContext, parcels: RDD[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
     """One task for each bucket over parcels that Spark's shuffle brings to it."""
     shuffled: RDD[Any] = parcels.partitionBy(buckets, _owner)
 
-    def of(bucket: int) -> RDD[Parcel]:
+    def of(bucket: int) -> RDD[Made]:
         return _partition(spark, shuffled, bucket).mapPartitions(
             lambda arrived: task(bucket, (tuples for _, tuples in arrived))
         )
@@ -48,7 +52,7 @@ def _owner(owner: int) -> int:
     return owner
 
 
-def _pinned(spark: SparkContext, buckets: int, of: Callable[[int], RDD[Parcel]]) -> RDD[Parcel]:
+def _pinned(spark: SparkContext, buckets: int, of: Callable[[int], RDD[Made]]) -> RDD[Made]:
     tasks = []
     for bucket in range(buckets):
         spark.environment[_VARIABLE] = str(bucket)

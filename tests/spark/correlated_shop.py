@@ -126,11 +126,11 @@ class CorrelatedShop:
     def law(self) -> dict[str, dict[str, int]]:
         """Sums of each stream's counts over all batches, what waits after the last one; checked to add up."""
         names = ("arrived", "duplicates", "rejected", "late", "joined", "expired")
-        sums = ", ".join(f"sum({name})::int" for name in names)
+        sums = ", ".join(f"sum(batch_stream.{name})::int" for name in names)
         rows = query(
             self.url,
             f"SELECT stream, {sums}, (array_agg(waiting::int ORDER BY batch_no DESC))[1] "
-            "FROM freshet.batch_stream GROUP BY stream",
+            "FROM freshet.batch_stream JOIN freshet.batch USING (batch_no) WHERE state = 'committed' GROUP BY stream",
         )
         law = {stream: dict(zip((*names, "waiting"), counts, strict=True)) for stream, *counts in rows}
         for stream, counts in law.items():
