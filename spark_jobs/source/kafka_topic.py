@@ -236,7 +236,9 @@ class KafkaTopic:
             described = asked[topic].result()
         except KafkaException as error:
             if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                text = f"There is no topic {topic} at {self._client.servers}. Make it; the stream waits until it is there."
+                text = (
+                    f"There is no topic {topic} at {self._client.servers}. Make it; the stream waits until it is there."
+                )
                 raise SourceAwayError(text) from None
             raise self._away(error.args[0].str()) from None
         return str(described.topic_id), len(described.partitions)
