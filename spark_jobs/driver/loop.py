@@ -123,6 +123,8 @@ class StreamLoop:
         new = [each for number, each in enumerate(ranges) if number not in taken]
         if new:
             batch_no = batch_ledger.open_batch(connection, self._pipeline, self._epoch, new)
+            # What it has taken and what it has left are told together: a file must not be seen in both, or in none.
+            drivers.heartbeat(connection, self._pipeline, self._epoch, self._source.unread)
             self._load(batch_ledger.OpenBatch(batch_no, new), replayed=False)
 
     def _load(self, batch: batch_ledger.OpenBatch, *, replayed: bool) -> None:
