@@ -402,10 +402,11 @@ def status(*, as_json: Json = False) -> None:
     from spark_jobs.ledger.status.pipeline_status import read_status, to_json
     from spark_jobs.ledger.status.table import StatusTable
     from spark_jobs.local.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
     from spark_jobs.warehouse.connection import connect
 
     with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
-        statuses = read_status(connection)
+        statuses = read_status(connection, look=LandingLook(home(), ONE_LOOK))
     if as_json:
         typer.echo(to_json(statuses))
     elif statuses:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 from datetime import timedelta
-from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg2
@@ -18,7 +17,7 @@ from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.correlated_streams import CorrelatedStreams
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.former_checkpoint import take_over_checkpoint
-from spark_jobs.driver.heartbeat import Heartbeat
+from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
 from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
@@ -96,7 +95,10 @@ class StreamJob:
         batches, source, lookups = self._prepare(spark, resume=resume)
         try:
             epoch = self._take_over(spark, batches, lookups)
-            beat = partial(drivers.heartbeat, pipeline=name, epoch=epoch)
+
+            def beat(connection: extensions.connection) -> Wanted:
+                return drivers.heartbeat(connection, name, epoch, source.unread)
+
             heartbeat = Heartbeat(self._url, name, beat, when_fenced=spark.cancelAllJobs)
             heartbeat.start()
             try:
@@ -114,6 +116,7 @@ class StreamJob:
                 self._finish_failed(epoch, "failed", f"{type(error).__name__}: {error}")
                 raise
             else:
+                beat(self._connect())  # what it told last was unread has been loaded since
                 drivers.finish(self._connect(), name, epoch, "stopped")
             finally:
                 heartbeat.stop()

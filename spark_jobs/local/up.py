@@ -41,6 +41,7 @@ from spark_jobs.local.warehouse_server import warehouse
 from spark_jobs.local.workload_process import WorkloadProcess
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
+from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.workload.tpch import seed
@@ -210,7 +211,7 @@ class _Up:
             holds = holds and proof.holds and not (complete and proof.pending_files)
             self._console.print(proof.render())
         with contextlib.closing(connect(url)) as connection:
-            show_once(self._console, read_status(connection))
+            show_once(self._console, read_status(connection, look=LandingLook(self._home, ONE_LOOK)))
         return holds
 
     def _stop_processes(self, airflow: EmbeddedAirflow) -> None:

@@ -13,8 +13,9 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
+from spark_jobs.ledger.status.lookup_status import LookupStatus
 from spark_jobs.ledger.status.overload import stream_load
-from spark_jobs.ledger.status.pipeline_status import LookupStatus, StatusReader, read_status, to_json
+from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status, to_json
 from spark_jobs.warehouse import drivers
 from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
 
