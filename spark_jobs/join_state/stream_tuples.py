@@ -3,7 +3,7 @@
     segments   [ oldest, large, in a file ] [ ... ] [ small ] [ in memory: came since the last checkpoint ]
 
 Each tuple is written once, and again when small segments are merged to a larger one, or when most of its segment has
-left: a constant number of times, for segments grow eightfold each time, to a largest size.
+left: a constant number of times, for segments grow eightfold each time, and large ones are not merged.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ Flags = NDArray[np.bool_]
 
 # So many segments of one size are merged.
 _MERGED_AT_ONCE = 8
-# Tuples of the smallest size; and of the largest segments that are merged.
-_SMALL, _LARGE = 1024, 1 << 18
+# Tuples of the smallest size; and of the largest segments that are merged: to write those of a large batch again would
+# cost more than to look into some segments more.
+_SMALL, _LARGE = 1 << 10, 1 << 13
 _PIECE = 1 << 15
 
 
