@@ -79,8 +79,8 @@ def count_facts(warehouse_url: str) -> int:
 def write_events(case: CorrelateCase, folder: Path) -> dict[str, int]:
     """Write the streams, each in a folder of its name, one file for every 50,000 events; rows by stream.
 
-    They are plain, which brings bids near the 100 bytes that Nexmark gives them. Spark takes files in the order of their
-    modification times, so those of one stretch of event time are of one time.
+    They are not compressed, which brings bids near the 100 bytes that Nexmark gives them. Spark takes files in the
+    order of their modification times, so those of one stretch of event time are of one time.
     """
     nexmark = Nexmark(_SEED, _AUCTION_SECONDS)
     began = datetime.now(UTC).timestamp() - 2 * case.windows * WINDOW.total_seconds()
