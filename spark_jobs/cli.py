@@ -807,7 +807,7 @@ def bench_load(
 def bench_correlate(
     *,
     as_json: Json = False,
-    events: Annotated[int, typer.Option(min=100_000, help="Events that each run joins.")] = 4_000_000,
+    events: Annotated[int, typer.Option(min=1_000_000, help="Events that each run joins.")] = 4_000_000,
     repetitions: Annotated[int, typer.Option(min=1, help="Runs of each contender; the median counts.")] = 5,
 ) -> None:
     """Compare joining two streams by Freshet with Spark's own stream-stream join: Nexmark's auctions and bids.

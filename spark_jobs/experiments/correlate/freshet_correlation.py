@@ -17,12 +17,13 @@ if TYPE_CHECKING:
 
 PIPELINE = "bench_correlate"
 
+# Batches that only let tuples expire, after the last events, are no part of loading them.
 _BATCHES = """
-    SELECT extract(epoch FROM closed_at)::float8, sum(arrived)::bigint, statistics
+    SELECT extract(epoch FROM closed_at)::float8, streams.arrived::bigint, statistics
     FROM freshet.batch JOIN (SELECT batch_no, sum(arrived) AS arrived FROM freshet.batch_stream GROUP BY 1) streams
         USING (batch_no)
-    WHERE pipeline = %s AND closed_at IS NOT NULL
-    GROUP BY batch_no ORDER BY batch_no
+    WHERE pipeline = %s AND closed_at IS NOT NULL AND streams.arrived > 0
+    ORDER BY batch_no
 """
 _SCHEMAS = {
     "auctions": "auction_id bigint, category int, seller bigint, opened_at timestamp",
