@@ -87,9 +87,11 @@ def _unread(waiting: WaitingWork, target: timedelta) -> Miss | None:
     if waiting.open_since is not None and now - waiting.open_since > target:
         seconds = (now - waiting.open_since) / _SECOND
         return Miss(waiting.open_since + target, f"nothing was committed for {seconds:.0f} s, while events wait")
-    if lag.oldest_unread is not None and now - lag.oldest_unread > target:
-        return Miss(lag.oldest_unread + target, f"unread: {lag.in_words}")
-    return None
+    if lag.oldest_unread is None or now - lag.oldest_unread <= target or waiting.status.state == "starting":
+        return None
+    # What had to wait for a driver counts from now on: the stream may have been stopped on purpose.
+    since = now if waiting.status.state == "catching up" else lag.oldest_unread + target
+    return Miss(since, f"unread: {lag.in_words}")
 
 
 def _down(status: PipelineStatus, now: datetime) -> Miss:
