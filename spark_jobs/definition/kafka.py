@@ -80,7 +80,9 @@ class Kafka(Part):
 
     servers: Annotated[str, AfterValidator(_servers)] = Field(examples=["servers: localhost:9092"])
     topic: Annotated[str, AfterValidator(_topic)] = Field(examples=["topic: orders"])
-    start: Annotated[str, BeforeValidator(_written), AfterValidator(_start)] = Field(default="earliest", examples=["start: earliest"])
+    start: Annotated[str, BeforeValidator(_written), AfterValidator(_start)] = Field(
+        default="earliest", examples=["start: earliest"]
+    )
     connection: Annotated[Word, AfterValidator(_connection)] | None = Field(
         default=None, examples=["connection: kafka_orders"]
     )

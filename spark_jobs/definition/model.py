@@ -122,9 +122,7 @@ class Source(Part):
     """
 
     format: Literal["json", "parquet", "csv"] = Field(examples=["format: json"])
-    path: Annotated[str, AfterValidator(_path)] | None = Field(
-        default=None, examples=[f"path: {_HOME}/landing/orders"]
-    )
+    path: Annotated[str, AfterValidator(_path)] | None = Field(default=None, examples=[f"path: {_HOME}/landing/orders"])
     kafka: Kafka | None = Field(default=None, examples=["kafka: {servers: localhost:9092, topic: orders}"])
     schema_: Annotated[str, AfterValidator(_ddl)] = Field(
         alias="schema", examples=['schema: "id bigint, at timestamp"']
@@ -166,6 +164,11 @@ class Source(Part):
     def record_columns(self) -> dict[str, StreamType]:
         """The columns that a record's bytes hold: those of the schema, in its order."""
         return parse_columns(self.schema_)
+
+    @property
+    def is_known_by_place(self) -> bool:
+        """Whether an event's id says where its record lies, so that it is known although nothing of the record is."""
+        return self.kafka is not None and set(self.event_id) <= set(PLACE_COLUMNS)
 
     def resolved_path(self, home: Home) -> Path:
         """The folder in which files arrive, for this installation; not of Kafka."""

@@ -216,7 +216,9 @@ def _check(folder: Path) -> None:
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
     if wanted != found:
         others = ", ".join(sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)))
-        raise PlatformError(f"What was fetched from Maven Central is not Kafka {VERSION} as it is known here: {others}.")
+        raise PlatformError(
+            f"What was fetched from Maven Central is not Kafka {VERSION} as it is known here: {others}."
+        )
 
 
 def _free_ports(count: int) -> list[int]:

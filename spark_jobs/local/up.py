@@ -185,6 +185,8 @@ class _Up:
 
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():
+            if definition.source.kafka is not None:
+                continue
             landing = definition.source.resolved_path(self._home)
             if landing.is_relative_to(self._home.root):
                 landing.mkdir(parents=True, exist_ok=True)

@@ -105,7 +105,9 @@ def _connection_settings(connection: str) -> dict[str, str]:
         user, password = parts.get("login"), parts.get("password")
     except (ValueError, AttributeError):
         # Neither the text nor the error may be told: they may hold the password.
-        allowed = 'Allowed: Airflow\'s JSON, for example {"conn_type": "kafka", "login": ..., "password": ..., "extra": {}}'
+        allowed = (
+            'Allowed: Airflow\'s JSON, for example {"conn_type": "kafka", "login": ..., "password": ..., "extra": {}}'
+        )
         raise PipelineDefinitionError(f"{variable} is not a connection. {allowed}; or its URI.") from None
     if user:
         settings.setdefault("sasl.username", user)
