@@ -60,9 +60,8 @@ class Topic:
 
     def transaction(self, values: Iterable[bytes], *, commit: bool, partition: int = 0) -> None:
         """Write records in a transaction of their own."""
-        producer = Producer(
-            {"bootstrap.servers": self.servers, "transactional.id": f"t-{next(_numbers)}", "log_level": 0}
-        )
+        name = f"transaction-{next(_numbers)}"
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": name, "log_level": 0})
         producer.init_transactions(30)
         producer.begin_transaction()
         for value in values:

@@ -166,6 +166,11 @@ class Source(Part):
         """The columns that a record's bytes hold: those of the schema, in its order."""
         return parse_columns(self.schema_)
 
+    @property
+    def is_known_by_place(self) -> bool:
+        """Whether an event's id says where its record lies, so that it is known although nothing of the record is."""
+        return self.kafka is not None and set(self.event_id) <= set(PLACE_COLUMNS)
+
     def resolved_path(self, home: Home) -> Path:
         """The folder in which files arrive, for this installation; not of Kafka."""
         assert self.path is not None

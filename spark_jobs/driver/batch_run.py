@@ -24,6 +24,7 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, rehearse
@@ -212,12 +213,15 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]],
         raise AssertionError(f"batch {batch.batch_no}: planned were {len(planned)} slices, read were {len(told)}")
     records = [0] * len(batch.ranges)
     reasons: list[str | None] = [None] * len(batch.ranges)
+    lost = set(batch.lost)
     for piece in planned:
         records[piece.range_no] += told[piece].records
         reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
+        if told[piece].unreadable and isinstance(piece, OffsetSlice):
+            lost.add(piece.range_no)  # some of it was removed; what was still there is loaded
     return [
-        RangeEnd(None) if number in batch.lost else RangeEnd(*end)
-        for number, end in enumerate(zip(records, reasons, strict=True))
+        RangeEnd(None if number in lost else count, reason)
+        for number, (count, reason) in enumerate(zip(records, reasons, strict=True))
     ]
 
 

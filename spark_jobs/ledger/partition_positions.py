@@ -1,4 +1,4 @@
-"""How far the partitions of a topic have been read, as the ledger keeps it: a partition is a unit, its offsets are ranges."""
+"""How far the partitions of a topic have been read: a partition is a unit of the ledger, its offsets make ranges."""
 
 from __future__ import annotations
 

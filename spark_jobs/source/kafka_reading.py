@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
-from spark_jobs.definition.kafka import KAFKA_COLUMNS, OFFSET, PARTITION, TIMESTAMP, TOPIC
+from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.loading.outcome import Held
@@ -104,7 +104,7 @@ def _decoded(piece: OffsetSlice, source: Source, read: _Records) -> Arrivals:
         return Arrivals(tuples, [], count)
     sound = pc.is_null(decoded.reasons)
     malformed = tuples.filter(pc.invert(sound))
-    held = Held("rejected", decoded.reasons.drop_null(), None, malformed, identified=_is_known_by_place(source))
+    held = Held("rejected", decoded.reasons.drop_null(), None, malformed, identified=source.is_known_by_place)
     return Arrivals(tuples.filter(sound), [held], count)
 
 
@@ -116,12 +116,7 @@ def _without_value(piece: OffsetSlice, source: Source, read: _Records, reason: s
     records = [f"({reason}: {piece.partition} at offset {offset})".encode() for offset in read.offsets.tolist()]
     tuples = _with_place(nothing, piece, read, pa.array(records, pa.binary()))
     told = f"{reason}: a record of Kafka that has nothing to load"
-    return Held("rejected", told, None, tuples, identified=_is_known_by_place(source))
-
-
-def _is_known_by_place(source: Source) -> bool:
-    """Whether an event's id says where its record lies, and so is known although nothing of the record is."""
-    return set(source.event_id) <= KAFKA_COLUMNS.keys() - {TIMESTAMP}
+    return Held("rejected", told, None, tuples, identified=source.is_known_by_place)
 
 
 def _with_place(values: pa.Table, piece: OffsetSlice, read: _Records, records: pa.Array) -> pa.Table:

@@ -1,4 +1,4 @@
-"""What the ledger and the tasks know of a piece of a topic: a partition's name, a range of its offsets, a slice of that."""
+"""Pieces of a topic: a partition and its name in the ledger, a range of its offsets, a slice of that for a task."""
 
 from __future__ import annotations
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
+import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from spark_jobs.definition.kafka import Kafka
@@ -17,13 +18,13 @@ from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_offsets import TopicOffsets
 from spark_jobs.source.kafka_slice import OffsetRange, OffsetSlice, Partition
 from spark_jobs.timestamps import parse_timestamp
 from spark_jobs.warehouse.drivers import Unread
 
 _log = logging.getLogger(__name__)
 
-_ANSWER_SECONDS = 10.0
 # A slice of less costs more to begin than it is worth.
 _SMALLEST_SLICE = 20_000
 # How often the oldest offsets are asked for: retention removes whole segments, some minutes apart at most.
@@ -55,7 +56,7 @@ class KafkaTopic:
         self._kafka = kafka
         self._client = client
         self._positions = positions
-        self._admin = client.admin()
+        self._offsets = TopicOffsets(client, kafka.topic)
         self._next: dict[Partition, int] = {}
         self._ends: dict[Partition, int] = {}
         self._seen_ns: dict[Partition, int] = {}  # since when there has been something to take
@@ -103,7 +104,7 @@ class KafkaTopic:
         now = time.monotonic()
         if now - self._described_at >= self._kafka.notice_partitions.total_seconds():
             self._find_partitions()
-        ends = self._offsets(list(self._next), OffsetSpec.latest())
+        ends = self._offsets.of(list(self._next), OffsetSpec.latest())
         self._tell_troubles(ends)
         for partition, end in ends.items():
             if isinstance(end, str):
@@ -164,7 +165,7 @@ class KafkaTopic:
             assert partition is not None
             count = -(-(each.last - each.first) // share)
             cuts = [each.first + (each.last - each.first) * cut // count for cut in range(count + 1)]
-            slices += [OffsetSlice(number, partition, *cut) for cut in zip(cuts, cuts[1:], strict=False)]
+            slices += [OffsetSlice(number, partition, *cut) for cut in itertools.pairwise(cuts)]
         tasks: list[tuple[int, int, list[OffsetSlice]]] = [(0, number, []) for number in range(min(parts, len(slices)))]
         for piece in sorted(slices, key=lambda each: each.first - each.last):
             size, number, pieces = tasks[0]
@@ -174,7 +175,7 @@ class KafkaTopic:
 
     def _find_partitions(self) -> None:
         """See which partitions there are, and where new ones are to be read from."""
-        topic_id, count = self._described()
+        topic_id, count = self._offsets.described()
         known = self._positions.read()
         self._check_same_topic(topic_id, known)
         partitions = [Partition(self._kafka.topic, number, topic_id) for number in range(count)]
@@ -199,9 +200,9 @@ class KafkaTopic:
             spec = OffsetSpec.latest()
         elif is_first and start != "earliest":
             spec = OffsetSpec.for_timestamp(int(parse_timestamp(start).timestamp() * 1000))
-        found = self._offsets(partitions, spec)
+        found = self._offsets.of(partitions, spec)
         if any(offset == -1 for offset in found.values()):  # nothing has come since that time
-            ends = self._offsets(partitions, OffsetSpec.latest())
+            ends = self._offsets.of(partitions, OffsetSpec.latest())
             found = {each: ends[each] if offset == -1 else offset for each, offset in found.items()}
         self._tell_troubles(found)
         begins = {each: offset for each, offset in found.items() if not isinstance(offset, str)}
@@ -231,7 +232,7 @@ class KafkaTopic:
     def _pass_over_removed(self) -> None:
         """Note what retention has removed of what was still to be read, and go on behind it."""
         lost: list[SourceRange] = []
-        for partition, oldest in self._offsets(list(self._ends), OffsetSpec.earliest()).items():
+        for partition, oldest in self._offsets.of(list(self._ends), OffsetSpec.earliest()).items():
             if not isinstance(oldest, str) and oldest > self._next[partition]:
                 lost.append(SourceRange(partition.unit, self._next[partition], oldest, None, None))
                 _log.error("%s: offsets %d to %d: %s", partition, self._next[partition], oldest - 1, _REMOVED)
@@ -241,39 +242,6 @@ class KafkaTopic:
                 partition_of = Partition.of(each.unit)
                 assert partition_of is not None
                 self._next[partition_of] = each.last
-
-    def _described(self) -> tuple[str, int]:
-        """Id and number of partitions of the topic."""
-        topic = self._kafka.topic
-        try:
-            asked = self._admin.describe_topics(TopicCollection([topic]), request_timeout=_ANSWER_SECONDS)
-            described = asked[topic].result()
-        except KafkaException as error:
-            if error.args[0].code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                text = (
-                    f"There is no topic {topic} at {self._client.servers}. Make it; the stream waits until it is there."
-                )
-                raise SourceAwayError(text) from None
-            raise self._away(error.args[0].str()) from None
-        return str(described.topic_id), len(described.partitions)
-
-    def _offsets(self, partitions: Sequence[Partition], spec: OffsetSpec) -> dict[Partition, int | str]:
-        """The offset of each partition, or why it is not known.
-
-        Raises:
-            SourceAwayError: it is known of none.
-        """
-        asked = {TopicPartition(each.topic, each.number): spec for each in partitions}
-        if not asked:
-            return {}
-        committed = IsolationLevel.READ_COMMITTED
-        answers = self._admin.list_offsets(asked, isolation_level=committed, request_timeout=_ANSWER_SECONDS)
-        by_number = {where.partition: answer for where, answer in answers.items()}
-        found = {each: _offset_of(by_number[each.number]) for each in partitions}
-        troubles = [each for each in found.values() if isinstance(each, str)]
-        if len(troubles) == len(found):
-            raise self._away(troubles[0])
-        return found
 
     def _tell_troubles(self, found: dict[Partition, Any]) -> None:
         """Say once of each partition that it is away, and that it is there again."""
@@ -286,12 +254,6 @@ class KafkaTopic:
                 else:
                     self._troubles[partition] = trouble
                     _log.warning("%s can't be read, the others go on: %s", partition, trouble)
-
-    def _away(self, told: str) -> SourceAwayError:
-        return SourceAwayError(
-            f"Kafka's topic {self._kafka.topic} at {self._client.servers} can't be read: {told}. The stream waits until "
-            "it can; nothing is lost."
-        )
 
     def _tell_group(self) -> None:
         """Tell the consumer group how far the stream is: what was taken by now is loaded. Only others read it."""
@@ -341,10 +303,3 @@ def fair_shares(waiting: dict[Partition, int], most: int) -> dict[Partition, int
         shares[partition] = max(min(count, left // (len(waiting) - number)), 1)
         left -= shares[partition]
     return shares
-
-
-def _offset_of(answer: Any) -> int | str:
-    try:
-        return int(answer.result().offset)
-    except KafkaException as error:
-        return str(error.args[0].str())

@@ -133,3 +133,18 @@ def test_held_records_come_back_by_their_place(shop: Shop, topic: Topic) -> None
     request = ReprocessingRequest(limit=10, yields=False)
     ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark).run()
     assert query(shop.url, "SELECT o, sk FROM shop.fact_places WHERE o = 3") == [(3, 77)]
+
+
+def test_verify_proves_what_the_topic_still_holds_and_says_what_it_does_not(shop: Shop, topic: Topic) -> None:
+    define(shop, topic)
+    topic.send([*sales(range(20)), None, b'{"sale_id": "x"}', json.dumps(sale(20, customer=5000)).encode()])
+    shop.load()
+    proof = shop.verify()
+    assert (proof.differences, proof.records, proof.facts, proof.rejected, proof.unmatched) == ((), 23, 20, 2, 1)
+    topic.remove_before(10)
+    topic.send(sales(range(30, 35)))
+    proof = shop.verify()
+    assert (proof.differences, proof.records, proof.pending_records) == ((), 18, 5)
+    assert proof.gone_facts == 10
+    query(shop.url, "DELETE FROM shop.fact_sales WHERE sale_id = 15")
+    assert [each.kind for each in shop.verify().differences if each.kind == "missing"]
