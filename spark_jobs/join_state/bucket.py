@@ -26,6 +26,7 @@ from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECO
 from spark_jobs.errors import JoinStateError
 from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of
 from spark_jobs.join_state.segment import Segment, read_segment
+from spark_jobs.join_state.sorted_join import sorted_join
 from spark_jobs.join_state.spill_files import SpillFiles
 from spark_jobs.join_state.state_folder import (
     FolderLock,
@@ -54,10 +55,12 @@ FOR_EVER = 2**63 - 1
 FROM_THE_BEGINNING = -(2**63)
 _NOT_OF_THE_SOURCE = (ARRIVED_AT, RECORD, RANGE, POSITION)
 _NOTHING = pa.table({})
-# Tuples given to the operator at once, and results fetched at once. Where there are many results a tuple, fewer.
-_TAKEN_AT_ONCE, _JOINED_AT_ONCE = 1 << 16, 1 << 15
+# Tuples joined at once: at first few, because it is not known how many results each has; and results fetched at once.
+_TAKEN_FIRST, _TAKEN_AT_ONCE, _JOINED_AT_ONCE = 1 << 12, 1 << 16, 1 << 15
 # Of the memory; the rest is for the directories of segments.
 _OPERATOR_SHARE = 7 / 8
+# Of the operator's room for tuples.
+_AREA_SHARE = 5 / 8
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,7 @@ class Bucket:
     Attributes:
         version: that was restored, or checkpointed since.
         dirty: whether anything was taken since.
+        in_memory: whether the operator holds all tuples; if not, they are joined by their segments' sorted keys.
 
     Raises:
         StateDamagedError: the version is not there, a file of it is damaged, or the state was made for other streams.
@@ -176,7 +180,12 @@ class Bucket:
         self._next_segment = record.next_segment if record else 1
         self._spill = SpillFiles(self._folder / "extents")
         self._spill.clean(())
-        self._operator = self._filled_operator()
+        self._operator = self._made_operator()
+        # More would be written to the operator's disk, which it reads for whatever comes.
+        self._most_in_memory = int(self._operator.capacity * _AREA_SHARE)
+        self.in_memory = self._held() <= self._most_in_memory
+        if self.in_memory:
+            self._fill_operator()
         self.version = version
         self.dirty = False
         self._taking = False
@@ -263,21 +272,37 @@ class Bucket:
         """Let other processes open the folder; what was not checkpointed is lost."""
         self._lock.release()
 
-    def _filled_operator(self) -> TemporalJoin:
+    def _made_operator(self) -> TemporalJoin:
         plan = self._plan
         name = "temporal_join" if plan.algorithm == "auto" else plan.algorithm
         memory = int(plan.memory_bytes * _OPERATOR_SHARE)
         operator = create(name, len(plan.streams), Equality(), memory, self._spill, emission=AsFound())
         assert isinstance(operator, TemporalJoin)
+        return operator
+
+    def _choose_place(self, coming: int = 0) -> None:
+        """Give up the operator when memory does not hold all tuples; fill one when there is ample room again."""
+        count = coming + self._held()
+        if self.in_memory and count > self._most_in_memory:
+            self.in_memory = False
+            self._operator = self._made_operator()
+        elif not self.in_memory and count <= self._most_in_memory // 2:
+            self.in_memory = True
+            self._fill_operator()
+
+    def _held(self) -> int:
+        return sum(len(stream) for stream in self._streams)
+
+    def _fill_operator(self) -> None:
         for number, stream in enumerate(self._streams):
             for segment in stream.segments:
                 rows = segment.living_rows()
-                columns = (segment.ids, segment.keys, segment.starts, segment.ends)
-                ids, keys, starts, ends = (column[rows] for column in columns)
-                operator.hold(number, Tuples(ids, keys, None, starts, ends), segment.joined[rows])
+                ids, keys, starts, ends = (
+                    column[rows] for column in (segment.ids, segment.keys(), segment.starts, segment.ends)
+                )
+                self._operator.hold(number, Tuples(ids, keys, None, starts, ends), segment.joined[rows])
         for number, start in enumerate(self._reached):
-            operator.reach(number, start)
-        return operator
+            self._operator.reach(number, start)
 
     def _take_stream(self, stream: int, tuples: pa.Table, late_before: int) -> Iterator[Correlated]:
         plan, held = self._plan.streams[stream], self._streams[stream]
@@ -299,17 +324,25 @@ class Bucket:
         ids = np.arange(held.next_id, held.next_id + len(starts))
         window = self._plan.window
         ends = np.full(len(starts), FOR_EVER) if window is None else window.ends(starts)
+        self._choose_place(len(ids))
         held.add(Segment.of((ids, keys.codes, starts, ends, codes), taken, np.zeros(len(ids), np.bool_)))
         given = Tuples(ids, keys.codes, None, starts, ends)
-        first, most = 0, _TAKEN_AT_ONCE
+        first, most = 0, _TAKEN_FIRST
         while first < len(ids):
-            results = self._operator.arrive(stream, given.part(slice(first, first + most)))
-            assert not results.refused.size
+            results = self._results(stream, given.part(slice(first, first + most)))
             first += most
-            for at in range(0, results.count, _JOINED_AT_ONCE):
-                yield self._joined(results.ids[:, at : at + _JOINED_AT_ONCE], exact=keys.exact)
+            for at in range(0, results.shape[1], _JOINED_AT_ONCE):
+                yield self._joined(results[:, at : at + _JOINED_AT_ONCE], exact=keys.exact)
             # As many that their results would come to what is fetched at once.
-            most = max(1, min(_TAKEN_AT_ONCE, 2 * most * _JOINED_AT_ONCE // max(1, results.count)))
+            most = max(1, min(_TAKEN_AT_ONCE, 2 * most * _JOINED_AT_ONCE // max(1, results.shape[1])))
+
+    def _results(self, stream: int, tuples: Tuples) -> Int64Array:
+        """The ids that results are made of; int64, shape (streams, m)."""
+        if not self.in_memory:
+            return sorted_join(self._streams, stream, tuples)
+        results = self._operator.arrive(stream, tuples)
+        assert not results.refused.size
+        return results.ids
 
     def _joined(self, ids: Int64Array, *, exact: bool) -> Correlated:
         """Results of the operator with their tuples; those whose keys only have one code are dropped."""
@@ -342,6 +375,7 @@ class Bucket:
             for expired in held.leave(_bound(reached, stream)):
                 yield self._piece(stream, StreamCounts(expired=expired.num_rows), expired=expired)
         yield self._piece(0, StreamCounts())
+        self._choose_place()
 
     def _piece(
         self, stream: int, counts: StreamCounts, *, late: pa.Table = _NOTHING, expired: pa.Table = _NOTHING
