@@ -18,7 +18,7 @@ from pyspark import RDD, SparkContext
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
-from spark_jobs.driver.intake import Rehearse, rehearsed
+from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
 from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StreamCounts
@@ -33,6 +33,7 @@ from spark_jobs.ledger.batch_streams import (
     former_batch,
 )
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.loading.loader import Destination
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
@@ -106,6 +107,12 @@ class CorrelatedStreams:
         former = self._former or self._last_batch(connection)
         quiet = draining or time.monotonic() - self._quiet_since > _QUIET_SECONDS
         return quiet and former.waiting > 0 and _reached(self._courses(former)) != _reached(former.courses)
+
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """As of `Intake`."""
+        return stream_batch(event, fact, epoch, batch, replayed=replayed)
 
     def front_stage(
         self,

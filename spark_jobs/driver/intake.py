@@ -10,9 +10,12 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.loading.loader import Destination
+from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams
@@ -55,6 +58,19 @@ class Intake(Protocol):
     def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
         """Whether a batch is to be made although nothing has landed."""
 
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """Where the batch's tasks load what they settle.
+
+        Args:
+            event: the pipeline's event columns.
+            fact: its fact table.
+            epoch: the driver's epoch.
+            batch: the open batch.
+            replayed: whether some of it may be stored already.
+        """
+
     def front_stage(
         self,
         connection: extensions.connection,
@@ -92,6 +108,11 @@ class Intake(Protocol):
         """
 
 
+def stream_batch(event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool) -> StreamBatch:
+    """A batch whose tuples are facts, each for itself; arguments as of `Intake`."""
+    return StreamBatch(event, fact, epoch, batch.batch_no, replayed, tuple(each.unit for each in batch.ranges))
+
+
 class OneStream:
     """The tuples of a single stream, as they are read.
 
@@ -116,6 +137,12 @@ class OneStream:
     def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
         """Never: without tuples there is nothing to do."""
         return False
+
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """As of `Intake`."""
+        return stream_batch(event, fact, epoch, batch, replayed=replayed)
 
     def front_stage(
         self,

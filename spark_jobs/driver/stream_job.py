@@ -12,6 +12,7 @@ import psycopg2
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.correlated_streams import CorrelatedStreams
@@ -155,6 +156,8 @@ class StreamJob:
         if definition.streams is None:
             return self._landed_files(definition.source), OneStream(definition, spark)
         source = LandedStreams({name: self._landed_files(stream) for name, stream in definition.streams.items()})
+        if definition.accumulates:
+            return source, AccumulatingStreams(definition, spark, source)
         return source, CorrelatedStreams(definition, spark, source, self._home, parts)
 
     def _landed_files(self, source: Source) -> LandedFiles:

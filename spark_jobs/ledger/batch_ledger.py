@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import psycopg2.extras
@@ -163,6 +163,7 @@ def close_batch(
     statistics: Mapping[str, Any],
     fact: FactTable,
     streams: Sequence[StreamTally] = (),
+    settle: Callable[[extensions.cursor], Sequence[StreamTally]] | None = None,
 ) -> None:
     """Commit a batch: settle duplicates between facts and held tuples, sum its parts up, and note what was read.
 
@@ -175,6 +176,7 @@ def close_batch(
         statistics: figures of the batch, as JSON takes them.
         fact: the pipeline's fact table.
         streams: of correlated streams, what became of each one's events.
+        settle: of accumulating facts, what tells that instead; it may settle parts before, in the same transaction.
 
     Raises:
         WriterFencedError: a newer driver has taken over.
@@ -190,6 +192,8 @@ def close_batch(
         ((state,),) = lock_against_loaders(cursor, pipeline, query, [batch_no])
         if state == "started":
             arrived = close_ranges(cursor, batch_no, ends)
+            if settle is not None:
+                streams = settle(cursor)
             _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, streams)
 
 

@@ -185,10 +185,11 @@ class Loader:
         """
         counts = LoadCounts()
         for part in cut(outcome):
-            counts += self._load(self._destination.transaction(part))
+            counts += self.store(self._destination.transaction(part))
         return counts
 
-    def _load(self, transaction: LoadingTransaction) -> LoadCounts:
+    def store(self, transaction: LoadingTransaction) -> LoadCounts:
+        """Store what one transaction of the destination takes; errors as of `load`."""
         mode, conflicts, uncertain = self._mode, 0, False
         for _ in range(_MOST_ATTEMPTS):
             try:
