@@ -46,11 +46,13 @@ def accumulation_problems(
             )
             yield Problem("fact.columns", text)
     for position, lookup in enumerate(lookups):
-        text = (
-            "With emit: accumulate there are no lookups yet. Remove it, and look the columns up in a view, "
-            f"for example: SELECT ... FROM {fact.table} JOIN {lookup.relation} ..."
-        )
-        yield Problem(path_of("lookups", position), text)
+        for column in lookup.on:
+            if not column.startswith(qualified(required[0], "")):
+                text = (
+                    f"is not a column of {required[0]}. With emit: accumulate lookups are made for the first required "
+                    f"stream alone. Write one of its columns, or look {column} up in a view of the facts."
+                )
+                yield Problem(path_of("lookups", position, "on", column), text)
 
 
 def _besides_key(event_id: Sequence[str], key: set[str], fact: Fact) -> bool:

@@ -87,7 +87,7 @@ class AccumulatingStreams:
         *,
         shuffle: bool,
     ) -> RDD[Parcel]:
-        """As of `Intake`: they load all parts, and leave nothing to the stages after them."""
+        """As of `Intake`: of parts that make rows those are left that miss a front stage; all others are loaded."""
         table = AccumulatingTable.of(self._definition, context.destination.fact)
         plans = [
             StreamPlan(held_stream(part), self._streams[part.stream], self._correlate.on[part.stream])

@@ -19,7 +19,7 @@ from sqlalchemy import make_url
 from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.driver.session import DEFAULT_MASTER
 from spark_jobs.durable_files import exclusive_lock
-from spark_jobs.errors import NotProvableError, PlatformError, SchemaMismatchError
+from spark_jobs.errors import PlatformError, SchemaMismatchError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
 from spark_jobs.local.airflow_process import (
@@ -204,7 +204,7 @@ class _Up:
         for definition in self._definitions.values():
             try:
                 proof = verify(definition, url, self._home)
-            except (SchemaMismatchError, NotProvableError) as error:
+            except SchemaMismatchError as error:
                 self._console.print(f"[bold red]No proof:[/] {escape(str(error))}", soft_wrap=True, highlight=False)
                 holds = False
                 continue

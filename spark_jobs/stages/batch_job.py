@@ -92,7 +92,7 @@ def accumulated(
     *,
     shuffle: bool,
 ) -> RDD[Parcel]:
-    """Tasks that read tuples of several streams, and load them as parts of accumulating facts; nothing is left over.
+    """Tasks that read tuples of several streams, and load them as parts of accumulating facts; as of `front_stage`.
 
     Args:
         spark: runs the tasks.
@@ -106,20 +106,21 @@ def accumulated(
     def collect(number: int, _: Iterable[Any]) -> Iterator[Parcel]:
         return collect_task(batch, streams, batch.parts, tasks[number], report)
 
-    def accumulate(parcels: Iterable[bytes]) -> Iterator[Parcel]:
-        accumulate_task(batch, parcels, report)
-        return iter(())
+    def accumulate(bucket: int, parcels: Iterable[bytes]) -> Iterator[Parcel]:
+        return accumulate_task(batch, bucket, parcels, report)
 
     if not tasks:
         return spark.emptyRDD()
     collected = _tasks(spark, len(tasks)).mapPartitionsWithIndex(collect)
     if shuffle:
         shuffled: RDD[Any] = collected.partitionBy(batch.parts, _owner)
-        return shuffled.mapPartitions(lambda arrived: accumulate(tuples for _, tuples in arrived))
+        return shuffled.mapPartitionsWithIndex(
+            lambda bucket, arrived: accumulate(bucket, (tuples for _, tuples in arrived))
+        )
     packed = list(_by_owner(collected.collect()).values())
     if not packed:
         return spark.emptyRDD()
-    return _tasks(spark, len(packed)).mapPartitionsWithIndex(lambda number, _: accumulate(packed[number]))
+    return _tasks(spark, len(packed)).mapPartitionsWithIndex(lambda number, _: accumulate(number, packed[number]))
 
 
 def settle(waiting: RDD[Parcel], batch: BatchContext, report: Report, *, shuffle: bool) -> None:

@@ -78,6 +78,11 @@ class AccumulatingTable:
         return replace(self.fact, columns=tuple(columns))
 
     @property
+    def maker(self) -> PartTable:
+        """The stream whose key the definition names, and for whose parts lookups are made."""
+        return next(part for part in self.parts if part.table.key == self.fact.key)
+
+    @property
     def required(self) -> str:
         """The streams whose parts make rows, for messages."""
         return " or ".join(part.stream for part in self.parts if part.required)
@@ -106,6 +111,8 @@ def _part_table(
     assert definition.correlate is not None
     source = definition.streams[stream]
     own = {qualified(stream, name) for name in source.columns}
+    if stream == required_streams(definition.streams, definition.correlate)[0]:
+        own |= {output for lookup in definition.lookups for output in lookup.fetch}
     key = [
         replace(column, source=qualified(stream, name))
         for column, name in zip(fact.key, definition.correlate.on[stream], strict=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Sequence
@@ -23,11 +24,13 @@ from tests.spark.shop import query
 class Shipping:
     """Loads the pipeline `fulfilment` in one warehouse and home."""
 
-    def __init__(self, folder: Path, url: str, spark: Any) -> None:
+    def __init__(self, folder: Path, url: str, spark: Any, lookups: Sequence[dict[str, Any]] = ()) -> None:
         self.url, self.home, self.spark = url, Home(folder / "home"), spark
         self.landing = folder / "landing"
         streams = {name: {**each, "path": str(self.landing / name)} for name, each in FULFILMENT["streams"].items()}
-        (folder / "fulfilment.yaml").write_text(yaml.safe_dump({**FULFILMENT, "streams": streams}))
+        content = copy.deepcopy({**FULFILMENT, "streams": streams, "lookups": list(lookups)})
+        content["fact"]["columns"] |= {name: name for lookup in lookups for name in lookup["fetch"]}
+        (folder / "fulfilment.yaml").write_text(yaml.safe_dump(content))
         self.definition = load_definition(folder / "fulfilment.yaml")
         self._landed = 0
         query(url, DDL)
@@ -96,6 +99,34 @@ def test_facts_are_the_plain_join_whatever_the_order_and_the_batches(
         "state = 'committed'",
     )
     assert figures == (len(parts) + 103, len(parts) + 103, 300)
+
+
+CUSTOMERS = """
+    CREATE SCHEMA shop;
+    CREATE TABLE shop.customer (name text PRIMARY KEY, sk bigint NOT NULL);
+    INSERT INTO shop.customer SELECT 'c' || n, n * 7 FROM generate_series(0, 400) n WHERE n % 10 <> 3;
+"""
+LOOKUP = {"relation": "shop.customer", "on": {"orders.customer": "name"}, "fetch": {"customer_sk": "sk"}}
+
+
+def test_lookups_are_made_for_the_parts_that_make_rows(tmp_path: Path, warehouse_url: str, spark: Any) -> None:
+    """Hot tuples and cold ones; an order without customer is held, and its parts wait for it."""
+    query(warehouse_url, CUSTOMERS)
+    shipping = Shipping(tmp_path, warehouse_url, spark, [LOOKUP])
+    query(warehouse_url, "ALTER TABLE warehouse.fulfilment ADD customer_sk bigint NOT NULL")
+    for first in (0, 100):  # the second time some customers are hot
+        numbers = range(first, first + 100)
+        parts = [order(n, customer=f"c{n % 50}") for n in numbers] + [payment(f"p{n}", n) for n in numbers]
+        shipping.land(in_random_order(parts, first))
+        shipping.land([shipment(n, n) for n in numbers])
+        shipping.load()
+    known = [n for n in range(200) if n % 50 % 10 != 3]
+    assert shipping.facts() == {(n, f"p{n}", n) for n in known}
+    right = query(warehouse_url, "SELECT bool_and(customer_sk = order_id % 50 * 7) FROM warehouse.fulfilment")
+    assert right == [(True,)]
+    assert shipping.law() == dict.fromkeys(FULFILMENT["streams"], (180, 20, 0, 0))
+    [(reason,)] = query(warehouse_url, "SELECT DISTINCT reason FROM freshet.unmatched WHERE relation IS NOT NULL")
+    assert "shop.customer" in reason
 
 
 def test_a_batch_that_was_cut_off_is_gone_on_with(shipping: Shipping, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
-from spark_jobs.loading.accumulation.arrived_parts import ArrivedParts
-from spark_jobs.loading.accumulation.parts import KeyedParts, StreamParts, of_joined_tuple, of_stream
+from spark_jobs.loading.accumulation.arrived_parts import ArrivedParts, PartsBeside
+from spark_jobs.loading.accumulation.parts import KeyedParts, StreamParts, of_stream
 from spark_jobs.loading.accumulation.placing import Placement, new_keys, place
 from spark_jobs.loading.accumulation.waiting_parts import ReadBack, WaitingParts, end_waiting, waiting_parts
 from spark_jobs.loading.chunk import fitting
@@ -44,6 +44,7 @@ class AccumulatingBatch:
         batch_no: the open batch.
         careful: whether some of the parts may be stored already: a replayed batch.
         units: what its ranges lie in, by their numbers (`_range`): the files.
+        beside: in a task, its parts that are to be loaded with the rows of their keys.
     """
 
     event: EventColumns
@@ -53,6 +54,7 @@ class AccumulatingBatch:
     batch_no: int
     careful: bool = False
     units: tuple[str, ...] = ()
+    beside: PartsBeside | None = None
 
     @property
     def fact(self) -> FactTable:
@@ -64,13 +66,22 @@ class AccumulatingBatch:
         return session_of(url, self.event.pipeline, self.epoch, loader_session_name(self.event.pipeline), patience)
 
     def transaction(self, part: Outcome) -> AccumulatingTransaction:
-        """What stores tuples that are held as those of their streams; there are no facts but those made of parts."""
-        assert part.facts is None
+        """What stores parts that make rows, for which the lookups have been made, with those beside; and held tuples.
+
+        Held tuples without a stream are parts that make rows, too.
+        """
+        maker = self.table.maker
         held: dict[str, list[Held]] = {}
         for group in part.held:
-            assert group.stream is not None
-            held.setdefault(group.stream.name, []).append(group)
-        return self.placing(ArrivedParts({}, held))
+            if group.stream is None:
+                held.setdefault(maker.stream, []).append(replace(group, tuples=of_stream(group.tuples, maker)))
+            else:
+                held.setdefault(group.stream.name, []).append(group)
+        tuples = {}
+        if part.facts is not None:
+            keys = event_id_texts(part.facts, maker.table.key)
+            tuples = {**({} if self.beside is None else self.beside.take(keys)), maker.stream: part.facts}
+        return self.placing(ArrivedParts(tuples, held))
 
     def placing(self, arrived: ArrivedParts) -> AccumulatingTransaction:
         """What stores some parts, with all prepared that can be before it begins."""
@@ -125,9 +136,7 @@ class AccumulatingTransaction:
         tuples = empty_parts(part)
         if part.stream in arrived.tuples:
             count += arrived.tuples[part.stream].num_rows
-            encoded, unfit = fitting(
-                of_joined_tuple(arrived.tuples[part.stream], part), part.table, self._batch.batch_no
-            )
+            encoded, unfit = fitting(arrived.tuples[part.stream], part.table, self._batch.batch_no)
             tuples = encoded.tuples
             groups += [replace(group, tuples=of_stream(group.tuples, part)) for group in unfit]
         return _Prepared(tuples, held_parts(groups, part, self._batch), count)

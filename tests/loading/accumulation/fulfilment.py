@@ -20,6 +20,7 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.accumulation.accumulating_batch import AccumulatingBatch
 from spark_jobs.loading.accumulation.arrived_parts import ArrivedParts
 from spark_jobs.loading.accumulation.closing import settle_held_parts
+from spark_jobs.loading.accumulation.parts import of_joined_tuple
 from spark_jobs.loading.loader import Loader
 from spark_jobs.source.held_records import HeldRecords
 from spark_jobs.source.records import decode_records
@@ -158,7 +159,8 @@ class Accumulating:
                 .append_column(RANGE, pa.array([0] * len(records), pa.int32()))
                 .append_column(POSITION, positions)
             )
-        return ArrivedParts(tuples)
+        there = [part for part in self.table.parts if part.stream in tuples]
+        return ArrivedParts({part.stream: of_joined_tuple(tuples[part.stream], part) for part in there})
 
     def open(self) -> int:
         """Open the next batch, of one file."""
