@@ -114,7 +114,7 @@ class _Prepared(NamedTuple):
 
     tuples: pa.Table
     held: HeldRows
-    count: int
+    arrived: int
 
 
 class AccumulatingTransaction:
@@ -240,7 +240,7 @@ class AccumulatingTransaction:
             placed["shed"],
             placed["unmatched"] + settled.unmatched,
             placed["rejected"] + settled.rejected,
-            prepared.count - joined - placed.total(),
+            prepared.arrived - joined - placed.total(),
         )
 
 
