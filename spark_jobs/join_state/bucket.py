@@ -221,18 +221,28 @@ class Bucket:
 
         Raises:
             JoinStateError: a take was not consumed, or the version is not above the present one.
-            OSError: the disk is full or fails; earlier versions are as they were. Open the folder again.
+            OSError: the disk is full or fails; earlier versions are as they were: open the folder again at one of them.
         """
         if self._taking:
             raise JoinStateError(f"a take was not consumed to its end: open {self._folder} again, at its last version")
         if version <= self.version:
             raise JoinStateError(f"version {version} is not above {self.version}, the present one")
+        contents: dict[int, pa.Buffer] = {}
         for stream in self._streams:
-            stream.write(self._folder, self._number)
+            stream.compact()
+            for segment in stream.segments:
+                if not segment.number:
+                    segment.number = self._next_segment
+                    contents[segment.number] = segment.content()
+                    self._next_segment += 1
         segments = [[(segment.number, segment.joined) for segment in stream.segments] for stream in self._streams]
         next_ids = [stream.next_id for stream in self._streams]
         record = VersionRecord(self._reached, next_ids, segments, self._next_segment)
-        write_version(self._folder, version, record)
+        write_version(self._folder, version, record, contents)
+        for stream in self._streams:
+            stream.segments = [
+                segment.mapped(self._folder) if segment.number in contents else segment for segment in stream.segments
+            ]
         self._files[version] = record.files
         self._spill.clean(())
         self.version = version
@@ -252,10 +262,6 @@ class Bucket:
     def close(self) -> None:
         """Let other processes open the folder; what was not checkpointed is lost."""
         self._lock.release()
-
-    def _number(self) -> int:
-        self._next_segment += 1
-        return self._next_segment - 1
 
     def _filled_operator(self) -> TemporalJoin:
         plan = self._plan
@@ -277,8 +283,9 @@ class Bucket:
         plan, held = self._plan.streams[stream], self._streams[stream]
         starts = _microseconds(tuples, plan.event_time)
         events = codes_of(tuples, plan.event_id)
-        repeated = _repeated(tuples, events, plan.event_id)
-        repeated |= held.known(tuples, events.codes, _bound(self._reached, stream), exact=events.exact)
+        order = np.argsort(events.codes, kind="stable")
+        repeated = _repeated(tuples, events, order, plan.event_id)
+        repeated |= held.known(tuples, events.codes, order, _bound(self._reached, stream), exact=events.exact)
         late = (starts < late_before) & ~repeated
         kept = ~(late | repeated)
         counts = StreamCounts(len(starts), int(repeated.sum()), int(late.sum()))
@@ -405,9 +412,8 @@ def _microseconds(tuples: pa.Table, column: str) -> Int64Array:
     return values
 
 
-def _repeated(tuples: pa.Table, events: Codes, event_id: Sequence[str]) -> NDArray[np.bool_]:
-    """Which tuples have the event id of one before them; bool, shape (n,). O(n log n)."""
-    order = np.argsort(events.codes, kind="stable")
+def _repeated(tuples: pa.Table, events: Codes, order: Int64Array, event_id: Sequence[str]) -> NDArray[np.bool_]:
+    """Which tuples have the event id of one before them; bool, shape (n,). O(n), in the order of the codes."""
     ordered = events.codes[order]
     same = ordered[1:] == ordered[:-1]
     repeated = np.zeros(len(order), np.bool_)

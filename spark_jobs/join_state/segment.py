@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.durable_files import HEADER_BYTES, FileKind, checked_content, with_header, write_durably
+from spark_jobs.durable_files import HEADER_BYTES, FileKind, checked_content
 from spark_jobs.errors import CacheDamagedError, StateDamagedError
 from spark_jobs.join_state.spill_files import STATE_ADVICE
 
@@ -73,6 +73,8 @@ class Segment:
         O(log n + tuples that go).
         """
         ends, by_end = self.ends, self._by_end
+        if self.gone == len(by_end) or ends[by_end[self.gone]] > bound:
+            return np.empty(0, np.int64)
         until = bisect_right(range(len(by_end)), bound, lo=self.gone, key=lambda i: ends[by_end[i]])
         rows = by_end[self.gone : until]
         self.gone = until
@@ -86,14 +88,16 @@ class Segment:
         """Pairs of an asked row and a row here that have one code of the event id; both int64, shape (m,).
 
         Args:
-            events: int64, shape (k,). O(k log n + m).
+            events: int64, shape (k,), ascending, so that memory is read in its order. O(k log n + m).
         """
-        first = np.searchsorted(self._events, events)
-        until = np.searchsorted(self._events, events, side="right")
-        counts = until - first
-        asked = np.repeat(np.arange(len(events)), counts)
-        offsets = np.arange(len(asked)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return asked, self._by_event[np.repeat(first, counts) + offsets]
+        beginning = int(np.searchsorted(events, self._events[0]))
+        asked = events[beginning : np.searchsorted(events, self._events[-1], side="right")]
+        first = np.searchsorted(self._events, asked)
+        there = np.flatnonzero(self._events[first] == asked)
+        first, asked = first[there], asked[there]
+        counts = np.searchsorted(self._events, asked, side="right") - first
+        offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        return np.repeat(beginning + there, counts), self._by_event[np.repeat(first, counts) + offsets]
 
     def event_codes(self) -> Int64Array:
         """Codes of the event ids by row; int64, shape (n,). O(n)."""
@@ -101,12 +105,8 @@ class Segment:
         codes[self._by_event] = self._events
         return codes
 
-    def write(self, folder: Path, number: int) -> Segment:
-        """Write the tuples to a file, whose name is on the disk for certain when the folder is synced.
-
-        Returns:
-            The same, with its tuples in the file. O(bytes).
-        """
+    def content(self) -> pa.Buffer:
+        """What its file holds. O(bytes)."""
         table = self.tuples.combine_chunks()
         index = (self.ids, self.keys, self.starts, self.ends, self._by_end, self._events, self._by_event)
         for name, values in zip(_INDEX, index, strict=True):
@@ -114,13 +114,14 @@ class Segment:
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        path = path_of(folder, number)
-        write_durably(path, with_header(SEGMENT, number, sink.getvalue()), sync_name=False)
-        with pa.memory_map(str(path)) as file:
-            content = file.read_buffer().slice(HEADER_BYTES)
-        written = _from_content(content, self.joined, number)
-        written.gone = self.gone
-        return written
+        return sink.getvalue()
+
+    def mapped(self, folder: Path) -> Segment:
+        """The same, with its tuples in the file that was written of its content. O(1)."""
+        with pa.memory_map(str(path_of(folder, self.number))) as file:
+            mapped = _from_content(file.read_buffer().slice(HEADER_BYTES), self.joined, self.number)
+        mapped.gone = self.gone
+        return mapped
 
 
 def path_of(folder: Path, number: int) -> Path:
