@@ -373,6 +373,21 @@ def test_a_stream_that_sheds_or_is_late_is_overloaded(connection: extensions.con
     assert status.overload_reason == stream_load(connection, "orders").reason
 
 
+def test_auto_that_had_nothing_to_choose_says_so(connection: extensions.connection) -> None:
+    register(connection)
+    lookups = [
+        {"relation": "master.customer", "algorithm": "auto", "reason": None, "probes": 9, "hits": 9},
+        {"relation": "master.part", "algorithm": "auto", "reason": None, "probes": 0, "hits": 0},
+        {"relation": "master.supplier", "algorithm": "hybrid_join", "reason": "1 s against 4 s", "asked": 3},
+    ]
+    add_batch(connection, facts=9, statistics={"lookups": lookups})
+    assert [lookup.reason for lookup in only(read_status(connection)).lookups] == [
+        "nothing to choose in the newest batch: every key was hot",
+        "nothing to choose in the newest batch: no tuple asked for it",
+        "1 s against 4 s",
+    ]
+
+
 def test_overload_ends_when_nothing_was_shed_for_a_while(connection: extensions.connection) -> None:
     register(connection)
     drive(connection)

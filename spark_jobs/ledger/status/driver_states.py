@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from psycopg2 import extensions
 
 from spark_jobs.warehouse.connection import takes_writes
 from spark_jobs.warehouse.drivers import GONE, MAX_SILENCE, Restart, is_gone
 
-State = Literal[
-    *("starting", "running", "idle", "late", "overloaded", "catching up", "blocked", "draining", "stopped"),
-    *("restarting", "down"),
-]
-
-# In these a driver is there, and goes on loading.
-LOADING: tuple[State, ...] = ("running", "idle", "late", "overloaded", "catching up", "draining")
+# A driver is there, and goes on loading.
+Loading = Literal["running", "idle", "late", "overloaded", "catching up", "draining"]
+State = Literal["starting", Loading, "blocked", "stopped", "restarting", "down"]
+LOADING: tuple[Loading, ...] = get_args(Loading)
 
 # A driver that has not renewed its first heartbeat is still getting ready.
 _FIRST_HEARTBEAT = timedelta(seconds=1)
