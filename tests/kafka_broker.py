@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from spark_jobs.local.kafka_broker import KafkaBroker, jars_folder, kafka_jars
@@ -50,23 +52,26 @@ class Topic:
         self.admin.create_partitions([NewPartitions(self.name, total)])[self.name].result()
         self.wait_until(lambda: len(self.admin.list_topics(timeout=10).topics[self.name].partitions) == total)
 
-    def send(self, values: Iterable[bytes | None], partition: int = 0) -> None:
+    def send(self, values: Iterable[bytes | None], partition: int = 0, timestamp: datetime | None = None) -> None:
         """Write records, and wait until the broker has them."""
+        written = {} if timestamp is None else {"timestamp": int(timestamp.timestamp() * 1000)}
         limits = {"message.max.bytes": 20 << 20, "queue.buffering.max.messages": 0}
         producer = Producer({"bootstrap.servers": self.servers, "log_level": 0, **limits})
         for value in values:
-            producer.produce(self.name, value, partition=partition)
+            producer.produce(self.name, value, partition=partition, on_delivery=refuse_loss, **written)
         assert producer.flush(30) == 0
 
-    def transaction(self, values: Iterable[bytes], *, commit: bool, partition: int = 0) -> None:
-        """Write records in a transaction of their own."""
+    @contextmanager
+    def transaction(self, values: Iterable[bytes], *, commit: bool = True) -> Iterator[None]:
+        """Write records in a transaction that is open during the block, and committed or aborted after it."""
         name = f"transaction-{next(_numbers)}"
         producer = Producer({"bootstrap.servers": self.servers, "transactional.id": name, "log_level": 0})
         producer.init_transactions(30)
         producer.begin_transaction()
         for value in values:
-            producer.produce(self.name, value, partition=partition)
-        producer.flush(30)
+            producer.produce(self.name, value)
+        assert producer.flush(30) == 0
+        yield
         if commit:
             producer.commit_transaction(30)
         else:
@@ -78,6 +83,12 @@ class Topic:
         while not is_so():
             assert time.monotonic() < until
             time.sleep(0.05)
+
+
+def refuse_loss(error: KafkaError | None, _: Message) -> None:
+    """A record that the broker does not take is the test's fault."""
+    if error is not None:
+        raise KafkaException(error)
 
 
 @pytest.fixture

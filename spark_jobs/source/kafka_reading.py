@@ -191,9 +191,9 @@ class _SliceRecords:
                 break
             else:
                 found.append(message)
+                self._ends_at = None
         if found:
             self._next = max(self._next, found[-1].offset() + 1)
-            self._ends_at = None
         return _Records(
             pa.array([message.value() for message in found], pa.binary()),
             np.array([message.offset() for message in found], np.int64),

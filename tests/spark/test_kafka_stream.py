@@ -12,11 +12,14 @@ import yaml
 from spark_jobs.definition import load_definition
 from spark_jobs.driver import setbacks
 from spark_jobs.errors import FreshetError
+from spark_jobs.local.kafka_broker import KafkaBroker
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from tests.kafka_broker import Topic
 from tests.spark.conftest import Shop
+from tests.spark.running_stream import running
 from tests.spark.shop import query, sale, sales_definition
+from tests.waiting import wait_for
 
 
 def define(shop: Shop, topic: Topic, *, event_id: list[str] | None = None, **kafka: Any) -> None:
@@ -108,7 +111,7 @@ def test_a_topic_that_was_made_anew_is_not_read_unasked(
     assert facts(shop) == [*range(10), *range(100, 120)]
 
 
-def test_records_of_ten_megabytes(shop: Shop, broker: Any, topic: Topic) -> None:
+def test_records_of_ten_megabytes(shop: Shop, broker: KafkaBroker, topic: Topic) -> None:
     large = Topic(broker, f"{topic.name}-large", max_message_bytes=str(15 << 20))
     define(shop, large)
     large.send([json.dumps(sale(number, note="x" * (10 << 20))).encode() for number in range(6)])
@@ -148,3 +151,19 @@ def test_verify_proves_what_the_topic_still_holds_and_says_what_it_does_not(shop
     assert proof.gone_facts == 10
     query(shop.url, "DELETE FROM shop.fact_sales WHERE sale_id = 15")
     assert [each.kind for each in shop.verify().differences if each.kind == "missing"]
+
+
+def test_a_broker_that_is_killed_is_waited_for(shop: Shop, topic: Topic, broker: KafkaBroker) -> None:
+    define(shop, topic)
+    blocked = "SELECT blocked_by FROM freshet.driver WHERE blocked_by LIKE '%%Kafka%%'"
+    with running(shop) as stream:
+        topic.send(sales(range(50)))
+        wait_for(lambda: stream.lives() and len(facts(shop)) == 50, "the first sales")
+        broker.kill()
+        try:
+            wait_for(lambda: stream.lives() and query(shop.url, blocked) != [], "the driver to say that it waits")
+        finally:
+            broker.start()
+        topic.send(sales(range(50, 80)))
+        wait_for(lambda: stream.lives() and len(facts(shop)) == 80, "the other sales")
+    assert query(shop.url, "SELECT sum(arrived), sum(facts) FROM freshet.batch") == [(80, 80)]
