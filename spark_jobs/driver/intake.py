@@ -172,4 +172,4 @@ class OneStream:
         report: BatchReport,
     ) -> None:
         """As of `Intake`."""
-        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact)
+        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, unsettled=report.unsettled())
