@@ -16,7 +16,7 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import Correlate, FixedWindow
+from spark_jobs.definition.correlation import STREAM_SEPARATOR, Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
@@ -98,7 +98,7 @@ class CorrelatedStreams:
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`; notes how far the streams have come, which decides what is late in the batch."""
         former = self._last_batch(connection)
-        courses = self._courses(former)
+        courses = self._courses(former, ranges)
         batch_no = batch_ledger.open_batch(connection, self._definition.name, epoch, ranges, courses)
         return OpenBatch(batch_no, list(ranges), streams=courses, after=former.batch_no)
 
@@ -154,8 +154,14 @@ class CorrelatedStreams:
         self._former = former._replace(courses=courses)
         return self._former
 
-    def _courses(self, former: FormerBatch) -> tuple[StreamCourse, ...]:
-        return self._rules.next(former.courses, datetime.now(UTC), self._since, self._source.has_waiting)
+    def _courses(self, former: FormerBatch, ranges: Sequence[SourceRange] = ()) -> tuple[StreamCourse, ...]:
+        arriving = {each.unit.partition(STREAM_SEPARATOR)[0] for each in ranges}
+        return self._rules.next(
+            former.courses,
+            datetime.now(UTC),
+            self._since,
+            lambda stream: stream in arriving or self._source.has_waiting(stream),
+        )
 
     def _tallies(self, batch: OpenBatch, report: BatchReport) -> list[StreamTally]:
         now = datetime.now(UTC)
