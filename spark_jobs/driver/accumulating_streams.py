@@ -22,7 +22,6 @@ from spark_jobs.loading.accumulation.accumulating_batch import AccumulatingBatch
 from spark_jobs.loading.accumulation.closing import settle_held_parts
 from spark_jobs.source.held_records import HeldRecords
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
-from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, accumulated
 from spark_jobs.stages.exchange import Parcel
@@ -81,7 +80,7 @@ class AccumulatingStreams:
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[StreamSlice]],
         context: BatchContext,
         report: Report,
         *,

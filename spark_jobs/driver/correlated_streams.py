@@ -37,7 +37,6 @@ from spark_jobs.loading.loader import Destination
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
-from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, correlated
 from spark_jobs.stages.exchange import Parcel
@@ -118,7 +117,7 @@ class CorrelatedStreams:
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[StreamSlice]],
         context: BatchContext,
         report: Report,
         *,

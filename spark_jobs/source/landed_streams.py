@@ -117,14 +117,14 @@ class LandedStreams:
             for each in files.changed()
         ]
 
-    def pieces(self, ranges: Sequence[tuple[int, SourceRange]], parts: int) -> list[list[FileSlice]]:
-        """The slices of ranges, `StreamSlice`s, dealt out to at most `parts` tasks of about the same number of bytes.
+    def pieces(self, ranges: Sequence[tuple[int, SourceRange]], parts: int) -> list[list[StreamSlice]]:
+        """The slices of ranges, dealt out to at most `parts` tasks of about the same number of bytes.
 
         Args:
             ranges: with their numbers in the batch.
             parts: tasks.
         """
-        shares: list[list[FileSlice]] = []
+        shares: list[list[StreamSlice]] = []
         for number, (stream, files) in enumerate(self._files.items()):
             prefix = stream_unit(stream, "")
             own = [
@@ -134,7 +134,7 @@ class LandedStreams:
             ]
             for task in files.pieces(own, parts):
                 shares.append([StreamSlice(**vars(piece), stream=number) for piece in task])
-        tasks: list[tuple[int, int, list[FileSlice]]] = [(0, number, []) for number in range(min(parts, len(shares)))]
+        tasks: list[tuple[int, int, list[StreamSlice]]] = [(0, number, []) for number in range(min(parts, len(shares)))]
         for share in sorted(shares, key=_bytes, reverse=True):
             size, number, pieces = tasks[0]
             heapq.heapreplace(tasks, (size + _bytes(share), number, pieces + share))
