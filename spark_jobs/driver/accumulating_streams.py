@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any
 
 from psycopg2 import extensions
 from pyspark import RDD, SparkContext
@@ -92,8 +92,7 @@ class AccumulatingStreams:
             StreamPlan(held_stream(part), self._streams[part.stream], self._correlate.on[part.stream])
             for part in table.parts
         ]
-        slices = cast("Sequence[Sequence[StreamSlice]]", tasks)  # as LandedStreams cuts them
-        return accumulated(self._spark, slices, plans, context, report, shuffle=shuffle)
+        return accumulated(self._spark, tasks, plans, context, report, shuffle=shuffle)
 
     def close(
         self,

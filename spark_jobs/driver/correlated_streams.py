@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 from psycopg2 import extensions
@@ -125,8 +125,7 @@ class CorrelatedStreams:
     ) -> RDD[Parcel]:
         """As of `Intake`: the joined tuples."""
         plan = self._plan(connection, batch, context.destination.fact)
-        slices = cast("Sequence[Sequence[StreamSlice]]", tasks)  # as LandedStreams cuts them
-        return correlated(self._spark, slices, plan, context, report, shuffle=shuffle)
+        return correlated(self._spark, tasks, plan, context, report, shuffle=shuffle)
 
     def close(
         self,
