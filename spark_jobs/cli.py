@@ -96,7 +96,7 @@ Duration = Annotated[
     timedelta | None,
     typer.Option("--for", parser=_duration, metavar="DURATION", help="End after this time, such as 120s or 1h30m."),
 ]
-Rate = Annotated[float, typer.Option(help="Mean number of orders per second.")]
+Rate = Annotated[float, typer.Option(help="Mean number of orders (or events) per second.")]
 Scale = Annotated[float, typer.Option(help="TPC-H scale factor; 1 is 150,000 customers and 1.5 million orders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -402,10 +402,11 @@ def status(*, as_json: Json = False) -> None:
     from spark_jobs.ledger.status.pipeline_status import read_status, to_json
     from spark_jobs.ledger.status.table import StatusTable
     from spark_jobs.local.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
     from spark_jobs.warehouse.connection import connect
 
     with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
-        statuses = read_status(connection)
+        statuses = read_status(connection, look=LandingLook(home(), ONE_LOOK))
     if as_json:
         typer.echo(to_json(statuses))
     elif statuses:
@@ -687,6 +688,13 @@ def calibrate(
 
 @app.command()
 def generate(
+    workload: Annotated[
+        Literal["orders", "fulfilment", "auction_bids"],
+        typer.Argument(
+            help="orders: TPC-H orders and their lines; fulfilment: and their payments and shipments; auction_bids: "
+            "Nexmark's persons, auctions and bids.",
+        ),
+    ] = "orders",
     *,
     rate: Rate = DEFAULT_RATE,
     bursty: Annotated[
@@ -704,7 +712,7 @@ def generate(
         ),
     ] = None,
     duration: Duration = None,
-    orders: Annotated[int | None, typer.Option(help="End after this number of orders.")] = None,
+    orders: Annotated[int | None, typer.Option(help="End after this number of orders, or of Nexmark's events.")] = None,
     bad_share: Annotated[
         float,
         typer.Option(help="Share of bad input to mix in: malformed, overflowing, null, duplicate, unknown keys..."),
@@ -715,36 +723,58 @@ def generate(
             parser=_duration, metavar="DURATION", show_default="500ms", help="Time from one file to the next."
         ),
     ] = timedelta(milliseconds=500),
+    past: Annotated[
+        bool,
+        typer.Option("--past", help="Write at once what --orders or --for would bring by now, with times in the past."),
+    ] = False,
+    disorder: Annotated[
+        timedelta,
+        typer.Option(
+            parser=_duration,
+            metavar="DURATION",
+            show_default="2s",
+            help="Events of fulfilment and auction_bids land up to this much after they happened.",
+        ),
+    ] = timedelta(seconds=2),
+    late_share: Annotated[float, typer.Option(help="Share of them that land ten minutes later.")] = 0.001,
     scale: Annotated[
         float | None, typer.Option(help="TPC-H scale to take orders from; needed only if several were generated.")
     ] = None,
 ) -> None:
-    """Let TPC-H orders and their lines land as events, in real time, until Ctrl-C.
+    """Let events land, in real time, until Ctrl-C: TPC-H orders with all that belongs to them, or Nexmark's auctions.
 
-    The events lie in landing/orders and landing/order_lines of FRESHET_HOME. A second run goes on with new orders.
-    While it runs, a number of orders per second in FRESHET_HOME/workload-rate steers it.
+    The events lie in folders of FRESHET_HOME/landing. A second run goes on with new ones. While orders are written, a
+    number of orders per second in FRESHET_HOME/workload-rate steers it.
     """
+    from spark_jobs.workload.auction_stream import AuctionStreamOptions, write_auction_stream
     from spark_jobs.workload.order_stream import OrderStreamOptions, write_order_stream
     from spark_jobs.workload.stop_signal import StopSignal
+    from spark_jobs.workload.transit import Disorder
 
-    options = OrderStreamOptions(
-        rate=rate,
-        phases=[_phase(text) for text in phase or []],
-        bursty=bursty,
-        zipf=zipf,
-        seed=seed_,
-        duration=duration,
-        orders=orders,
-        bad_share=bad_share,
-        tick=tick,
-        scale=scale,
-    )
-    with StopSignal() as stop, console.status("Reading TPC-H ...") as line:
+    pace: dict[str, Any] = {
+        "rate": rate,
+        "phases": [_phase(text) for text in phase or []],
+        "bursty": bursty,
+        "seed": seed_,
+        "duration": duration,
+        "tick": tick,
+        "past": past,
+    }
+    out_of_order = Disorder(disorder, late_share)
+    with StopSignal() as stop, console.status("Getting ready ...") as line:
 
         def show(written: dict[str, Written]) -> None:
             line.update(", ".join(f"{name}: {part.events:,}" for name, part in written.items()))
 
-        totals = write_order_stream(home(), options, stop, show)
+        if workload == "auction_bids":
+            auctions = AuctionStreamOptions(**pace, events=orders, disorder=out_of_order)
+            totals = write_auction_stream(home(), auctions, stop, show)
+        else:
+            parts = out_of_order if workload == "fulfilment" else None
+            options = OrderStreamOptions(
+                **pace, zipf=zipf, orders=orders, bad_share=bad_share, scale=scale, fulfilment=parts
+            )
+            totals = write_order_stream(home(), options, stop, show)
     for name, written in totals.items():
         console.print(f"{name}: {written.events:,} events written", highlight=False)
         for defect, count in sorted(written.bad.items()):
@@ -767,6 +797,26 @@ def bench_load(
     from spark_jobs.experiments.load.load_benchmark import SIZES, render, run_load_benchmark
 
     result = run_load_benchmark(home(), rows or list(SIZES), events, repetitions, error_console.print)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        console.print(render(result))
+
+
+@bench.command("correlate")
+def bench_correlate(
+    *,
+    as_json: Json = False,
+    events: Annotated[int, typer.Option(min=1_000_000, help="Events that each run joins.")] = 4_000_000,
+    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each contender; the median counts.")] = 5,
+) -> None:
+    """Compare joining two streams by Freshet with Spark's own stream-stream join: Nexmark's auctions and bids.
+
+    Takes about an hour and 8 GiB at full size. Run nothing else beside it.
+    """
+    from spark_jobs.experiments.correlate.correlate_benchmark import render, run_correlate_benchmark
+
+    result = run_correlate_benchmark(home(), events, repetitions, error_console.print)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:

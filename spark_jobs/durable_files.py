@@ -15,7 +15,7 @@ import fcntl
 import os
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -49,18 +49,34 @@ def write_durably(path: Path, parts: Iterable[Any]) -> None:
     Raises:
         OSError: the disk is full or fails; nothing is left then, and the former file is as it was.
     """
-    written = path.with_name(path.name + WRITING)
-    written.unlink(missing_ok=True)
+    write_all_durably({path: parts})
+
+
+def write_all_durably(files: Mapping[Path, Iterable[Any]]) -> None:
+    """Write several files of one folder, at least one, as `write_durably` does; they get their names in this order.
+
+    Cheaper than one by one: while the disk takes the first, it takes most of the others.
+    """
+    written = {path: path.with_name(path.name + WRITING) for path in files}
     try:
-        with open(os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            for part in parts:
-                file.write(part)
-            file.flush()
-            os.fsync(file.fileno())
-        written.rename(path)
+        with contextlib.ExitStack() as stack:
+            opened = []
+            for path, parts in files.items():
+                written[path].unlink(missing_ok=True)
+                created = os.open(written[path], os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+                file = stack.enter_context(open(created, "wb"))
+                for part in parts:
+                    file.write(part)
+                file.flush()
+                opened.append(file)
+            for file in opened:
+                os.fsync(file.fileno())
+        for path in files:
+            written.pop(path).rename(path)
     finally:
-        written.unlink(missing_ok=True)
-    sync_folder(path.parent)
+        for left in written.values():
+            left.unlink(missing_ok=True)
+    sync_folder(next(iter(files)).parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -96,20 +112,21 @@ def with_header(kind: FileKind, version: int, content: pa.Buffer) -> Iterator[An
     yield content
 
 
-def checked_content(kind: FileKind, version: int, path: Path) -> pa.Buffer:
+def checked_content(kind: FileKind, version: int, path: Path, *, mapped: bool = False) -> pa.Buffer:
     """The content of a file, which is what was written. O(bytes).
 
     Args:
         kind: what it must be.
         version: the version that its name says.
         path: the file.
+        mapped: whether it is mapped into memory, where it stays even when the file is deleted, instead of read.
 
     Raises:
         CacheDamagedError: it is something else, has another format, is damaged, or was written in part only.
         FileNotFoundError: there is no such file.
     """
     try:
-        with pa.OSFile(str(path)) as file:
+        with pa.memory_map(str(path)) if mapped else pa.OSFile(str(path)) as file:
             read = file.read_buffer()
     except FileNotFoundError:
         raise

@@ -75,6 +75,10 @@ class StateDamagedError(FreshetError):
     """A file of a join's state is missing, damaged, or of another format. The message names it and what to do."""
 
 
+class StateInUseError(FreshetError):
+    """Another process holds the folder of a join's state. The message names it."""
+
+
 class CacheDamagedError(FreshetError):
     """A version of a front stage's file, or of a copy of R, is damaged, half written, or of another format.
 

@@ -49,6 +49,16 @@ class Home:
         return self.root / "workload-rate"
 
     @property
+    def workload_under_way(self) -> Path:
+        """Payments and shipments that the workload lets land in its next run."""
+        return self.root / "workload-under-way"
+
+    @property
+    def auctions_state(self) -> Path:
+        """Where the generator of auctions remembers which events it has written."""
+        return self.root / "workload-auctions.json"
+
+    @property
     def overload_pipelines(self) -> Path:
         """The pipelines as `freshet up --overload` defines them."""
         return self.root / "pipelines-overload"
@@ -73,6 +83,10 @@ class Home:
     def caches(self, pipeline: str) -> Path:
         """Files of the pipeline's front stages and of the copies of its relations."""
         return self.root / "caches" / pipeline
+
+    def join_state(self, pipeline: str) -> Path:
+        """What waits in the join of the pipeline's streams: a folder for each bucket."""
+        return self.root / "state" / pipeline
 
     def data_docs(self, pipeline: str) -> Path:
         """Great Expectations' pages on the validations of the pipeline's facts."""

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from spark_jobs.driver.stream_job import StreamJob
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(arguments: list[str] | None = None, description: str | None = __doc__) -> int:
     """Load a pipeline's stream until it is drained; the exit status is 0 only then."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("pipeline", help="name of a pipeline, or path of its YAML file")
     parser.add_argument("--once", action="store_true", help="load what has landed and end")
     chosen = parser.parse_args(arguments)

@@ -14,6 +14,7 @@ ROOMS = [
     "cli",
     "experiments",
     "authoring",
+    "correlate_streams",
     "stream_load",
     "reprocess_shed",
     "rebuild_cache",
@@ -30,9 +31,9 @@ ROOMS = [
     "loading",
     "ledger",
     "warehouse",
+    "join_state",
     "relation",
     "definition",
-    "join_state",
     "sketches",
     "joins",
 ]

@@ -11,10 +11,13 @@ from psycopg2 import extensions
 
 from spark_jobs.byte_sizes import format_bytes
 from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition.kafka import Kafka
 from spark_jobs.driver.checks import PipelineTables, check_tables
-from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError
+from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError
 from spark_jobs.settings import Home
 from spark_jobs.source.file_names import is_landed
+from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_offsets import TopicOffsets
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registration
@@ -48,7 +51,10 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
     """
     report = CheckReport()
     for name, source in (definition.streams or {"events": definition.source}).items():
-        report.notes.append(_landed(name, source, source.resolved_path(home)))
+        if source.kafka is None:
+            report.notes.append(_landed(name, source, source.resolved_path(home)))
+        else:
+            _check_topic(definition.name, source.kafka, report)
     with closing(connect(warehouse_url, application_name=f"freshet check {definition.name}")) as connection:
         _check_registered(connection, definition, report)
         try:
@@ -59,6 +65,15 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
         else:
             report.notes += _told_of_tables(definition, tables)
     return report
+
+
+def _check_topic(pipeline: str, kafka: Kafka, report: CheckReport) -> None:
+    try:
+        _, partitions = TopicOffsets(KafkaClient.of(kafka, pipeline), kafka.topic).described()
+    except (PipelineDefinitionError, SourceAwayError) as error:
+        report.problems.append(str(error))
+    else:
+        report.notes.append(f"topic {kafka.topic} at {kafka.servers}: {partitions} partitions")
 
 
 def _check_registered(connection: extensions.connection, definition: PipelineDefinition, report: CheckReport) -> None:

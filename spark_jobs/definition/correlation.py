@@ -57,7 +57,8 @@ class Correlate(Part):
         within: how long a tuple is valid from its event time on: tuples are joined that are valid at a common time
             (004 §5.1). Or fixed windows. None: for ever.
         emit: `complete`: a fact when all parts are there. `accumulate`: one fact for each key, made by the first
-            required part; later parts fill in their columns.
+            required part; later parts fill in their columns. The fact table and the held tuples are its state:
+            within, expired, lateness, idle_after, algorithm and memory mean nothing to it.
         required: with `accumulate`: the streams any of which makes the fact; by default the first one.
         expired: what becomes of a tuple that found no partner in its time: held, to be tried again, or rejected.
         lateness: how far out of order a stream's events may come; later ones are rejected, and kept.

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 
 from psycopg2 import extensions
 from pyspark import SparkContext
@@ -16,18 +15,18 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
+from spark_jobs.driver.intake import Intake, LandedSource, SourceSlice
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
-from spark_jobs.loading.stream_batch import StreamBatch
+from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.landed_files import LandedFiles
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.stages.batch_context import BatchContext
-from spark_jobs.stages.batch_job import settle
+from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, rehearse
 from spark_jobs.stages.reports import BatchReport, ReportChannel
 from spark_jobs.warehouse.fact_table import FactTable
@@ -41,7 +40,7 @@ _CARRIED_RECORDS = 100_000
 
 
 class BatchRun:
-    """Loads the batches of one stream, one at a time.
+    """Loads the batches of one pipeline, one at a time.
 
     Args:
         definition: the pipeline.
@@ -49,6 +48,7 @@ class BatchRun:
         spark: runs the tasks.
         warehouse_url: libpq URL of the warehouse.
         source: knows where ranges are found.
+        intake: brings the tuples of a batch to its front stage.
         lookups: the pipeline's lookups.
         parts: tasks that share a batch.
 
@@ -62,7 +62,8 @@ class BatchRun:
         tables: PipelineTables,
         spark: SparkContext,
         warehouse_url: str,
-        source: LandedFiles,
+        source: LandedSource,
+        intake: Intake,
         lookups: DrivenLookups,
         parts: int,
     ) -> None:
@@ -71,9 +72,9 @@ class BatchRun:
         self._spark = spark
         self._url = warehouse_url
         self._source = source
+        self._intake = intake
         self._lookups = lookups
         self._parts = parts
-        self._read = partial(read_slice, source=definition.source)
         self._reports = ReportChannel(spark)
         self._admission = Admission(definition.freshness.target)
         self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
@@ -90,6 +91,18 @@ class BatchRun:
     def most_bytes(self) -> int:
         """Bytes that the next batch may read."""
         return self._admission.batch_bytes
+
+    def open(self, connection: extensions.connection, ranges: Sequence[SourceRange]) -> batch_ledger.OpenBatch:
+        """Open a batch that reads these ranges; there may be none, if one is due.
+
+        Raises:
+            WriterFencedError: a newer driver has taken over.
+        """
+        return self._intake.open(connection, self.epoch, ranges)
+
+    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+        """Whether a batch is to be made although nothing has landed."""
+        return self._intake.is_due(connection, draining=draining)
 
     def load(
         self, connection: extensions.connection, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool
@@ -112,8 +125,7 @@ class BatchRun:
     ) -> None:
         began_at, started = time.time(), time.perf_counter()
         name, ranges = self._definition.name, batch.ranges
-        units = tuple(each.unit for each in ranges)
-        destination = StreamBatch(self._tables.event, self.fact, self.epoch, batch.batch_no, replayed, units)
+        destination = self._intake.destination(self._tables.event, self.fact, self.epoch, batch, replayed=replayed)
         context = self._context(destination, batch.batch_no, shedding=not draining)
         # A range that is given up is not read any more.
         wanted = [number for number in range(len(ranges)) if number not in batch.lost]
@@ -122,11 +134,13 @@ class BatchRun:
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows
         size = sum(ranges[number].bytes for number in wanted)
         many = size * self._records_per_byte > _CARRIED_RECORDS
-        settle(self._spark, tasks, self._read, context, self._reports.send, shuffle=many)
+        send = self._reports.send
+        waiting = self._intake.front_stage(connection, batch, tasks, context, send, shuffle=many)
+        settle(waiting, context, send, shuffle=many)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
-        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, self.fact, report.unsettled())
+        self._intake.close(connection, batch, ends, statistics, self.fact, report)
         if size:
             self._records_per_byte = report.arrived / size
         seconds = time.perf_counter() - started
@@ -138,12 +152,13 @@ class BatchRun:
         """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
         context = self._context(Rehearsal(self._tables.event, self.fact), _NO_BATCH, shedding=False)
         columns = {name: kind.arrow() for name, kind in self._definition.source.columns.items()}
-        workers = self._spark.parallelize(range(self._parts), self._parts)
         with ThreadPoolExecutor(1, "rehearsal") as beside:
-            rehearsal = beside.submit(workers.map(lambda _: rehearse(context, columns)).collect)
+            rehearsal = beside.submit(self._intake.rehearse, lambda: rehearse(context, columns), self._parts)
             rehearse_learning()
             faults = [fault for fault in rehearsal.result() if fault is not None]
-        settle(self._spark, [[]] * self._parts, self._read, context, self._reports.send, shuffle=True)
+        send = self._reports.send
+        nothing = front_stage(self._spark, [[]] * self._parts, _read_nothing, context, send)
+        settle(nothing, context, send, shuffle=True)
         if faults:
             name = self._definition.name
             _log.warning("%s: could not rehearse, so the first batches will be slower: %s", name, faults[0])
@@ -162,7 +177,7 @@ class BatchRun:
             raise FreshetError("Tables of master data have changed: the stream has to be started anew.")
         self._tables = replace(self._tables, fact=tables.fact)
 
-    def _context(self, destination: StreamBatch | Rehearsal, batch_no: int, *, shedding: bool) -> BatchContext:
+    def _context(self, destination: Destination, batch_no: int, *, shedding: bool) -> BatchContext:
         # The first batches are slow for a reason of their own (nothing is hot): that is no overload.
         shedding = shedding and self._definition.shedding.policy != "off" and self._batches >= SETTLING_BATCHES
         plans, fronts = self._lookups.plan_for_batch(batch_no)
@@ -185,7 +200,12 @@ class BatchRun:
             _log.exception("%s: could not learn from batch %d", self._definition.name, batch_no)
 
 
-def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], report: BatchReport) -> list[RangeEnd]:
+def _read_nothing(piece: Hashable) -> Iterator[Arrivals]:
+    """Reads a piece of a source in which there is nothing."""
+    return iter(())
+
+
+def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]], report: BatchReport) -> list[RangeEnd]:
     """What became of each range: of all its slices, every one of which a task must have told of."""
     told = report.pieces()
     planned = {piece for pieces in tasks for piece in pieces}
@@ -193,12 +213,15 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], r
         raise AssertionError(f"batch {batch.batch_no}: planned were {len(planned)} slices, read were {len(told)}")
     records = [0] * len(batch.ranges)
     reasons: list[str | None] = [None] * len(batch.ranges)
+    lost = set(batch.lost)
     for piece in planned:
         records[piece.range_no] += told[piece].records
         reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
+        if told[piece].unreadable and isinstance(piece, OffsetSlice):
+            lost.add(piece.range_no)  # some of it was removed; what was still there is loaded
     return [
-        RangeEnd(None) if number in batch.lost else RangeEnd(*end)
-        for number, end in enumerate(zip(records, reasons, strict=True))
+        RangeEnd(None if number in lost else count, reason)
+        for number, (count, reason) in enumerate(zip(records, reasons, strict=True))
     ]
 
 

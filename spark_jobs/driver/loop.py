@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 
@@ -13,12 +13,12 @@ from psycopg2 import extensions
 
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.heartbeat import Wanted
+from spark_jobs.driver.intake import LandedSource
 from spark_jobs.driver.setbacks import Setbacks
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.after_load import LoadedFiles
-from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.stages.obstacles import Obstacle, obstacle
 from spark_jobs.task_errors import kind_of, told_by
 from spark_jobs.warehouse import drivers
@@ -48,7 +48,7 @@ class StreamLoop:
         disconnect: closes it, if there is one: it may be lost without psycopg2 knowing.
         wanted: tells what the warehouse wants of the driver now.
         source: what is new.
-        loaded_files: removes what is loaded; None: it stays.
+        loaded_files: remove what is loaded, each from its folder; where there is none it stays.
         batches: loads a batch.
     """
 
@@ -59,8 +59,8 @@ class StreamLoop:
         connect: Callable[[], extensions.connection],
         disconnect: Callable[[], None],
         wanted: Callable[[], Wanted],
-        source: LandedFiles,
-        loaded_files: LoadedFiles | None,
+        source: LandedSource,
+        loaded_files: Sequence[LoadedFiles],
         batches: BatchRun,
     ) -> None:
         self._pipeline = pipeline
@@ -107,6 +107,8 @@ class StreamLoop:
             ranges = self._source.take(self._batches.most_bytes)
             if ranges:
                 self._load_new(ranges)
+            elif self._batches.is_due(self._connect(), draining=self._draining):
+                self._load(self._batches.open(self._connect(), []), replayed=False)
             elif self._draining:
                 return
             else:
@@ -122,8 +124,10 @@ class StreamLoop:
             taken = source_ranges.taken_among(cursor, self._pipeline, ranges)
         new = [each for number, each in enumerate(ranges) if number not in taken]
         if new:
-            batch_no = batch_ledger.open_batch(connection, self._pipeline, self._epoch, new)
-            self._load(batch_ledger.OpenBatch(batch_no, new), replayed=False)
+            batch = self._batches.open(connection, new)
+            # What it has taken and what it has left are told together: a file must not be seen in both, or in none.
+            drivers.heartbeat(connection, self._pipeline, self._epoch, self._source.unread)
+            self._load(batch, replayed=False)
 
     def _load(self, batch: batch_ledger.OpenBatch, *, replayed: bool) -> None:
         self._batches.load(self._connect(), batch, replayed=replayed, draining=self._draining)
@@ -148,15 +152,18 @@ class StreamLoop:
                 _log.warning("%s: %s is set aside: %s", self._pipeline, each.unit, _CHANGED)
             with connection, connection.cursor() as cursor:
                 source_ranges.note_ranges(cursor, self._pipeline, changed, "set aside", reason=_CHANGED)
-        if self._loaded_files is not None and time.monotonic() >= self._remove_at:
+        if time.monotonic() >= self._remove_at:
             began = time.monotonic()
-            before = self._loaded_files.loaded_before
-            if loaded := source_ranges.removable_units(connection, self._pipeline, before):
-                removed = self._loaded_files.remove(loaded)
-                self._source.forget(removed)
-                source_ranges.note_removed(connection, self._pipeline, removed)
+            for files in self._loaded_files:
+                self._remove(connection, files)
             ended = time.monotonic()
             self._remove_at = ended + _REST * (ended - began)
+
+    def _remove(self, connection: extensions.connection, files: LoadedFiles) -> None:
+        if loaded := source_ranges.removable_units(connection, self._pipeline, files.loaded_before, files.prefix):
+            removed = files.remove(loaded)
+            self._source.forget(removed)
+            source_ranges.note_removed(connection, self._pipeline, removed)
 
     def _heed(self) -> None:
         """Do what the warehouse wants.

@@ -14,16 +14,12 @@ from psycopg2 import extensions
 
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
+from spark_jobs.warehouse.identity import warehouse_identity
 
 # A definition may be changed back, and a driver may still run with the former one.
 _UNUSED_SECONDS = 7 * 86_400.0
 _FINGERPRINT_DIGITS = 12
 _LONGEST_NAME = 60
-# Transaction numbers, by which the files say how new they are, mean nothing in another cluster or on another timeline.
-_WAREHOUSE = """
-    SELECT system_identifier, timeline_id, (SELECT oid FROM pg_database WHERE datname = current_database())
-    FROM pg_control_system(), pg_control_checkpoint()
-"""
 
 
 @dataclass(frozen=True)
@@ -59,9 +55,7 @@ def lookup_folder(
         spec: its relation.
         connection: to the warehouse.
     """
-    with connection.cursor() as cursor:
-        cursor.execute(_WAREHOUSE)
-        [identity] = cursor.fetchall()
+    identity = warehouse_identity(connection)
     read = (spec.schema, spec.table, spec.key, spec.fetched, spec.validity)
     fingerprint = hashlib.sha256(repr((identity, read)).encode()).hexdigest()[:_FINGERPRINT_DIGITS]
     shown = re.sub(r"[^\w.]", "_", spec.relation)[:_LONGEST_NAME]  # a relation may have any characters in its name

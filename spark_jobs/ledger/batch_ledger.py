@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,6 +23,14 @@ from psycopg2 import extensions
 from spark_jobs.definition.stream_tuple import Place
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.ledger import id_sketches
+from spark_jobs.ledger.batch_streams import (
+    StreamCourse,
+    StreamTally,
+    close_streams,
+    former_batch,
+    open_streams,
+    opened_streams,
+)
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges, plan_ranges, planned_ranges
 from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
 from spark_jobs.sketches.id_sketch import IdSketch
@@ -70,14 +78,24 @@ class OpenBatch(NamedTuple):
         batch_no: its number in the ledger, larger than that of every earlier batch.
         ranges: what it reads.
         lost: numbers of the ranges that were given up: they are gone for good, and not read any more.
+        streams: of correlated streams, how far each had come when it was opened; else empty.
+        after: of correlated streams, number of the committed batch whose state it starts from; 0: there is none.
     """
 
     batch_no: int
     ranges: list[SourceRange]
     lost: frozenset[int] = frozenset()
+    streams: tuple[StreamCourse, ...] = ()
+    after: int = 0
 
 
-def open_batch(connection: extensions.connection, pipeline: str, epoch: int, ranges: Sequence[SourceRange]) -> int:
+def open_batch(
+    connection: extensions.connection,
+    pipeline: str,
+    epoch: int,
+    ranges: Sequence[SourceRange],
+    streams: Sequence[StreamCourse] = (),
+) -> int:
     """Open a batch with what it is to read.
 
     Args:
@@ -85,6 +103,7 @@ def open_batch(connection: extensions.connection, pipeline: str, epoch: int, ran
         pipeline: its name.
         epoch: the driver's epoch.
         ranges: none of them taken by another batch.
+        streams: of correlated streams, how far each has come.
 
     Returns:
         its number.
@@ -100,14 +119,15 @@ def open_batch(connection: extensions.connection, pipeline: str, epoch: int, ran
         row = cursor.fetchone()
         assert row is not None
         plan_ranges(cursor, pipeline, row[0], ranges)
+        open_streams(cursor, row[0], streams)
     return int(row[0])
 
 
 def take_open_batches(connection: extensions.connection, pipeline: str, epoch: int, fact: FactTable) -> list[OpenBatch]:
     """The batches that former drivers have left open, oldest first: the driver of this epoch goes on with them.
 
-    Batches without ranges are of a version that kept its position elsewhere: they are closed as abandoned, with the
-    counts of their parts.
+    Batches without ranges, unless they are of correlated streams, are of a version that kept its position elsewhere:
+    they are closed as abandoned, with the counts of their parts.
 
     Args:
         connection: the driver's; this is one transaction on it.
@@ -126,10 +146,12 @@ def take_open_batches(connection: extensions.connection, pipeline: str, epoch: i
         )
         for (batch_no,) in lock_against_loaders(cursor, pipeline, query, [pipeline]):
             ranges, lost = planned_ranges(cursor, batch_no)
-            if ranges:
-                taken.append(OpenBatch(batch_no, ranges, lost))
+            streams = opened_streams(cursor, batch_no)
+            if ranges or streams:
+                after = former_batch(cursor, pipeline, batch_no).batch_no if streams else 0
+                taken.append(OpenBatch(batch_no, ranges, lost, streams, after))
             else:
-                _close(cursor, pipeline, batch_no, "abandoned", None, {}, fact)
+                _close(cursor, pipeline, batch_no, "abandoned", None, {}, fact, ())
         cursor.execute(
             "UPDATE freshet.batch SET epoch = %s WHERE batch_no = ANY (%s)",
             [epoch, [batch.batch_no for batch in taken]],
@@ -143,6 +165,8 @@ def close_batch(
     ends: Sequence[RangeEnd],
     statistics: Mapping[str, Any],
     fact: FactTable,
+    streams: Sequence[StreamTally] = (),
+    settle: Callable[[extensions.cursor], Sequence[StreamTally]] | None = None,
     unsettled: IdSketch | None = None,
 ) -> None:
     """Commit a batch: settle duplicates between facts and held tuples, sum its parts up, and note what was read.
@@ -155,6 +179,8 @@ def close_batch(
         ends: what became of its ranges, in their order.
         statistics: figures of the batch, as JSON takes them.
         fact: the pipeline's fact table.
+        streams: of correlated streams, what became of each one's events.
+        settle: of accumulating facts, what tells that instead; it may settle parts before, in the same transaction.
         unsettled: event ids that were read, less those that were loaded; None where nobody knows.
 
     Raises:
@@ -171,7 +197,9 @@ def close_batch(
         ((state,),) = lock_against_loaders(cursor, pipeline, query, [batch_no])
         if state == "started":
             arrived = close_ranges(cursor, batch_no, ends)
-            _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, unsettled)
+            if settle is not None:
+                streams = settle(cursor)
+            _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, streams, unsettled)
 
 
 def _close(
@@ -182,6 +210,7 @@ def _close(
     arrived: int | None,
     statistics: Mapping[str, Any],
     fact: FactTable,
+    streams: Sequence[StreamTally],
     unsettled: IdSketch | None = None,
 ) -> None:
     """Close a batch whose row is locked against its loaders; `arrived`: records of its ranges, None if not counted."""
@@ -198,17 +227,24 @@ def _close(
     unmatched -= dropped["unmatched"]
     rejected -= dropped["rejected"]
     duplicates += dropped.total()
-    if arrived is not None:
+    placed = None
+    if streams:
+        # What is stored are results, and events that are in none; what arrived are events.
+        placed = close_streams(cursor, pipeline, batch_no, streams)
+        arrived = sum(tally.arrived for tally in streams)
+        duplicates = sum(tally.duplicates for tally in streams)
+    elif arrived is not None:
         # A batch that was retried meets what its earlier attempts have stored: those were not sent twice.
         duplicates = min(duplicates, max(arrived - facts - shed - unmatched - rejected, 0))
     cursor.execute(
         """
         UPDATE freshet.batch SET state = %s, closed_at = clock_timestamp(), arrived = %s, facts = %s, shed = %s,
-            unmatched = %s, rejected = %s, duplicates = %s, event_latency = %s, arrival_latency = %s, statistics = %s
+            unmatched = %s, rejected = %s, duplicates = %s, placed = %s, event_latency = %s, arrival_latency = %s,
+            statistics = %s
         WHERE batch_no = %s
         """,
         [
-            *(state, arrived, facts, shed, unmatched, rejected, duplicates),
+            *(state, arrived, facts, shed, unmatched, rejected, duplicates, placed),
             total(part[5] for part in parts).tolist(),
             total(part[6] for part in parts).tolist(),
             psycopg2.extras.Json(dict(statistics), dumps=json.dumps),

@@ -21,7 +21,7 @@ from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import id_sketches
-from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
+from spark_jobs.ledger.sums import HITS, PLACED, PROBES, RECORDS, added_histogram
 
 _log = logging.getLogger(__name__)
 
@@ -33,9 +33,9 @@ _TOLD = {"*": "noted changes"}
 
 _FOLD = f"""
     INSERT INTO freshet.ledger_pruned AS kept
-        (pipeline, batches, arrived, facts, shed, unmatched, rejected, duplicates, probes, hits, event_latency)
+        (pipeline, batches, arrived, facts, shed, unmatched, rejected, duplicates, placed, probes, hits, event_latency)
     SELECT %(pipeline)s, count(*), sum(arrived), sum(facts), sum(shed), sum(unmatched), sum(rejected), sum(duplicates),
-        sum(probes), sum(hits), (SELECT array_agg(count ORDER BY bucket) FROM (
+        sum(placed), sum(probes), sum(hits), (SELECT array_agg(count ORDER BY bucket) FROM (
             SELECT bucket, sum(latency) AS count
             FROM deleted, unnest(event_latency) WITH ORDINALITY AS histogram (latency, bucket)
             GROUP BY bucket) AS summed)
@@ -45,10 +45,21 @@ _FOLD = f"""
         facts = kept.facts + excluded.facts,
         shed = kept.shed + excluded.shed, unmatched = kept.unmatched + excluded.unmatched,
         rejected = kept.rejected + excluded.rejected, duplicates = kept.duplicates + excluded.duplicates,
+        placed = kept.placed + excluded.placed,
         probes = kept.probes + excluded.probes, hits = kept.hits + excluded.hits,
         event_latency = {added_histogram("kept", "event_latency")}
 """
-# The newest batch stays, whatever its age: the next driver tells by it whether its first batch is a replay.
+# Rows of the streams go with their batch.
+_STREAM_COUNTS = ("arrived", "duplicates", "rejected", "late", "joined", "expired")
+_FOLD_STREAMS = f"""
+    INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, {", ".join(_STREAM_COUNTS)})
+    SELECT %(pipeline)s, stream, {", ".join(f"sum({name})" for name in _STREAM_COUNTS)}
+    FROM freshet.batch_stream JOIN old USING (batch_no) GROUP BY stream
+    ON CONFLICT (pipeline, stream) DO UPDATE SET
+        {", ".join(f"{name} = kept.{name} + excluded.{name}" for name in _STREAM_COUNTS)}
+"""
+# The newest batch stays, whatever its age: the next driver tells by it whether its first batch is a replay,
+# and which version of several streams' state counts.
 _PRUNE_BATCHES = f"""
     WITH old AS (
         SELECT batch_no FROM freshet.batch
@@ -60,8 +71,8 @@ _PRUNE_BATCHES = f"""
         RETURNING {RECORDS} AS arrived,
             facts, shed, unmatched, rejected, duplicates, event_latency,
             {PROBES} AS probes,
-            {HITS} AS hits
-    ), folded AS ({_FOLD})
+            {HITS} AS hits, {PLACED} AS placed
+    ), folded AS ({_FOLD}), streams AS ({_FOLD_STREAMS})
     SELECT count(*) FROM deleted
 """
 _PRUNE_RUNS = f"""
@@ -72,7 +83,7 @@ _PRUNE_RUNS = f"""
     ), deleted AS (
         DELETE FROM freshet.reprocessing_run AS run USING old WHERE run.batch_no = old.batch_no
         RETURNING 0 AS arrived, facts, shed, unmatched, rejected, 0 AS duplicates, NULL::bigint[] AS event_latency,
-            0 AS probes, 0 AS hits
+            0 AS probes, 0 AS hits, facts + shed + unmatched + rejected AS placed
     ), folded AS ({_FOLD.replace("count(*), sum(arrived)", "0, sum(arrived)")})
     SELECT count(*) FROM deleted
 """
@@ -108,10 +119,11 @@ _PRUNE_HELD = """
     ), pruned_before AS (
         SELECT (SELECT count(*) FROM deleted) - (SELECT count(*) FROM remembered) AS count
     ), booked AS (
-        INSERT INTO freshet.ledger_pruned AS kept (pipeline, {place}, duplicates)
-        SELECT %(pipeline)s, -count, count FROM pruned_before WHERE count > 0
+        INSERT INTO freshet.ledger_pruned AS kept (pipeline, {place}, placed, duplicates)
+        SELECT %(pipeline)s, -count, -count, count FROM pruned_before WHERE count > 0
         ON CONFLICT (pipeline) DO UPDATE SET
-            {place} = kept.{place} + excluded.{place}, duplicates = kept.duplicates + excluded.duplicates
+            {place} = kept.{place} + excluded.{place}, placed = kept.placed + excluded.placed,
+            duplicates = kept.duplicates + excluded.duplicates
     )
     SELECT count(*) FROM deleted
 """

@@ -15,10 +15,11 @@ from spark_jobs.warehouse.latency import BUCKETS, Int64Array, total
 
 # SQL expressions on a row of freshet.batch.
 RECORDS = "coalesce(arrived, facts + shed + unmatched + rejected + duplicates)"
+PLACED = "coalesce(placed, facts + shed + unmatched + rejected)"
 PROBES = "coalesce((statistics ->> 'front_stage_probes')::bigint, 0)"
 HITS = "coalesce((statistics ->> 'front_stage_hits')::bigint, 0)"
 
-_COUNTS = ("batches", "records", "facts", "shed", "unmatched", "rejected", "duplicates")
+_COUNTS = ("batches", "records", "facts", "shed", "unmatched", "rejected", "duplicates", "placed")
 # A batch's histogram costs some twenty times what its counts do. A minute's sums stand for its batches if the counts
 # are the same: they are not where retention has deleted some of them, where they are older than the sums by minute,
 # and in the minute that is cut by the end.
@@ -29,7 +30,8 @@ _SUMS = f"""
                 sum({RECORDS}) AS records,
                 sum(facts) AS facts,
                 sum(shed) AS shed, sum(unmatched) AS unmatched, sum(rejected) AS rejected,
-                sum(duplicates) AS duplicates, max(closed_at) FILTER (WHERE state = 'committed') AS last_commit,
+                sum(duplicates) AS duplicates, sum({PLACED}) AS placed,
+                max(closed_at) FILTER (WHERE state = 'committed') AS last_commit,
                 max(batch_no) AS last_batch
             FROM freshet.batch
             WHERE pipeline = known.pipeline AND state <> 'started' AND closed_at <= %(before)s GROUP BY 1
@@ -43,7 +45,7 @@ _SUMS = f"""
         )
         SELECT sum(batches)::bigint, sum(records)::bigint, sum(facts)::bigint, sum(shed)::bigint,
             sum(unmatched)::bigint,
-            sum(rejected)::bigint, sum(duplicates)::bigint, max(last_commit),
+            sum(rejected)::bigint, sum(duplicates)::bigint, sum(placed)::bigint, max(last_commit),
             (SELECT array_agg(count ORDER BY bucket) FROM (
                 SELECT bucket, sum(latency)::bigint AS count
                 FROM minutes, unnest(freshness) WITH ORDINALITY AS histogram (latency, bucket) GROUP BY bucket
@@ -82,7 +84,10 @@ class LedgerSums:
     Attributes:
         batches: how many.
         records: records that they read, duplicates among them, counted where they were read.
-        facts, shed, unmatched, rejected, duplicates: what became of them, counted where they were stored.
+        facts, shed, unmatched, rejected: what was stored, counted where it was.
+        duplicates: records of events that had come before.
+        placed: events that are in a place. Of one stream these are facts and held tuples; of several that are joined,
+            events that are in one of those, or wait in the state.
         last_commit: when the last committed one was committed.
         freshness: histogram of event time to commit, int64, shape (BUCKETS,).
     """
@@ -94,6 +99,7 @@ class LedgerSums:
     unmatched: int = 0
     rejected: int = 0
     duplicates: int = 0
+    placed: int = 0
     last_commit: datetime | None = None
     freshness: Int64Array = field(default_factory=lambda: np.zeros(BUCKETS, np.int64))
 
@@ -105,7 +111,7 @@ class LedgerSums:
     @property
     def unaccounted(self) -> int:
         """Events that arrived and are in no place: by the tuple's law there are none."""
-        return self.arrived - self.facts - self.shed - self.unmatched - self.rejected
+        return self.arrived - self.placed
 
     @property
     def counts(self) -> tuple[int, ...]:

@@ -12,7 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns, Place
+from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
 from spark_jobs.relation.arrow_buffers import plain_array
@@ -39,8 +41,9 @@ _COLUMNS = {
     "event_time": TIMESTAMPTZ,
     "arrived_at": TIMESTAMPTZ,
     "batch_no": _BIGINT,
+    "correlation_key": _TEXT,
 }
-_NULLABLE = ("relation", "event_time", "source_unit", "source_position")
+_NULLABLE = ("relation", "event_time", "source_unit", "source_position", "correlation_key")
 _TARGETS = [Target(name, name, kind, name in _NULLABLE) for name, kind in _COLUMNS.items()]
 _NAMES = ", ".join(_COLUMNS)
 
@@ -90,13 +93,22 @@ class HeldRows:
         """Hash codes of the event ids, int64, shape (n,)."""
         return self._table["event_hash"].to_numpy() if self._table is not None else np.empty(0, np.int64)
 
+    def with_keys(self, keys: pa.ChunkedArray) -> HeldRows:
+        """The rows as parts of accumulating facts, whose keys these are; string array, shape (n,)."""
+        if self._table is None:
+            return self
+        return HeldRows(
+            self._table.set_column(self._table.column_names.index("correlation_key"), "correlation_key", keys)
+        )
+
     def without(self, dropped: np.ndarray) -> HeldRows:
         """The rows that are not dropped; bool, shape (n,)."""
         return HeldRows(self._table.filter(pa.array(~dropped)) if self._table is not None else None)
 
     def joined(self, more: HeldRows) -> HeldRows:
         """These rows and more."""
-        return HeldRows(pa.concat_tables([rows._table for rows in (self, more) if rows._table is not None]))
+        tables = [rows._table for rows in (self, more) if rows._table is not None]
+        return HeldRows(pa.concat_tables(tables) if tables else None)
 
     def encoded(self) -> EncodedRows:
         """As freshet.held_tuple takes them; at least one."""
@@ -159,8 +171,12 @@ def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> dict[str, Place
 
 def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: int, units: pa.Array) -> pa.Table:
     tuples = held.tuples
+    if held.stream is not None:
+        event, key = held.stream.event, held.stream.event_id
     payload = payloads(tuples, event)
     event_ids, hashes = _identities(held, payload.records, key)
+    if held.stream is not None:
+        event_ids, hashes = _of_stream(held.stream.name, event_ids, hashes)
     count = tuples.num_rows
     columns = {
         "pipeline": pa.repeat(event.pipeline, count),
@@ -176,6 +192,7 @@ def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: 
         "event_time": utc_times(plain_array(tuples[event.event_time])),
         "arrived_at": utc_times(plain_array(tuples[ARRIVED_AT])).fill_null(datetime.now(UTC)),
         "batch_no": pa.repeat(batch_no, count),
+        "correlation_key": pa.nulls(count, pa.large_string()),
     }
     return pa.table(columns)
 
@@ -219,6 +236,18 @@ def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tup
         event_ids = pc.replace_with_mask(event_ids, unusable, texts)
         hashes[rows] = digest_hashes(found)
     return event_ids, hashes
+
+
+def _of_stream(stream: str, event_ids: pa.Array, hashes: np.ndarray) -> tuple[pa.Array, np.ndarray]:
+    """Ids and hash codes of a stream's tuples: others than those of another stream's, and of joined tuples."""
+    prefix, nothing = pa.scalar(stream + STREAM_SEPARATOR, event_ids.type), pa.scalar("", event_ids.type)
+    return pc.binary_join_element_wise(prefix, event_ids, nothing), hashes ^ hash_of_stream(stream)
+
+
+def hash_of_stream(stream: str) -> np.ndarray:
+    """What the hash codes of a stream's event ids are combined with, by exclusive or; int64, shape (1,)."""
+    name = np.frombuffer(stream.encode(), np.uint8)
+    return hash_bytes(np.array([0, len(name)]), name)
 
 
 def storable_reasons(reason: str | pa.StringArray, count: int) -> pa.Array:

@@ -199,11 +199,12 @@ class Loader:
         counts = LoadCounts()
         for part in cut(outcome):
             transaction = self._destination.transaction(part)
-            counts += self._load(transaction)
+            counts += self.store(transaction)
             self.settled += transaction.ids
         return counts
 
-    def _load(self, transaction: LoadingTransaction) -> LoadCounts:
+    def store(self, transaction: LoadingTransaction) -> LoadCounts:
+        """Store what one transaction of the destination takes; errors as of `load`."""
         mode, conflicts, uncertain = self._mode, 0, False
         for _ in range(_MOST_ATTEMPTS):
             try:

@@ -2,11 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
-from spark_jobs.definition.stream_tuple import Place
+from spark_jobs.definition.correlation import qualified
+from spark_jobs.definition.stream_tuple import EventColumns, Place
+from spark_jobs.warehouse.fact_table import FactColumn, FactTable
+
+
+@dataclass(frozen=True)
+class HeldStream:
+    """One of several correlated streams, as its tuples are held.
+
+    Attributes:
+        name: the stream's.
+        event: its event columns.
+        event_id: its event id's columns, by their names in the stream, in the types that the fact table has for them.
+    """
+
+    name: str
+    event: EventColumns
+    event_id: tuple[FactColumn, ...]
+
+    @classmethod
+    def of(cls, name: str, event: EventColumns, fact: FactTable) -> HeldStream:
+        """A stream whose event id's columns are all loaded into the fact table.
+
+        Args:
+            name: the stream's.
+            event: its event columns.
+            fact: the fact table of its pipeline.
+        """
+        loaded = {column.source: column for column in (*fact.columns, *fact.key)}
+        columns = (replace(loaded[qualified(name, column)], source=column) for column in event.event_id)
+        return cls(name, event, tuple(columns))
 
 
 @dataclass(frozen=True)
@@ -21,6 +51,8 @@ class Held:
             `_range` and `_position`; others are ignored.
         identified: whether their event ids are to be trusted. Of records that could not be decoded they are not: the
             SHA-256 of the record's bytes stands for it.
+        stream: whose tuples they are, where they are of one of several streams that are not joined yet; None: the
+            pipeline's own.
     """
 
     place: Place
@@ -28,6 +60,7 @@ class Held:
     relation: str | None
     tuples: pa.Table
     identified: bool = True
+    stream: HeldStream | None = None
 
 
 @dataclass(frozen=True)

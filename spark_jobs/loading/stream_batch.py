@@ -97,7 +97,7 @@ class BatchTransaction:
         batch, chunk, dropped = self._batch, self._chunk, DroppedIds()
         connection = session.connection()
         with connection, connection.cursor() as cursor:
-            _check_open(cursor, batch)
+            check_open(cursor, batch.event.pipeline, batch.epoch, batch.batch_no)
             if mode is StorageMode.TUPLE_BY_TUPLE:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
             if chunk.facts is not None:
@@ -133,21 +133,24 @@ class BatchTransaction:
         return None if row is None else LoadCounts(*row)
 
 
-def _check_open(cursor: extensions.cursor, batch: StreamBatch) -> None:
-    """Make newer drivers, and a driver that would close the batch, wait until the transaction ends."""
-    pipeline = batch.event.pipeline
+def check_open(cursor: extensions.cursor, pipeline: str, driver_epoch: int, batch_no: int) -> None:
+    """Make newer drivers, and a driver that would close the batch, wait until the transaction ends.
+
+    Raises:
+        WriterFencedError: there is a newer driver already, or the batch is closed.
+    """
     query = (
         "SELECT p.epoch, b.state FROM freshet.pipeline p JOIN freshet.batch b ON b.pipeline = p.name "
         "WHERE p.name = %(pipeline)s AND b.batch_no = %(batch_no)s"
     )
-    cursor.execute(read_locked(query), {"pipeline": pipeline, "batch_no": batch.batch_no})
+    cursor.execute(read_locked(query), {"pipeline": pipeline, "batch_no": batch_no})
     row = cursor.fetchone()
     if row is None:
-        raise WriterFencedError(f"Pipeline {pipeline} has no batch {batch.batch_no} in this warehouse.")
+        raise WriterFencedError(f"Pipeline {pipeline} has no batch {batch_no} in this warehouse.")
     epoch, state = row
-    check_epoch(epoch, pipeline, batch.epoch)
+    check_epoch(epoch, pipeline, driver_epoch)
     if state != "started":
-        raise WriterFencedError(f"Batch {batch.batch_no} of pipeline {pipeline} is {state}; it takes no more.")
+        raise WriterFencedError(f"Batch {batch_no} of pipeline {pipeline} is {state}; it takes no more.")
 
 
 def _store_facts(

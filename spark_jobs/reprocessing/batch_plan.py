@@ -14,7 +14,7 @@ from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.reprocessing.held_reading import HeldReader
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
-from spark_jobs.stages.batch_job import settle
+from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.reports import BatchReport, ReportChannel
 
 if TYPE_CHECKING:
@@ -80,7 +80,8 @@ class BatchPlan:
         """
         tasks = [[condition] for condition in conditions]
         try:
-            settle(self._spark, tasks, self._read, self._context, self._reports.send, shuffle=True)
+            read = front_stage(self._spark, tasks, self._read, self._context, self._reports.send)
+            settle(read, self._context, self._reports.send, shuffle=True)
         finally:
             self._received += self._reports.receive()
 

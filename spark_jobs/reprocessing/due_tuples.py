@@ -14,9 +14,12 @@ from spark_jobs.reprocessing.request import ReprocessingRequest
 # Whether a tuple may be taken. Tuples of an open batch belong to its loaders, and what was tried since the run began
 # has had its turn. A change of R that can make a match is an insert; where R keeps versions, an update as well. It
 # counts where the last try may not have seen it, after a quarter of the pause that follows that try and 32 times the
-# first pause at most: an R that grows all the time would have all unmatched tuples tried all the time.
+# first pause at most: an R that grows all the time would have all unmatched tuples tried all the time. What is held of
+# one of several streams is left alone: it was not joined, and lookups are made for joined tuples. Its id begins with
+# the stream's name, all others with an opening bracket or brace.
 _DUE = """
     h.pipeline = %(pipeline)s
+    AND left(h.event_id, 1) IN ('[', chr(123))
     AND h.batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')
     AND (h.tried_at IS NULL OR %(tried_before)s::timestamptz IS NULL OR h.tried_at < %(tried_before)s::timestamptz)
     AND (%(arrived_from)s::timestamptz IS NULL OR h.arrived_at >= %(arrived_from)s::timestamptz)

@@ -21,8 +21,9 @@ from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import storable_reasons
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.payload import HELD_ID
 from spark_jobs.loading.stream_batch import latencies, refused_tuples
-from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
+from spark_jobs.reprocessing.held_reading import VERSION
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.event_id import event_hashes

@@ -21,9 +21,14 @@ class LoadedFiles:
         folder: the landing folder.
         archive: where they go; None: they are deleted.
         kept: how long they stay after they were loaded.
+        prefix: how the ledger's names of these files begin, where it has files of other folders, too.
+
+    Attributes:
+        prefix: as it was given.
     """
 
-    def __init__(self, folder: Path, archive: Path | None, kept: timedelta) -> None:
+    def __init__(self, folder: Path, archive: Path | None, kept: timedelta, prefix: str = "") -> None:
+        self.prefix = prefix
         self._folder = folder
         self._archive = archive
         self._kept = kept
@@ -44,7 +49,7 @@ class LoadedFiles:
         """
         gone = []
         for unit, size, modified_ns in loaded:
-            path = self._folder / name_of(unit)
+            path = self._folder / name_of(unit.removeprefix(self.prefix))
             try:
                 status = path.stat()
                 if (status.st_size, modified_ns_of(status)) == (size, modified_ns):

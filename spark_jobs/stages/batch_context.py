@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
+from spark_jobs.join_state.bucket import StreamCounts
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.page_index import PageIndex, PageRanges
@@ -124,16 +125,34 @@ class PieceEnd(NamedTuple):
     unreadable: str | None
 
 
+class Collected(NamedTuple):
+    """What was found in one piece of one of several streams.
+
+    Attributes:
+        stream: its number.
+        records: that were read, decoded or not.
+        rejected: records that can't be joined.
+        newest: the largest event time of the others, microseconds since 1970; None where there are none.
+    """
+
+    stream: int
+    records: int
+    rejected: int
+    newest: int | None
+
+
 @dataclass(kw_only=True)
 class TaskReport:
     """What a task tells the driver besides what it stored.
 
     Attributes:
-        stage: "front", or "back" of a lookup.
-        lookup: number of the lookup; -1 for the front stage task, which serves all.
+        stage: of several streams "collect" and "correlate", then "front", or "back" of a lookup.
+        lookup: number of the lookup; -1 for the other stages' tasks, which serve all.
         seconds: seconds by activity: "join", "load", "total".
         counts: counts by name, summed over tasks by the driver.
-        pieces: what a front stage task has read.
+        pieces: what the task has read.
+        collected: what was found in pieces of several streams.
+        streams: by bucket, what became of each stream's tuples.
         hits: for each lookup, hits of each slot of its hot set, int64 (slots,), where counted.
         offers: tuples of R that proved frequent, with their keys and frequencies.
         algorithm: the back stage that was run.
@@ -143,11 +162,13 @@ class TaskReport:
             the tasks of a batch there are none.
     """
 
-    stage: Literal["front", "back"]
+    stage: Literal["collect", "correlate", "front", "back"]
     lookup: int = -1
     seconds: dict[str, float]
     counts: dict[str, int]
     pieces: list[PieceEnd] = field(default_factory=list)
+    collected: dict[Hashable, Collected] = field(default_factory=dict)
+    streams: dict[int, tuple[StreamCounts, ...]] = field(default_factory=dict)
     hits: dict[int, np.ndarray] = field(default_factory=dict)
     offers: tuple[RelationRows, np.ndarray] | None = None
     algorithm: str | None = None

@@ -38,11 +38,15 @@ def parcels(waiting: pa.Table, context: BatchContext) -> Iterator[Parcel]:
     """
     owners = _next_owners(waiting, context)
     for owner in np.unique(owners).tolist():
-        tuples = waiting.filter(pa.array(owners == owner))
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, tuples.schema) as stream:
-            stream.write_table(tuples)
-        yield Parcel(owner, sink.getvalue().to_pybytes())
+        yield packed(owner, waiting.filter(pa.array(owners == owner)))
+
+
+def packed(owner: int, tuples: pa.Table) -> Parcel:
+    """Tuples as a parcel."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, tuples.schema) as stream:
+        stream.write_table(tuples)
+    return Parcel(owner, sink.getvalue().to_pybytes())
 
 
 def unpacked(packed: Iterable[bytes]) -> list[pa.Table]:

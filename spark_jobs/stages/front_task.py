@@ -93,7 +93,7 @@ class _FrontTask:
         started = time.perf_counter()
         facts, held, waiting = self._join(arrivals.tuples)
         self._join_seconds += time.perf_counter() - started
-        self._counts["arrived"] += arrivals.records
+        self._counts["ignored"] += arrivals.ignored
         self._sketch(arrivals)
         self._loading.add(facts, arrivals.rejected + held)
         if waiting is not None:

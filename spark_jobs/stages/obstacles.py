@@ -14,6 +14,8 @@ from spark_jobs.errors import (
     SchemaMismatchError,
     SourceAwayError,
     SourceRangeGoneError,
+    StateDamagedError,
+    StateInUseError,
     WarehouseUnavailableError,
 )
 from spark_jobs.loading.refusals import ErrorKind, kind_of_sqlstate
@@ -34,6 +36,15 @@ _BY_KIND = {
     ErrorKind.SERVER_UNABLE: Obstacle.BLOCKED,
 }
 
+_BLOCKING = (
+    LoadBlockedError,
+    SchemaMismatchError,
+    SourceAwayError,
+    SourceRangeGoneError,
+    StateDamagedError,
+    StateInUseError,
+)
+
 
 def obstacle(error: BaseException) -> Obstacle | None:
     """What kept a batch from being loaded; None where it is the batch, or Freshet.
@@ -42,7 +53,7 @@ def obstacle(error: BaseException) -> Obstacle | None:
         error: raised in the driver, or by Spark for an error of one of its tasks.
     """
     kind = kind_of(error)
-    if issubclass(kind, LoadBlockedError | SchemaMismatchError | SourceAwayError | SourceRangeGoneError):
+    if issubclass(kind, _BLOCKING):
         return Obstacle.BLOCKED
     if issubclass(kind, OSError) and not issubclass(kind, ConnectionError):
         return Obstacle.BLOCKED  # a file that may not be read, a disk that fails

@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +21,7 @@ import pyarrow.compute as pc
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
+from spark_jobs.join_state.bucket import Bucket, BucketPlan
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.held_earlier import HeldFilter
@@ -144,6 +147,30 @@ def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str |
     except Exception as error:
         if obstacle(error) is not None:
             raise
+        return traceback.format_exc()
+    return None
+
+
+def rehearse_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType]]) -> str | None:
+    """Join made-up tuples of correlated streams, and write and restore a version of their state, in a folder that goes.
+
+    Args:
+        plan: the bucket.
+        columns: of each stream's source.
+
+    Returns:
+        as of `rehearse`.
+    """
+    reached = [0] * len(columns)
+    try:
+        with TemporaryDirectory(prefix="freshet-rehearsal-") as folder:
+            bucket = Bucket(plan, Path(folder), 0)
+            for _ in bucket.take([_tuples(each, set()).slice(0, 1) for each in columns], reached, reached):
+                pass
+            bucket.checkpoint(1)
+            bucket.close()
+            Bucket(plan, Path(folder), 1).close()
+    except Exception:
         return traceback.format_exc()
     return None
 

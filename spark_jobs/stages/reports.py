@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
+from spark_jobs.join_state.bucket import StreamCounts
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.stages.batch_context import LookupPlan, PieceEnd, TaskReport
+from spark_jobs.stages.batch_context import Collected, LookupPlan, PieceEnd, TaskReport
 
 
 class _Gathering(AccumulatorParam[list[TaskReport]]):
@@ -62,11 +63,21 @@ class BatchReport:
     @property
     def arrived(self) -> int:
         """Records that the batch read."""
-        return self._front["arrived"]
+        return sum(end.records for end in self.pieces().values())
 
     def pieces(self) -> dict[Hashable, PieceEnd]:
-        """What was read, by piece; what a task and its second try have both read, once."""
-        return {end.piece: end for report in self._reports for end in report.pieces}
+        """What was read of the source, by piece; what a task and its second try have both read, once."""
+        stages = {report.stage for report in self._reports}
+        reading = "collect" if stages & {"collect", "correlate"} else "front"
+        return {end.piece: end for report in self._reports if report.stage == reading for end in report.pieces}
+
+    def collected(self) -> list[Collected]:
+        """What was found in each piece of several streams."""
+        return list({piece: found for report in self._reports for piece, found in report.collected.items()}.values())
+
+    def bucket_counts(self) -> dict[int, tuple[StreamCounts, ...]]:
+        """What became of each stream's tuples, by bucket."""
+        return {bucket: counts for report in self._reports for bucket, counts in report.streams.items()}
 
     def unsettled(self) -> IdSketch:
         """The event ids that were read, less those that were loaded: none, if none was lost on its way.
@@ -111,8 +122,10 @@ class BatchReport:
             waited: seconds from the landing of its tuples to the batch's start; None if not known.
         """
         waiting = {} if waited is None else {"waiting": round(waited, 4)}
+        ignored = {"ignored": self._front["ignored"]} if self._front["ignored"] else {}
         return {
             "arrived": self.arrived,
+            **ignored,
             "front_stage_probes": sum(self._front[f"probes.{plan.position}"] for plan in plans if plan.front),
             "front_stage_hits": sum(self._front[f"hits.{plan.position}"] for plan in plans if plan.front),
             "stage_seconds": waiting | self.stage_seconds(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +17,11 @@ from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.keys.values import possible_values
 from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.stages.stream_plan import StreamPlan
 
 CAN_NOT_MATCH = "a key that can never match: "
 """How the reasons of these tuples begin."""
+_NO_EVENT_ID = "event id: {} is null, and an event id must not be"
 _LONGEST_VALUE = 80
 Bools = NDArray[np.bool_]
 
@@ -33,12 +36,36 @@ def screen(tuples: pa.Table, event: EventColumns) -> tuple[pa.Table, list[Held]]
     Returns:
         The sound tuples, and the rejected ones by reason. O(1) where all are sound.
     """
+    return _without_nulls(tuples, [(column, _NO_EVENT_ID) for column in event.event_id])
+
+
+def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held]]:
+    """Take out the tuples of one of several streams that have no event id, no key, or no time.
+
+    Args:
+        tuples: of the stream, as they arrive, shape (n,).
+        plan: the stream.
+
+    Returns:
+        The sound tuples, and the rejected ones by reason, as those of the stream. O(1) where all are sound.
+    """
+    event = plan.held.event
+    reasons = [
+        *((column, _NO_EVENT_ID) for column in event.event_id),
+        *((column, CAN_NOT_MATCH + "{} is null, which equals no value of the other streams") for column in plan.on),
+        (event.event_time, "event time: {} is null, so that it can't be told what the event belongs to"),
+    ]
+    sound, rejected = _without_nulls(tuples, reasons)
+    return sound, [replace(group, stream=plan.held) for group in rejected]
+
+
+def _without_nulls(tuples: pa.Table, reasons: Sequence[tuple[str, str]]) -> tuple[pa.Table, list[Held]]:
+    """Tuples without nulls in these columns; and the others, by the reason of the first column that is null."""
     rejected: list[Held] = []
-    for column in event.event_id:
+    for column, reason in reasons:
         if tuples[column].null_count:
             missing = tuples[column].is_null().to_numpy()
-            reason = f"event id: {column} is null, and an event id must not be"
-            rejected.append(Held("rejected", reason, None, tuples.filter(pa.array(missing))))
+            rejected.append(Held("rejected", reason.format(column), None, tuples.filter(pa.array(missing))))
             tuples = tuples.filter(pa.array(np.logical_not(missing)))
     return tuples, rejected
 

@@ -14,6 +14,12 @@ from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.stages.batch_context import BatchContext, concatenated
 
 
+def is_retried() -> bool:
+    """Whether the task that runs here has been tried before: some of its tuples may be stored already."""
+    task = TaskContext.get()
+    return task is not None and task.attemptNumber() > 0
+
+
 class TaskLoading:
     """Facts and held tuples of one task, loaded chunk by chunk.
 
@@ -23,9 +29,7 @@ class TaskLoading:
     """
 
     def __init__(self, context: BatchContext) -> None:
-        task = TaskContext.get()
-        retried = task is not None and task.attemptNumber() > 0
-        self._loader = Loader(context.warehouse_url, context.destination, retried=retried)
+        self._loader = Loader(context.warehouse_url, context.destination, retried=is_retried())
         self._facts: list[pa.Table] = []
         self._held: list[Held] = []
         self._rows = 0

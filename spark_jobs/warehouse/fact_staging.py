@@ -42,10 +42,14 @@ def stored_facts(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -
 
 
 def stored_event_ids(cursor: extensions.cursor, fact: FactTable, event_ids: Sequence[str]) -> Bools:
-    """As `stored_facts`, for event ids in their canonical text; bool, shape (n,)."""
-    keys, numbers = parse_event_ids(event_ids, fact.key)
+    """As `stored_facts`, for event ids in their canonical text; bool, shape (n,).
+
+    What stands for an id that no fact can have, or is that of a tuple of one of several streams, is none.
+    """
     stored = np.zeros(len(event_ids), np.bool_)
-    stored[numbers] = stored_facts(cursor, fact, keys)
+    possible = np.array([number for number, text in enumerate(event_ids) if text.startswith("[")], np.int64)
+    keys, numbers = parse_event_ids([event_ids[number] for number in possible], fact.key)
+    stored[possible[numbers]] = stored_facts(cursor, fact, keys)
     return stored
 
 

@@ -6,7 +6,7 @@ Revision ID: 0016
 from alembic import op
 
 revision = "0016"
-down_revision = "0011"
+down_revision = "0015"
 branch_labels = None
 depends_on = None
 

@@ -13,6 +13,7 @@ class InputOrdered:
     """
 
     buffers_inputs = True
+    buffers_results = False
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,19 @@ class OutputOrdered:
     """
 
     buffers_inputs = False
+    buffers_results = True
 
 
-Emission = InputOrdered | OutputOrdered
+@dataclass(frozen=True)
+class AsFound:
+    """Nothing waits: tuples come in any order, and results leave when they are found, in none.
+
+    How far a stream has come only `reach` tells; what starts before that is refused. For sources that keep no order,
+    and results that need none: which of them there are does not depend on the order of arrival.
+    """
+
+    buffers_inputs = False
+    buffers_results = False
+
+
+Emission = InputOrdered | OutputOrdered | AsFound

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.memory_budget import most_within
 from spark_jobs.joins.stream_stream.disk_area import DiskArea
+from spark_jobs.joins.stream_stream.emission import Emission
 from spark_jobs.joins.stream_stream.result_buffer import ResultBuffer
 from spark_jobs.joins.stream_stream.tuple_queue import TupleQueue
 from spark_jobs.joins.structures.sweep_area import COLUMNS, FOUND_COLUMNS, SweepArea
@@ -45,17 +46,17 @@ class Budget:
     intermediate_capacity: int
 
 
-def budget(memory_bytes: int, streams: int, *, buffers_inputs: bool, indexed: bool, materialise: bool) -> Budget:
+def budget(memory_bytes: int, streams: int, *, emission: Emission, indexed: bool, materialise: bool) -> Budget:
     """How the memory of a temporal join is split. O(log memory).
 
     Raises:
         MemoryBudgetError: it is too small for one tuple at a time.
     """
-    split = _split(memory_bytes, streams, buffers_inputs, indexed, materialise)
+    split = _split(memory_bytes, streams, emission, indexed, materialise)
     if split is None:
         needed = 1 + most_within(
             _LARGEST_BUDGET,
-            lambda size: 0 if _split(size, streams, buffers_inputs, indexed, materialise) is None else 2**60,
+            lambda size: 0 if _split(size, streams, emission, indexed, materialise) is None else 2**60,
             _LARGEST_BUDGET,
         )
         raise MemoryBudgetError(
@@ -65,26 +66,28 @@ def budget(memory_bytes: int, streams: int, *, buffers_inputs: bool, indexed: bo
     return split
 
 
-def _split(memory_bytes: int, streams: int, buffers_inputs: bool, indexed: bool, materialise: bool) -> Budget | None:
+def _split(memory_bytes: int, streams: int, emission: Emission, indexed: bool, materialise: bool) -> Budget | None:
     result_columns = 2 + streams
-    waiting_least = (
-        streams * TupleQueue.bytes_for(TUPLE_COLUMNS, 1) if buffers_inputs else ResultBuffer.bytes_for(result_columns)
-    )
+    waiting_least = 0
+    if emission.buffers_inputs:
+        waiting_least = streams * TupleQueue.bytes_for(TUPLE_COLUMNS, 1)
+    elif emission.buffers_results:
+        waiting_least = ResultBuffer.bytes_for(result_columns)
     free = memory_bytes - streams * DiskArea.bytes_for() - waiting_least
     per_piece = _piece_bytes(streams, indexed)
     piece = min(_LARGEST_PIECE, free // _SCRATCH_SHARE // per_piece)
     extent = min(
         _LARGEST_PIECE, most_within(free // _EXTENT_SHARE, lambda n: _extent_bytes(n, streams), _LARGEST_PIECE)
     )
-    buffer_bytes = waiting_least + free // _WAITING_SHARE
+    for_waiting = free // _WAITING_SHARE if emission.buffers_inputs or emission.buffers_results else 0
     chunk = chunks = 0
-    if buffers_inputs:
+    if emission.buffers_inputs:
         # A queue needs two chunks; with four it writes to disk half as often.
-        chunk = min(_LARGEST_PIECE, free // _WAITING_SHARE // (4 * streams * TUPLE_COLUMNS * _WORD))
+        chunk = min(_LARGEST_PIECE, for_waiting // (4 * streams * TUPLE_COLUMNS * _WORD))
         if chunk < 1:
             return None
-        chunks = free // _WAITING_SHARE // (chunk * TUPLE_COLUMNS * _WORD)
-    areas = free - piece * per_piece - _extent_bytes(extent, streams) - free // _WAITING_SHARE
+        chunks = for_waiting // (chunk * TUPLE_COLUMNS * _WORD)
+    areas = free - piece * per_piece - _extent_bytes(extent, streams) - for_waiting
     intermediate = 0
     if materialise:
         share = areas // _INTERMEDIATE_SHARE // (streams - 2)
@@ -94,7 +97,7 @@ def _split(memory_bytes: int, streams: int, buffers_inputs: bool, indexed: bool,
     piece = min(piece, capacity // _PIECES_OF_AREA)
     if piece < 1 or extent < 1 or capacity < 2 * streams or (materialise and intermediate < 1):
         return None
-    return Budget(piece, extent, chunk, chunks, buffer_bytes, capacity, intermediate)
+    return Budget(piece, extent, chunk, chunks, waiting_least + for_waiting, capacity, intermediate)
 
 
 def _piece_bytes(streams: int, indexed: bool) -> int:

@@ -5,8 +5,9 @@
                                  |- sweep areas -> results               |- sweep areas -> waiting results -> results
     stream 1 -> waiting tuples --+                            stream 1 --+
 
-A tuple asks the sweep areas of the other streams, one after the other, with what its partners so far have in common.
-It stays in its own until all other streams have passed its end.
+Where no order is asked for (AsFound), neither tuples nor results wait. A tuple asks the sweep areas of the other
+streams, one after the other, with what its partners so far have in common. It stays in its own until all other streams
+have passed its end.
 """
 
 from __future__ import annotations
@@ -26,14 +27,14 @@ from spark_jobs.joins.stream_stream.base import (
     of_stream,
 )
 from spark_jobs.joins.stream_stream.disk_area import DiskArea
-from spark_jobs.joins.stream_stream.emission import Emission, OutputOrdered
+from spark_jobs.joins.stream_stream.emission import AsFound, Emission, OutputOrdered
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate, Values
 from spark_jobs.joins.stream_stream.probe_order import FixedOrder, ProbeOrder
 from spark_jobs.joins.stream_stream.result_buffer import ResultBuffer, in_order
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.temporal_budget import TUPLE_COLUMNS, budget
 from spark_jobs.joins.stream_stream.tuple_queue import TupleQueue
-from spark_jobs.joins.stream_stream.validity_order import LAST, ValidityOrder
+from spark_jobs.joins.stream_stream.validity_order import FIRST, LAST, ValidityOrder
 from spark_jobs.joins.structures import sweep_area
 from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sweep_area import END as END_ROW
@@ -136,7 +137,7 @@ class TemporalJoin(StreamStreamJoin):
         plan = budget(
             memory_bytes,
             streams,
-            buffers_inputs=self._emission.buffers_inputs,
+            emission=self._emission,
             indexed=self._indexed,
             materialise=materialise and streams > 2,
         )
@@ -151,7 +152,7 @@ class TemporalJoin(StreamStreamJoin):
         self._queues = [TupleQueue(spill, TUPLE_COLUMNS, plan.chunk) for _ in range(streams)] if plan.chunk else []
         self._chunk, self._most_chunks = plan.chunk, plan.chunks
         self._behind = False
-        self._results = ResultBuffer(spill, 2 + streams, plan.buffer_bytes) if not plan.chunk else None
+        self._results = ResultBuffer(spill, 2 + streams, plan.buffer_bytes) if self._emission.buffers_results else None
         self._ready: list[Int64Array] = []
         self._gone: list[Int64Array] = []
         self._may_materialise = plan.intermediate_capacity > 0
@@ -165,6 +166,11 @@ class TemporalJoin(StreamStreamJoin):
     def reached(self) -> Int64Array:
         """The least start that each stream can still bring, int64, shape (streams,): the least one holds up results."""
         return self._validity.starts.copy()
+
+    @property
+    def capacity(self) -> int:
+        """How many tuples memory has room for, of all streams; a quarter is kept free for those that come."""
+        return self._area.capacity
 
     @property
     def materialised(self) -> bool:
@@ -193,7 +199,7 @@ class TemporalJoin(StreamStreamJoin):
             raise ValueError("memory is set apart for intermediate results by materialise=True, with three streams")
         if not any(disk.tuples for disk in self._disk):
             self._make_intermediate()
-            for first in range(0, self._area.count(0), self._piece):
+            for first in range(0, self._area.span(0), self._piece):
                 columns = self._area.oldest(0, self._piece, first)
                 numbers = self._area.first_number(0) + first + np.arange(columns.shape[1])
                 self._cascade(self._combinations(0, columns, numbers), 1, only_keep=True)
@@ -223,14 +229,39 @@ class TemporalJoin(StreamStreamJoin):
         for area in self._intermediate.values():
             area.check()
         for stream in range(self.streams):
-            oldest = self._area.oldest(stream, 1)
-            assert (oldest[END_ROW] > self._bounds[stream]).all()
+            ends = self._area.oldest(stream, self._area.span(stream))[END_ROW]
+            assert (ends[ends != FIRST] > self._bounds[stream]).all()
+
+    def hold(self, stream: int, tuples: Tuples, matched: NDArray[np.bool_]) -> None:
+        """Take tuples over from an earlier operator: they are joined with what comes, not with each other.
+
+        For `AsFound`, before anything has arrived.
+
+        Args:
+            stream: whose they are.
+            tuples: shape (n,), in any order.
+            matched: bool, shape (n,): which were in a result, and so are never told as unmatched.
+
+        Raises:
+            JoinStateError: the columns are not as `arrive` needs them.
+        """
+        self._expect_life(stream)
+        self._expect_columns(tuples)
+        for first in range(0, len(tuples.ids), self._piece):
+            rows = slice(first, first + self._piece)
+            columns = self._columns(tuples.part(rows))
+            columns[MATCHED_ROW] = matched[rows]
+            self._make_room(stream, columns.shape[1])
+            self._area.insert(stream, columns)
 
     def _arrive(self, stream: int, tuples: Tuples) -> Results:
         refused, released = [], []
         for first in range(0, len(tuples.ids), self._piece):
             piece = tuples.part(slice(first, first + self._piece))
-            kept = self._validity.take(stream, piece)
+            if self._emission == AsFound():
+                kept = self._validity.in_time(stream, piece)
+            else:
+                kept = self._validity.take(stream, piece)
             if kept is not None:
                 refused.append(piece.ids[~kept])
                 piece = piece.part(kept)
@@ -317,13 +348,15 @@ class TemporalJoin(StreamStreamJoin):
         self._reorganise(np.full(self.streams, bound))
 
     def _passed(self) -> Int64Array:
-        """After progress of a stream: what is over leaves the areas, and what all have passed the buffer."""
-        assert self._results is not None
+        """What is over leaves the areas; the results that wait for nothing any more."""
         starts = self._validity.starts
         least = np.partition(starts, 1)[:2]
         # The least of the others' starts: for the stream that is behind the second, for all others the first.
         self._reorganise(np.where(np.arange(self.streams) == np.argmin(starts), least[1], least[0]))
-        return self._results.release(int(least[0]))
+        if self._results is not None:
+            return self._results.release(int(least[0]))
+        found, self._ready = _joined(self._ready, 2 + self.streams), []
+        return found
 
     def _reorganise(self, bounds: Int64Array) -> None:
         """Let go of all tuples that end at their stream's bound or before."""
@@ -335,9 +368,9 @@ class TemporalJoin(StreamStreamJoin):
         for made_of, area in self._intermediate.items():
             bound = int(self._intermediate_bound(made_of))
             area.reorganise(0, bound)
-            if area.hidden:
+            if area.is_rebuild_due:
                 area.rebuild(np.array([bound]))
-        if self._area.hidden:
+        if self._area.is_rebuild_due:
             self._rebuild()
 
     def _intermediate_bound(self, made_of: int) -> np.int64:
@@ -364,8 +397,6 @@ class TemporalJoin(StreamStreamJoin):
         if area.room(stream) >= count:
             return
         enough = max(2 * count, area.capacity // 8)
-        if area.free < enough:
-            self._rebuild()
         if area.free < enough:
             self.drop_intermediate()
         while area.free < max(enough, area.capacity // 4):
@@ -481,7 +512,7 @@ class TemporalJoin(StreamStreamJoin):
         self, coming: _Combinations, area: SweepArea, ring: int, found: Int64Array, *, mark: bool
     ) -> Iterator[int]:
         """The same by a predicate that is asked for each pair. What it calls low and last are the partner's."""
-        asked, held, most = coming.asked, area.count(ring), found.shape[1]
+        asked, held, most = coming.asked, area.span(ring), found.shape[1]
         for skipped in range(0, held, most):
             columns = area.oldest(ring, most, skipped)
             width = columns.shape[1]

@@ -39,6 +39,12 @@ class ValidityOrder:
         if start > self.starts[stream]:
             self.starts[stream], self._ends[stream] = start, FIRST
 
+    def in_time(self, stream: int, tuples: Tuples) -> NDArray[np.bool_] | None:
+        """Which tuples of a stream start no earlier than it has told, in any order; None if all do. O(n)."""
+        assert tuples.starts is not None
+        kept: NDArray[np.bool_] = tuples.starts >= self.starts[stream]
+        return None if kept.all() else kept
+
     def take(self, stream: int, tuples: Tuples) -> NDArray[np.bool_] | None:
         """Which of the next tuples of a stream, at least one, keep the order; None if all do. O(n), else O(n log n)."""
         starts, ends = tuples.starts, tuples.ends

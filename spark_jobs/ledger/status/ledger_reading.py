@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -13,6 +13,7 @@ from psycopg2 import extensions
 
 from spark_jobs.ledger.sums import (
     HITS,
+    PLACED,
     PROBES,
     RECORDS,
     LedgerSums,
@@ -32,6 +33,7 @@ class ClosedBatch(NamedTuple):
 
     Attributes:
         records: records that it read.
+        placed: events that found a place, as of `LedgerSums`.
         probes, hits: of the front stage.
         stage_seconds: what its stages took, by name; None where they were not measured.
         lookups: how it made its lookups.
@@ -49,6 +51,7 @@ class ClosedBatch(NamedTuple):
     unmatched: int
     rejected: int
     duplicates: int
+    placed: int
     probes: int
     hits: int
     stage_seconds: dict[str, float] | None
@@ -58,8 +61,8 @@ class ClosedBatch(NamedTuple):
 
     @property
     def arrived(self) -> int:
-        """Events that it stored somewhere."""
-        return self.facts + self.shed + self.unmatched + self.rejected
+        """Events that it found a place for."""
+        return self.placed
 
 
 class Ledger(NamedTuple):
@@ -162,7 +165,9 @@ class LedgerReader:
             each.read_at = now
             each.leave_behind(now - self._window)
             whole = each.pruned + each.closed + open_batches.get(pipeline, LedgerSums())
-            whole += LedgerSums(0, **reprocessed[pipeline]._asdict())
+            moved = reprocessed[pipeline]
+            placed = moved.facts + moved.shed + moved.unmatched + moved.rejected
+            whole += LedgerSums(**moved._asdict(), placed=placed)
             ledgers[pipeline] = Ledger(
                 whole, tuple(each.window), each.event_latency, each.arrival_latency, each.newest, each.filled
             )
@@ -191,7 +196,8 @@ class LedgerReader:
 def _pruned_sums(cursor: extensions.cursor) -> dict[str, LedgerSums]:
     """What retention has deleted, by pipeline."""
     cursor.execute(
-        "SELECT pipeline, batches, arrived, facts, shed, unmatched, rejected, duplicates, event_latency "
+        "SELECT pipeline, batches, arrived, facts, shed, unmatched, rejected, duplicates, placed, "
+        "event_latency "
         "FROM freshet.ledger_pruned"
     )
     return {
@@ -246,6 +252,7 @@ def _batches(which: str) -> str:
             SELECT pipeline, batch_no, state, started_at, closed_at,
                 {RECORDS},
                 facts, shed, unmatched, rejected, duplicates,
+                {PLACED},
                 {PROBES},
                 {HITS},
                 statistics -> 'stage_seconds', statistics -> 'lookups', array_to_string(event_latency, ' '),
@@ -259,12 +266,21 @@ def _open_sums(cursor: extensions.cursor) -> dict[str, LedgerSums]:
         """
         SELECT pipeline, sum(part.facts + part.shed + part.unmatched + part.rejected + part.duplicates)::bigint,
             sum(part.facts)::bigint, sum(part.shed)::bigint, sum(part.unmatched)::bigint,
-            sum(part.rejected)::bigint, sum(part.duplicates)::bigint
+            sum(part.rejected)::bigint, sum(part.duplicates)::bigint,
+            sum(part.facts + part.shed + part.unmatched + part.rejected)::bigint
         FROM freshet.batch JOIN freshet.batch_part AS part USING (batch_no) WHERE batch.state = 'started'
         GROUP BY pipeline
         """
     )
-    return {pipeline: LedgerSums(0, *counts) for pipeline, *counts in cursor.fetchall()}
+    sums = {pipeline: LedgerSums(0, *counts) for pipeline, *counts in cursor.fetchall()}
+    # What arrived of several streams, and where it is, is told when their batch is closed.
+    cursor.execute(
+        "SELECT DISTINCT pipeline FROM freshet.batch JOIN freshet.batch_stream USING (batch_no) WHERE state = 'started'"
+    )
+    for (pipeline,) in cursor.fetchall():
+        if pipeline in sums:
+            sums[pipeline] = replace(sums[pipeline], records=0, duplicates=0, placed=0)
+    return sums
 
 
 def _closed_batch(row: Sequence[Any]) -> ClosedBatch:
@@ -273,7 +289,7 @@ def _closed_batch(row: Sequence[Any]) -> ClosedBatch:
 
 
 def _sums_of(batch: ClosedBatch) -> LedgerSums:
-    counts = (batch.records, batch.facts, batch.shed, batch.unmatched, batch.rejected, batch.duplicates)
+    counts = (batch.records, batch.facts, batch.shed, batch.unmatched, batch.rejected, batch.duplicates, batch.placed)
     last_commit = batch.closed_at if batch.state == "committed" else None
     return LedgerSums(1, *counts, last_commit=last_commit, freshness=batch.event_latency)
 

@@ -1,0 +1,272 @@
+"""Several streams that are joined with each other, by a state that moves on with the committed batches.
+
+The version of the state that counts is the number of the last committed batch. A batch starts from that, and writes
+the version of its own number before it is closed: whoever goes on with a batch that was cut off starts from the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from psycopg2 import extensions
+from pyspark import RDD, SparkContext
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.correlation import STREAM_SEPARATOR, Correlate, FixedWindow
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
+from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
+from spark_jobs.driver.join_folder import JoinFolder
+from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
+from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StreamCounts
+from spark_jobs.joins.stream_stream import windows
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger.batch_ledger import OpenBatch
+from spark_jobs.ledger.batch_streams import (
+    FormerBatch,
+    StreamCourse,
+    StreamTally,
+    closed_before,
+    former_batch,
+)
+from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.loading.loader import Destination
+from spark_jobs.loading.outcome import HeldStream
+from spark_jobs.settings import Home
+from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
+from spark_jobs.stages.batch_context import BatchContext
+from spark_jobs.stages.batch_job import Report, correlated
+from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.pinned_tasks import pinned_over_parcels
+from spark_jobs.stages.rehearsal import rehearse_bucket
+from spark_jobs.stages.reports import BatchReport
+from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
+from spark_jobs.warehouse.fact_table import FactTable
+
+# Nothing has landed for so long: what has expired is told now, and does not wait for more.
+_QUIET_SECONDS = 1.0
+# A warehouse that was restored to how it was so long ago finds its state.
+_VERSIONS_KEPT_SECONDS = 3600.0
+_LOOK_FOR_OLD_VERSIONS_SECONDS = 60.0
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class CorrelatedStreams:
+    """The joined tuples of several streams (`emit: complete`).
+
+    Args:
+        definition: the pipeline.
+        spark: runs the tasks.
+        source: the landed files of the streams.
+        home: the installation.
+        parts: how many buckets a new state gets.
+    """
+
+    def __init__(
+        self, definition: PipelineDefinition, spark: SparkContext, source: LandedStreams, home: Home, parts: int
+    ) -> None:
+        assert definition.streams is not None
+        assert definition.correlate is not None
+        self._definition = definition
+        self._correlate = definition.correlate
+        self._streams = definition.streams
+        self._spark = spark
+        self._source = source
+        self._folder = JoinFolder(home, definition.name, parts)
+        self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
+        self._since = datetime.now(UTC)
+        self._former: FormerBatch | None = None
+        self._quiet_since = time.monotonic()
+        self._looked_for_old = 0.0
+
+    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
+        """As of `Intake`; the buckets' workers are started by it, which takes seconds."""
+        plan = self._bucket_plan(parts)
+        columns = [{name: kind.arrow() for name, kind in source.columns.items()} for source in self._streams.values()]
+
+        def of_bucket(bucket: int, parcels: Iterable[bytes]) -> Iterator[str | None]:
+            yield task()
+            yield rehearse_bucket(plan, columns)
+
+        pinned = pinned_over_parcels(self._spark, [], parts, of_bucket).collect()
+        return pinned + rehearsed(self._spark, task, parts)
+
+    def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
+        """As of `Intake`; notes how far the streams have come, which decides what is late in the batch."""
+        former = self._last_batch(connection)
+        courses = self._courses(former, ranges)
+        batch_no = batch_ledger.open_batch(connection, self._definition.name, epoch, ranges, courses)
+        return OpenBatch(batch_no, list(ranges), streams=courses, after=former.batch_no)
+
+    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+        """Whether tuples wait in the state that may have expired since the last batch."""
+        former = self._former or self._last_batch(connection)
+        quiet = draining or time.monotonic() - self._quiet_since > _QUIET_SECONDS
+        return quiet and former.waiting > 0 and _reached(self._courses(former)) != _reached(former.courses)
+
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """As of `Intake`."""
+        return stream_batch(event, fact, epoch, batch, replayed=replayed)
+
+    def front_stage(
+        self,
+        connection: extensions.connection,
+        batch: OpenBatch,
+        tasks: Sequence[Sequence[StreamSlice]],
+        context: BatchContext,
+        report: Report,
+        *,
+        shuffle: bool,
+    ) -> RDD[Parcel]:
+        """As of `Intake`: the joined tuples."""
+        plan = self._plan(connection, batch, context.destination.fact)
+        return correlated(self._spark, tasks, plan, context, report, shuffle=shuffle)
+
+    def close(
+        self,
+        connection: extensions.connection,
+        batch: OpenBatch,
+        ends: Sequence[RangeEnd],
+        statistics: Mapping[str, Any],
+        fact: FactTable,
+        report: BatchReport,
+    ) -> None:
+        """As of `Intake`; the state's version is the one of this batch from now on."""
+        self._former = None
+        tallies = self._tallies(batch, report)
+        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, tallies)
+        self._quiet_since = time.monotonic()
+        by_time = sorted(tallies, key=lambda tally: tally.newest or datetime.min.replace(tzinfo=UTC))
+        self._source.prefer([tally.stream for tally in by_time])
+
+    def _last_batch(self, connection: extensions.connection) -> FormerBatch:
+        with connection, connection.cursor() as cursor:
+            former = former_batch(cursor, self._definition.name)
+        by_name = {course.stream: course for course in former.courses}
+        courses = tuple(by_name.get(name, StreamCourse(name)) for name in self._streams)
+        self._former = former._replace(courses=courses)
+        return self._former
+
+    def _courses(self, former: FormerBatch, ranges: Sequence[SourceRange] = ()) -> tuple[StreamCourse, ...]:
+        arriving = {each.unit.partition(STREAM_SEPARATOR)[0] for each in ranges}
+        return self._rules.next(
+            former.courses,
+            datetime.now(UTC),
+            self._since,
+            lambda stream: stream in arriving or self._source.has_waiting(stream),
+        )
+
+    def _tallies(self, batch: OpenBatch, report: BatchReport) -> list[StreamTally]:
+        now = datetime.now(UTC)
+        buckets = report.bucket_counts()
+        if len(buckets) != self._folder.buckets:
+            raise AssertionError(
+                f"batch {batch.batch_no}: {len(buckets)} of {self._folder.buckets} buckets were told of"
+            )
+        counts = _sums(list(buckets.values()))
+        by_name = {course.stream: course for course in batch.streams}
+        tallies = []
+        for number, name in enumerate(self._streams):
+            course = by_name[name]
+            found = [each for each in report.collected() if each.stream == number]
+            records = sum(each.records for each in found)
+            newest = max((each.newest for each in found if each.newest is not None), default=None)
+            tallies.append(
+                StreamTally(
+                    stream=name,
+                    newest=self._rules.newest(course.newest, newest, now),
+                    last_arrival=now if records else course.last_arrival,
+                    arrived=records,
+                    duplicates=counts[number].duplicates,
+                    rejected=sum(each.rejected for each in found),
+                    late=counts[number].late,
+                    joined=counts[number].joined,
+                    expired=counts[number].expired,
+                    waiting=counts[number].waiting,
+                )
+            )
+        return tallies
+
+    def _plan(self, connection: extensions.connection, batch: OpenBatch, fact: FactTable) -> JoinPlan:
+        buckets = self._folder.open(connection, batch.after)
+        streams = tuple(self._stream_plan(name, fact) for name in self._streams)
+        by_name = {course.stream: course for course in batch.streams}
+        courses = [by_name[name] for name in self._streams]
+        return JoinPlan(
+            streams=streams,
+            bucket=self._bucket_plan(buckets),
+            joined=self._joined_schema(),
+            folder=self._folder.path,
+            buckets=buckets,
+            version=batch.after,
+            batch_no=batch.batch_no,
+            reached=tuple(map(microseconds_reached, courses)),
+            keep_from=self._keep_from(connection),
+            late=tuple(self._late(course) for course in courses),
+            expired=tuple(self._expired(name) for name in self._streams),
+            expired_place="unmatched" if self._correlate.expired == "hold" else "rejected",
+        )
+
+    def _stream_plan(self, name: str, fact: FactTable) -> StreamPlan:
+        source = self._streams[name]
+        event = EventColumns(
+            self._definition.name, source.event_id, source.event_time, tuple(source.columns), source.format
+        )
+        return StreamPlan(HeldStream.of(name, event, fact), source, self._correlate.on[name])
+
+    def _bucket_plan(self, buckets: int) -> BucketPlan:
+        streams = tuple(
+            CorrelatedStream(name, self._correlate.on[name], source.event_id, source.event_time)
+            for name, source in self._streams.items()
+        )
+        memory = self._correlate.memory // buckets
+        return BucketPlan(streams, _window(self._correlate), self._correlate.algorithm, memory)
+
+    def _joined_schema(self) -> pa.Schema:
+        columns = [(name, kind.arrow()) for name, kind in self._definition.source.columns.items()]
+        return pa.schema([*columns, (ARRIVED_AT, pa.timestamp("us", "UTC"))])
+
+    def _keep_from(self, connection: extensions.connection) -> int:
+        """The oldest version of the state that is still needed; 0 where it is not to be told this time."""
+        if time.monotonic() - self._looked_for_old < _LOOK_FOR_OLD_VERSIONS_SECONDS:
+            return 0
+        self._looked_for_old = time.monotonic()
+        with connection, connection.cursor() as cursor:
+            return closed_before(cursor, self._definition.name, _VERSIONS_KEPT_SECONDS)
+
+    def _late(self, course: StreamCourse) -> str:
+        reached = "" if course.reached is None else f" {course.reached.isoformat(sep=' ')}"
+        why = "it was silent, and followed the others" if course.idle else f"lateness {self._correlate.lateness}"
+        return f"late: {course.stream} had come to{reached} when the event arrived, which happened before ({why})"
+
+    def _expired(self, stream: str) -> str:
+        others = " and ".join(name for name in self._streams if name != stream)
+        within = self._correlate.within
+        time_ = f"in its window of {within.fixed}" if isinstance(within, FixedWindow) else f"within {within} of it"
+        return f"no {others} {time_}"
+
+
+def _window(correlate: Correlate) -> windows.Window | None:
+    within = correlate.within
+    if within is None:
+        return None
+    if isinstance(within, FixedWindow):
+        return windows.FixedWindow(within.fixed // _MICROSECOND)
+    return windows.SlidingWindow(within // _MICROSECOND)
+
+
+def _sums(buckets: Sequence[tuple[StreamCounts, ...]]) -> list[StreamCounts]:
+    """What the buckets add up to, for each stream."""
+    return [
+        StreamCounts(*(sum(values) for values in zip(*of_stream, strict=True)))
+        for of_stream in zip(*buckets, strict=True)
+    ]
+
+
+def _reached(courses: Sequence[StreamCourse]) -> list[datetime | None]:
+    return [course.reached for course in courses]

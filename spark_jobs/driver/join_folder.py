@@ -1,0 +1,90 @@
+"""The folder of a pipeline's join state: how many buckets it has, and whose it is."""
+
+from __future__ import annotations
+
+import json
+
+from psycopg2 import extensions
+
+from spark_jobs.durable_files import write_durably
+from spark_jobs.errors import StateDamagedError
+from spark_jobs.settings import Home
+from spark_jobs.warehouse.identity import warehouse_identity
+
+_NOTE = "buckets.json"
+
+
+class JoinFolder:
+    """`state/<pipeline>/<bucket>/`, and a note beside the buckets.
+
+    Args:
+        home: the installation.
+        pipeline: its name.
+        parts: how many buckets a new state gets. One that is there keeps its number: keys lie in their buckets.
+
+    Attributes:
+        path: the folder.
+        buckets: how many there are; 0 until it is opened.
+    """
+
+    def __init__(self, home: Home, pipeline: str, parts: int) -> None:
+        self.path = home.join_state(pipeline)
+        self.buckets = 0
+        self._pipeline = pipeline
+        self._parts = parts
+
+    def open(self, connection: extensions.connection, version: int) -> int:
+        """The number of buckets; looked up once. For the pipeline's driver only.
+
+        Args:
+            connection: to the warehouse, not in a transaction.
+            version: of the state that the ledger names; 0: it is to be empty.
+
+        Raises:
+            StateDamagedError: the state is not there, or is that of another warehouse; the message says what to do.
+        """
+        if self.buckets:
+            return self.buckets
+        with connection:
+            # A restored or promoted warehouse has another timeline.
+            cluster, _, database = warehouse_identity(connection)
+        warehouse = [str(cluster), int(database)]
+        buckets, owner = self._read()
+        if not buckets:
+            if version:
+                raise StateDamagedError(
+                    f"The state of the join of pipeline {self._pipeline} is not in {self.path}: the ledger names "
+                    f"version {version}. {_advice(self._pipeline)}"
+                )
+            buckets = self._parts
+            self.path.mkdir(parents=True, exist_ok=True)
+            note = {"buckets": buckets, "warehouse": warehouse}
+            write_durably(self.path / _NOTE, [json.dumps(note).encode()])
+        elif not version and owner != warehouse:
+            raise StateDamagedError(
+                f"{self.path} holds the join state of another warehouse's pipeline {self._pipeline}; this warehouse "
+                "has none yet, and would replace it. If the other warehouse is no more, remove that folder, and the "
+                "stream begins with an empty state; otherwise use another FRESHET_HOME."
+            )
+        self.buckets = buckets
+        return buckets
+
+    def _read(self) -> tuple[int, list[object]]:
+        """The number of buckets, and the warehouse; 0 and nothing where there is no state."""
+        try:
+            text = (self.path / _NOTE).read_text()
+        except FileNotFoundError:
+            return 0, []
+        try:
+            note = json.loads(text)
+            return int(note["buckets"]), list(note["warehouse"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateDamagedError(f"{self.path / _NOTE} is damaged: {error}. {_advice(self._pipeline)}") from error
+
+
+def _advice(pipeline: str) -> str:
+    return (
+        "The tuples that waited in it can't be told from the warehouse. Bring the folder back as it was, from a "
+        "backup of this home; or load the streams again under another pipeline name, with a fact table of its own: "
+        f"it reads every file that is still in the landing folders. What {pipeline} has loaded stays."
+    )

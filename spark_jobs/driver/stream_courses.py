@@ -1,0 +1,97 @@
+"""How far correlated streams have come: from which event time on each can still bring tuples that are in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from spark_jobs.ledger.batch_streams import StreamCourse
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_FROM_THE_BEGINNING = -(2**63)
+
+
+@dataclass(frozen=True)
+class CourseRules:
+    """What a pipeline says of the times of its streams.
+
+    Attributes:
+        lateness: how far out of order a stream's events may come.
+        idle_after: a stream that has been silent for so long, while others bring events, follows them.
+    """
+
+    lateness: timedelta
+    idle_after: timedelta
+
+    def next(
+        self, former: Sequence[StreamCourse], now: datetime, since: datetime, has_waiting: Callable[[str], bool]
+    ) -> tuple[StreamCourse, ...]:
+        """How far each stream has come by now. O(streams).
+
+        A stream reaches the largest event time that it has brought, less the lateness, and never goes back. One that
+        is idle reaches what the furthest of the others has reached.
+
+        Args:
+            former: as it was noted with the last batch.
+            now: by the clock.
+            since: from when on we have listened: silence before does not count.
+            has_waiting: whether a stream has landed events that have not been read before.
+        """
+        active = [self._active(course) for course in former]
+        idle = {course.stream for course in former if self._is_idle(course, former, now, since, has_waiting)}
+        furthest = max((each.reached for each in active if each.reached and each.stream not in idle), default=None)
+        return tuple(
+            each._replace(idle=True, reached=_later(each.reached, furthest)) if each.stream in idle else each
+            for each in active
+        )
+
+    def newest(self, former: datetime | None, microseconds: int | None, now: datetime) -> datetime | None:
+        """The largest event time so far: a time in the future counts as what the clock and the lateness allow.
+
+        Args:
+            former: before the batch.
+            microseconds: the largest of the batch, since 1970; None: it had none.
+            now: by the clock.
+        """
+        return former if microseconds is None else _later(former, _moment(microseconds, now + self.lateness))
+
+    def _active(self, course: StreamCourse) -> StreamCourse:
+        reached = None
+        if course.newest is not None and course.newest - datetime.min.replace(tzinfo=UTC) > self.lateness:
+            reached = course.newest - self.lateness
+        return course._replace(reached=_later(course.reached, reached), idle=False)
+
+    def _is_idle(
+        self,
+        course: StreamCourse,
+        all_: Sequence[StreamCourse],
+        now: datetime,
+        since: datetime,
+        has_waiting: Callable[[str], bool],
+    ) -> bool:
+        silent_since = max(course.last_arrival or since, since)
+        others = [other.last_arrival for other in all_ if other.stream != course.stream and other.last_arrival]
+        brought = any(arrival > silent_since for arrival in others)
+        return brought and now - silent_since > self.idle_after and not has_waiting(course.stream)
+
+
+def microseconds_reached(course: StreamCourse) -> int:
+    """What a stream has reached, in microseconds since 1970; the least int64 where it has reached nothing."""
+    return _FROM_THE_BEGINNING if course.reached is None else (course.reached - _EPOCH) // _MICROSECOND
+
+
+def _moment(microseconds: int, latest: datetime) -> datetime | None:
+    """The moment, but not beyond `latest`; None before the first one that there is."""
+    if microseconds >= (latest - _EPOCH) // _MICROSECOND:
+        return latest
+    if microseconds < (datetime.min.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND:
+        return None
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _later(one: datetime | None, other: datetime | None) -> datetime | None:
+    if one is None or other is None:
+        return one or other
+    return max(one, other)

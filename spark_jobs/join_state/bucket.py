@@ -1,0 +1,348 @@
+"""A hash bucket of correlated streams: tuples that wait for partners, in memory and in files, version by version.
+
+    take    tuples -> duplicates | late | operator -> joined
+                                        \\-> segment -> expired, when all other streams have passed its end
+    checkpoint(batch)     segments and the version's record, in the bucket's folder
+
+The operator (spark_jobs.joins.stream_stream) knows codes of keys, intervals and ids; the tuples themselves lie in
+segments, which are files from the next checkpoint on, and are mapped. A version is the state after a batch. Nothing of
+the operator is stored: it is filled anew from the segments, so that a restore costs what lives, not what happened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.errors import JoinStateError
+from spark_jobs.join_state.correlated import BucketPlan, Correlated, CorrelatedStream, StreamCounts
+from spark_jobs.join_state.joined_tuples import have_same_keys, side_by_side
+from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of
+from spark_jobs.join_state.segment import Segment
+from spark_jobs.join_state.sorted_join import sorted_join
+from spark_jobs.join_state.spill_files import SpillFiles
+from spark_jobs.join_state.state_folder import (
+    FolderLock,
+    VersionRecord,
+    expect_made_for,
+    note_made_for,
+    read_version,
+    remove_leftovers,
+    remove_segments,
+    remove_versions,
+    write_version,
+)
+from spark_jobs.join_state.stored_bucket import StoredBucket, bound, made_for, streams_of
+from spark_jobs.joins.stream_stream import create
+from spark_jobs.joins.stream_stream.base import Tuples
+from spark_jobs.joins.stream_stream.emission import AsFound
+from spark_jobs.joins.stream_stream.predicates import Equality
+from spark_jobs.joins.stream_stream.temporal_join import TemporalJoin
+
+__all__ = [
+    "Bucket",
+    "BucketPlan",
+    "Correlated",
+    "CorrelatedStream",
+    "StoredBucket",
+    "StreamCounts",
+    "bucket_of",
+]
+
+Int64Array = NDArray[np.int64]
+
+FOR_EVER = 2**63 - 1
+FROM_THE_BEGINNING = -(2**63)
+_NOTHING = pa.table({})
+# Tuples joined at once: at first few, because it is not known how many results each has; and results fetched at once.
+_TAKEN_FIRST, _TAKEN_AT_ONCE, _JOINED_AT_ONCE = 1 << 12, 1 << 16, 1 << 15
+# Of the memory; the rest is for the directories of segments.
+_OPERATOR_SHARE = 7 / 8
+# Of the operator's room for tuples.
+_AREA_SHARE = 5 / 8
+
+
+class Bucket:
+    """The state of one bucket, in a folder of its own; one process at a time.
+
+    After a take that was not consumed to its end, or not checkpointed though the version before is wanted again, close
+    it and open the folder anew (`dirty` tells).
+
+    Args:
+        plan: what is joined. It has to be that of the folder, but for algorithm and memory.
+        folder: the state's own; made if it is not there.
+        version: to go on from: one that was checkpointed, or 0 for an empty state. Later ones are removed.
+        patience_seconds: how long to wait for another process that holds the folder.
+
+    Attributes:
+        version: that was restored, or checkpointed since.
+        dirty: whether anything was taken since.
+        in_memory: whether the operator holds all tuples; if not, they are joined by their segments' sorted keys.
+
+    Raises:
+        StateDamagedError: the version is not there, a file of it is damaged, or the state was made for other streams.
+        StateInUseError: another process holds the folder.
+        MemoryBudgetError: the operator needs more.
+    """
+
+    def __init__(self, plan: BucketPlan, folder: Path, version: int, *, patience_seconds: float = 10) -> None:
+        self._plan = plan
+        self._folder = folder
+        self._lock = FolderLock(folder, patience_seconds)
+        try:
+            self._open(version)
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def _open(self, version: int) -> None:
+        record = read_version(self._folder, version) if version else None  # Before anything is removed.
+        if record:
+            expect_made_for(self._folder, made_for(self._plan))
+        remove_versions(self._folder, after=version)
+        self._files = remove_leftovers(self._folder)
+        if not record:
+            note_made_for(self._folder, made_for(self._plan))
+        self._streams = streams_of(self._plan, self._folder, record)
+        self._reached = record.reached if record else [FROM_THE_BEGINNING] * len(self._streams)
+        self._next_segment = record.next_segment if record else 1
+        self._spill = SpillFiles(self._folder / "extents")
+        self._spill.clean(())
+        self._operator = self._made_operator()
+        # More would be written to the operator's disk, which it reads for whatever comes.
+        self._most_in_memory = int(self._operator.capacity * _AREA_SHARE)
+        self.in_memory = self._held() <= self._most_in_memory
+        if self.in_memory:
+            self._fill_operator()
+        self.version = version
+        self.dirty = False
+        self._amid = False
+
+    def take(
+        self, arrived: Sequence[pa.Table | None], late_before: Sequence[int], reached: Sequence[int]
+    ) -> Iterator[Correlated]:
+        """Take tuples, join them, then advance: what no stream can match any more leaves.
+
+        Args:
+            arrived: by stream, in any order; None where there are none. Keys, event ids and times are not null.
+            late_before: by stream, microseconds since 1970: tuples that start before are late.
+            reached: by stream: afterwards it brings no tuple that starts before. Never less than before.
+
+        Yields:
+            At least one piece. The state has changed when all were taken.
+
+        Raises:
+            JoinStateError: a take before was not consumed, or a checkpoint failed; or a key, event id or time is null.
+        """
+        self._expect_whole()
+        self._amid = self.dirty = True
+        return self._taken(arrived, late_before, reached)
+
+    def _taken(
+        self, arrived: Sequence[pa.Table | None], late_before: Sequence[int], reached: Sequence[int]
+    ) -> Iterator[Correlated]:
+        for stream, tuples in enumerate(arrived):
+            if tuples is not None and tuples.num_rows:
+                yield from self._take_stream(stream, tuples, max(late_before[stream], self._reached[stream]))
+        yield from self._advanced([max(pair) for pair in zip(self._reached, reached, strict=True)])
+        self._amid = False
+
+    def checkpoint(self, version: int) -> None:
+        """Make the state a version; it is on the disk when this returns.
+
+        O(bytes that came since the last one), amortised, and a bit for each tuple in the state.
+
+        Args:
+            version: above the present one.
+
+        Raises:
+            JoinStateError: a take was not consumed, or the version is not above the present one.
+            OSError: the disk is full or fails; earlier versions are as they were: open the folder again at one of them.
+        """
+        self._expect_whole()
+        if version <= self.version:
+            raise JoinStateError(f"version {version} is not above {self.version}, the present one")
+        self._amid = True
+        contents: dict[int, pa.Buffer] = {}
+        for stream in self._streams:
+            stream.compact()
+            for segment in stream.segments:
+                if not segment.number:
+                    segment.number = self._next_segment
+                    contents[segment.number] = segment.content()
+                    self._next_segment += 1
+        segments = [[(segment.number, segment.joined) for segment in stream.segments] for stream in self._streams]
+        next_ids = [stream.next_id for stream in self._streams]
+        record = VersionRecord(self._reached, next_ids, segments, self._next_segment)
+        write_version(self._folder, version, record, contents)
+        for stream in self._streams:
+            stream.segments = [
+                segment.mapped(self._folder) if segment.number in contents else segment for segment in stream.segments
+            ]
+        self._files[version] = record.files
+        self._spill.clean(())
+        self.version = version
+        self._amid = self.dirty = False
+
+    def forget(self, before: int) -> None:
+        """Remove the versions before one: they are not needed any more. O(files)."""
+        before = min(before, self.version)
+        remove_versions(self._folder, before=before)
+        self._files = {version: files for version, files in self._files.items() if version >= before}
+        remove_segments(self._folder, {number for files in self._files.values() for number in files})
+
+    def waiting(self, stream: int) -> Iterator[pa.Table]:
+        """The tuples of a stream that are in no result yet, as they came, in pieces."""
+        return self._streams[stream].not_joined()
+
+    def close(self) -> None:
+        """Let other processes open the folder; what was not checkpointed is lost."""
+        self._lock.release()
+
+    def _expect_whole(self) -> None:
+        if self._amid:
+            raise JoinStateError(
+                f"a take was not consumed to its end, or a checkpoint failed: open {self._folder} again, at a version"
+            )
+
+    def _made_operator(self) -> TemporalJoin:
+        plan = self._plan
+        name = "temporal_join" if plan.algorithm == "auto" else plan.algorithm
+        memory = int(plan.memory_bytes * _OPERATOR_SHARE)
+        operator = create(name, len(plan.streams), Equality(), memory, self._spill, emission=AsFound())
+        assert isinstance(operator, TemporalJoin)
+        return operator
+
+    def _choose_place(self, coming: int = 0) -> None:
+        """Give up the operator when memory does not hold all tuples; fill one when there is ample room again."""
+        count = coming + self._held()
+        if self.in_memory and count > self._most_in_memory:
+            self.in_memory = False
+            self._operator = self._made_operator()
+        elif not self.in_memory and count <= self._most_in_memory // 2:
+            self.in_memory = True
+            self._fill_operator()
+
+    def _held(self) -> int:
+        return sum(len(stream) for stream in self._streams)
+
+    def _fill_operator(self) -> None:
+        for number, stream in enumerate(self._streams):
+            for segment in stream.segments:
+                rows = segment.living_rows()
+                ids, keys, starts, ends = (
+                    column[rows] for column in (segment.ids, segment.keys(), segment.starts, segment.ends)
+                )
+                self._operator.hold(number, Tuples(ids, keys, None, starts, ends), segment.joined[rows])
+        for number, start in enumerate(self._reached):
+            self._operator.reach(number, start)
+
+    def _take_stream(self, stream: int, tuples: pa.Table, late_before: int) -> Iterator[Correlated]:
+        plan, held = self._plan.streams[stream], self._streams[stream]
+        starts = _microseconds(tuples, plan.event_time)
+        events = codes_of(tuples, plan.event_id)
+        order = np.argsort(events.codes, kind="stable")
+        repeated = _repeated(tuples, events, order, plan.event_id)
+        repeated |= held.known(tuples, events.codes, order, bound(self._reached, stream), exact=events.exact)
+        late = (starts < late_before) & ~repeated
+        kept = ~(late | repeated)
+        counts = StreamCounts(len(starts), int(repeated.sum()), int(late.sum()))
+        yield self._piece(stream, counts, late=tuples.filter(pa.array(late)) if counts.late else _NOTHING)
+        if not kept.any():
+            return
+        whole = kept.all()
+        taken = tuples if whole else tuples.filter(pa.array(kept))
+        starts, codes = starts[kept], events.codes[kept]
+        keys = codes_of(taken, plan.key)
+        ids = np.arange(held.next_id, held.next_id + len(starts))
+        window = self._plan.window
+        ends = np.full(len(starts), FOR_EVER) if window is None else window.ends(starts)
+        self._choose_place(len(ids))
+        held.add(Segment.of((ids, keys.codes, starts, ends, codes), taken, np.zeros(len(ids), np.bool_)))
+        given = Tuples(ids, keys.codes, None, starts, ends)
+        first, most = 0, _TAKEN_FIRST
+        while first < len(ids):
+            results = self._results(stream, given.part(slice(first, first + most)))
+            first += most
+            for at in range(0, results.shape[1], _JOINED_AT_ONCE):
+                yield self._joined(results[:, at : at + _JOINED_AT_ONCE], exact=keys.exact)
+            # As many that their results would come to what is fetched at once.
+            most = max(1, min(_TAKEN_AT_ONCE, 2 * most * _JOINED_AT_ONCE // max(1, results.shape[1])))
+
+    def _results(self, stream: int, tuples: Tuples) -> Int64Array:
+        """The ids that results are made of; int64, shape (streams, m)."""
+        if not self.in_memory:
+            return sorted_join(self._streams, stream, tuples)
+        results = self._operator.arrive(stream, tuples)
+        assert not results.refused.size
+        return results.ids
+
+    def _joined(self, ids: Int64Array, *, exact: bool) -> Correlated:
+        """Results of the operator with their tuples; those whose keys only have one code are dropped."""
+        parts = [stream.fetch(of) for stream, of in zip(self._streams, ids, strict=True)]
+        if not exact:
+            same = have_same_keys(self._plan.streams, parts)
+            if not same.all():
+                parts = [part.filter(pa.array(same)) for part in parts]
+                ids = ids[:, same]
+        counts = []
+        for stream, of in zip(self._streams, ids, strict=True):
+            joined = stream.join(of)
+            counts.append(StreamCounts(joined=joined, waiting=stream.waiting))
+        nothing = tuple(_NOTHING for _ in self._streams)
+        return Correlated(side_by_side(self._plan.streams, parts), nothing, nothing, tuple(counts))
+
+    def _advanced(self, reached: list[int]) -> Iterator[Correlated]:
+        self._reached = reached
+        for stream, start in enumerate(reached):
+            self._operator.reach(stream, start)
+        for stream, held in enumerate(self._streams):
+            for expired in held.leave(bound(reached, stream)):
+                yield self._piece(stream, StreamCounts(expired=expired.num_rows), expired=expired)
+        yield self._piece(0, StreamCounts())
+        self._choose_place()
+
+    def _piece(
+        self, stream: int, counts: StreamCounts, *, late: pa.Table = _NOTHING, expired: pa.Table = _NOTHING
+    ) -> Correlated:
+        """What befell one stream."""
+        streams = range(len(self._streams))
+        everyone = [
+            (counts if number == stream else StreamCounts())._replace(waiting=self._streams[number].waiting)
+            for number in streams
+        ]
+        lates = tuple(late if number == stream else _NOTHING for number in streams)
+        expireds = tuple(expired if number == stream else _NOTHING for number in streams)
+        return Correlated(_NOTHING, lates, expireds, tuple(everyone))
+
+
+def _microseconds(tuples: pa.Table, column: str) -> Int64Array:
+    times = tuples[column]
+    if times.null_count:
+        raise JoinStateError(f"{times.null_count} values of {column} are null: tuples without a time can't be joined")
+    values: Int64Array = times.cast(pa.timestamp("us", times.type.tz)).cast(pa.int64()).to_numpy()
+    return values
+
+
+def _repeated(tuples: pa.Table, events: Codes, order: Int64Array, event_id: Sequence[str]) -> NDArray[np.bool_]:
+    """Which tuples have the event id of one before them; bool, shape (n,). O(n), in the order of the codes."""
+    ordered = events.codes[order]
+    same = ordered[1:] == ordered[:-1]
+    repeated = np.zeros(len(order), np.bool_)
+    if not same.any():
+        return repeated
+    if events.exact:
+        repeated[order[1:][same]] = True
+        return repeated
+    seen: set[tuple[object, ...]] = set()
+    suspects = np.sort(order[np.concatenate((same, [False])) | np.concatenate(([False], same))])
+    rows = tuples.select(list(event_id)).take(suspects).to_pylist()
+    for at, row in zip(suspects.tolist(), rows, strict=True):
+        identity = tuple(row.values())
+        repeated[at] = identity in seen
+        seen.add(identity)
+    return repeated

@@ -1,0 +1,196 @@
+"""Tuples of one stream that lie together in a bucket's state: first in memory, then in a file that never changes.
+
+The file is a checked file (spark_jobs.durable_files) of one Arrow IPC stream: the tuples as they came, and beside them
+what the state looks them up by, in columns whose names begin with a dot, which those of a stream never do.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from spark_jobs.durable_files import HEADER_BYTES, FileKind, checked_content
+from spark_jobs.errors import CacheDamagedError, StateDamagedError
+from spark_jobs.join_state.spill_files import STATE_ADVICE
+
+Int64Array = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+SEGMENT = FileKind(b"FRSHSGM\0", 1, "segment of a bucket's tuples", STATE_ADVICE)
+# Ids, starts and ends by row; the rows by end; codes of keys and of event ids, ascending, and the rows of each.
+_INDEX = (".id", ".start", ".end", ".by_end", ".key", ".by_key", ".event", ".by_event")
+
+
+class Segment:
+    """Tuples of one stream, in the order of their ids, with those that have left and are not yet dropped.
+
+    Args:
+        index: of n tuples: ids, ascending; starts; ends; rows in the order of the ends; codes of the keys, ascending;
+            their rows; codes of the event ids, ascending; their rows. Shape (n,) each.
+        tuples: the tuples as they came, shape (n,).
+        joined: bool, shape (n,): which are in a result; changed as that changes.
+        number: of the file; 0 where there is none.
+
+    Attributes:
+        gone: how many rows, in the order of their ends, have left the state.
+    """
+
+    def __init__(self, index: Sequence[Int64Array], tuples: pa.Table, joined: Flags, number: int = 0) -> None:
+        self._index = tuple(index)
+        self.ids, self.starts, self.ends, self._by_end = self._index[:4]
+        self._keys, self._by_key, self._events, self._by_event = self._index[4:]
+        self.tuples = tuples
+        self.joined = joined
+        self.number = number
+        self.gone = 0
+        self._dense = int(self.ids[-1]) - int(self.ids[0]) == len(self.ids) - 1
+
+    @classmethod
+    def of(cls, columns: Sequence[Int64Array], tuples: pa.Table, joined: Flags) -> Segment:
+        """Tuples in memory, from their ids, keys, starts, ends and codes of the event ids by row. O(n log n)."""
+        ids, keys, starts, ends, events = columns
+        by_end, by_key, by_event = np.argsort(ends, kind="stable"), np.argsort(keys), np.argsort(events)
+        return cls((ids, starts, ends, by_end, keys[by_key], by_key, events[by_event], by_event), tuples, joined)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @property
+    def living(self) -> int:
+        """How many have not left."""
+        return len(self.ids) - self.gone
+
+    def rows_of(self, ids: Int64Array) -> Int64Array:
+        """Where tuples stand that are here; int64, shape (m,). O(m), or O(m log n) where others were dropped."""
+        return ids - self.ids[0] if self._dense else np.searchsorted(self.ids, ids)
+
+    def leave(self, bound: int) -> Int64Array:
+        """Let the tuples go that end at `bound` or before; the rows of those that never were in a result, ascending.
+
+        O(log n + tuples that go).
+        """
+        ends, by_end = self.ends, self._by_end
+        if self.gone == len(by_end) or ends[by_end[self.gone]] > bound:
+            return np.empty(0, np.int64)
+        until = bisect_right(range(len(by_end)), bound, lo=self.gone, key=lambda i: ends[by_end[i]])
+        rows = by_end[self.gone : until]
+        self.gone = until
+        return np.sort(rows[~self.joined[rows]])
+
+    def living_rows(self) -> Int64Array:
+        """The rows that have not left, ascending; int64, shape (m,). O(n log n)."""
+        return np.sort(self._by_end[self.gone :]) if self.gone else np.arange(len(self))
+
+    def same_keys(self, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Pairs of an asked row and a row here that have one code of the key; both int64, shape (m,).
+
+        Those of the asked rows ascend.
+
+        Args:
+            keys: int64, shape (k,), ascending, so that memory is read in its order. O(k log n + m).
+        """
+        return _pairs(keys, self._keys, self._by_key)
+
+    def same_events(self, events: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The same by the codes of event ids."""
+        return _pairs(events, self._events, self._by_event)
+
+    def keys(self) -> Int64Array:
+        """Codes of the keys by row; int64, shape (n,). O(n)."""
+        return _by_row(self._keys, self._by_key)
+
+    def events(self) -> Int64Array:
+        """Codes of the event ids by row; int64, shape (n,). O(n)."""
+        return _by_row(self._events, self._by_event)
+
+    def content(self) -> pa.Buffer:
+        """What its file holds. O(bytes)."""
+        table = self.tuples.combine_chunks()
+        for name, values in zip(_INDEX, self._index, strict=True):
+            table = table.append_column(name, pa.array(values))
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+        return sink.getvalue()
+
+    def mapped(self, folder: Path) -> Segment:
+        """The same, with its tuples in the file that was written of its content. O(1)."""
+        with pa.memory_map(str(path_of(folder, self.number))) as file:
+            mapped = _from_content(file.read_buffer().slice(HEADER_BYTES), self.joined, self.number)
+        mapped.gone = self.gone
+        return mapped
+
+
+def path_of(folder: Path, number: int) -> Path:
+    """Where a segment lies."""
+    return folder / f"segment.{number:012}"
+
+
+def read_segment(folder: Path, number: int, joined: Flags) -> Segment:
+    """A segment of a file, which is mapped. O(bytes): it is checked.
+
+    Raises:
+        StateDamagedError: the file is missing, or not as it was written.
+    """
+    path = path_of(folder, number)
+    try:
+        segment = _from_content(checked_content(SEGMENT, number, path, mapped=True), joined, number)
+    except FileNotFoundError as error:
+        raise StateDamagedError(f"{path} is missing. {STATE_ADVICE}") from error
+    except CacheDamagedError as error:
+        raise StateDamagedError(str(error)) from error
+    if len(segment) != len(joined):
+        raise StateDamagedError(f"{path} holds {len(segment)} tuples instead of {len(joined)}. {STATE_ADVICE}")
+    return segment
+
+
+def merged(segments: Sequence[Segment]) -> Segment | None:
+    """One segment of all tuples of several, in their order, that have not left; None where there is none.
+
+    O(bytes + n log n).
+    """
+    kept = [(segment, segment.living_rows()) for segment in segments if segment.living]
+    if not kept:
+        return None
+    columns = [
+        np.concatenate([column(segment)[rows] for segment, rows in kept])
+        for column in (
+            lambda segment: segment.ids,
+            Segment.keys,
+            lambda segment: segment.starts,
+            lambda segment: segment.ends,
+            Segment.events,
+        )
+    ]
+    joined = np.concatenate([segment.joined[rows] for segment, rows in kept])
+    tables = [segment.tuples.take(rows) if segment.gone else segment.tuples for segment, rows in kept]
+    return Segment.of(columns, pa.concat_tables(tables, promote_options="default"), joined)
+
+
+def _pairs(asked: Int64Array, codes: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Positions of asked codes, ascending, and rows that have the same; of the ascending codes the rows are given."""
+    beginning = int(np.searchsorted(asked, codes[0]))
+    asked = asked[beginning : np.searchsorted(asked, codes[-1], side="right")]
+    first = np.searchsorted(codes, asked)
+    there = np.flatnonzero(codes[first] == asked)
+    first, asked = first[there], asked[there]
+    counts = np.searchsorted(codes, asked, side="right") - first
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(beginning + there, counts), rows[np.repeat(first, counts) + offsets]
+
+
+def _by_row(codes: Int64Array, rows: Int64Array) -> Int64Array:
+    ordered = np.empty(len(rows), np.int64)
+    ordered[rows] = codes
+    return ordered
+
+
+def _from_content(content: pa.Buffer, joined: Flags, number: int) -> Segment:
+    table = pa.ipc.open_stream(content).read_all()
+    index = [table[name].chunk(0).to_numpy() for name in _INDEX]
+    return Segment(index, table.drop_columns(list(_INDEX)), joined, number)

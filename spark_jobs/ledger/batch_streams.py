@@ -1,0 +1,143 @@
+"""What a batch says of each correlated stream: how far it has come, and what became of its events."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from psycopg2 import extensions
+
+
+class StreamCourse(NamedTuple):
+    """How far a stream has come.
+
+    Attributes:
+        stream: its name.
+        reached: events that happened before are late; None: none is.
+        newest: the largest event time so far; None before there is any.
+        last_arrival: when an event of it was read last; None before.
+        idle: whether it is silent, and has followed the others.
+    """
+
+    stream: str
+    reached: datetime | None = None
+    newest: datetime | None = None
+    last_arrival: datetime | None = None
+    idle: bool = False
+
+
+@dataclass(frozen=True)
+class StreamTally:
+    """What became of a stream's events in a batch, and how far the stream has come with it.
+
+    Attributes:
+        stream: its name.
+        newest, last_arrival: as of `StreamCourse`, after the batch.
+        arrived: records that were read.
+        duplicates: of events that are in the state already.
+        rejected: that can't be joined.
+        late: that were late.
+        joined: whose first result was found.
+        expired: that left the state without one.
+        waiting: in the state after the batch, in no result yet.
+    """
+
+    stream: str
+    newest: datetime | None
+    last_arrival: datetime | None
+    arrived: int
+    duplicates: int
+    rejected: int
+    late: int
+    joined: int
+    expired: int
+    waiting: int
+
+
+class FormerBatch(NamedTuple):
+    """The last committed batch of correlated streams: what its successor starts from.
+
+    Attributes:
+        batch_no: its number, which is the version of the state; 0: there is none.
+        courses: how far each stream had come after it.
+        waiting: events in the state, in no result yet.
+    """
+
+    batch_no: int
+    courses: tuple[StreamCourse, ...]
+    waiting: int
+
+
+def open_streams(cursor: extensions.cursor, batch_no: int, courses: Sequence[StreamCourse]) -> None:
+    """Note how far the streams have come; in the transaction that opens the batch."""
+    for course in courses:
+        cursor.execute(
+            "INSERT INTO freshet.batch_stream (batch_no, stream, reached, newest, last_arrival, idle) "
+            "VALUES (%s, %s, %s, %s, %s, %s)",
+            [batch_no, *course],
+        )
+
+
+def opened_streams(cursor: extensions.cursor, batch_no: int) -> tuple[StreamCourse, ...]:
+    """What was noted when a batch was opened; nothing where it is one of a single stream."""
+    cursor.execute(
+        "SELECT stream, reached, newest, last_arrival, idle FROM freshet.batch_stream WHERE batch_no = %s", [batch_no]
+    )
+    return tuple(StreamCourse(*row) for row in cursor.fetchall())
+
+
+def former_batch(cursor: extensions.cursor, pipeline: str, before: int | None = None) -> FormerBatch:
+    """The last committed batch of a pipeline.
+
+    Args:
+        cursor: in a transaction.
+        pipeline: its name.
+        before: number of a batch: that before this one; None: the last of all.
+    """
+    cursor.execute(
+        "SELECT batch_no FROM freshet.batch WHERE pipeline = %s AND state = 'committed' AND batch_no < %s "
+        "ORDER BY batch_no DESC LIMIT 1",
+        [pipeline, (1 << 63) - 1 if before is None else before],
+    )
+    row = cursor.fetchone()
+    if row is None:
+        return FormerBatch(0, (), 0)
+    courses = opened_streams(cursor, row[0])
+    return FormerBatch(row[0], courses, _waiting(cursor, row[0]))
+
+
+def closed_before(cursor: extensions.cursor, pipeline: str, seconds: float) -> int:
+    """Number of the last batch that was committed this long ago, or longer; 0: there is none."""
+    cursor.execute(
+        "SELECT batch_no FROM freshet.batch WHERE pipeline = %s AND state = 'committed' "
+        "AND closed_at < clock_timestamp() - %s * interval '1 second' ORDER BY batch_no DESC LIMIT 1",
+        [pipeline, seconds],
+    )
+    row = cursor.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def close_streams(cursor: extensions.cursor, pipeline: str, batch_no: int, tallies: Sequence[StreamTally]) -> int:
+    """Note what became of the streams' events; in the transaction that closes the batch.
+
+    Returns:
+        how many found a place: those that wait in the state now, and did not before, among them.
+    """
+    before = former_batch(cursor, pipeline, batch_no).waiting
+    for tally in tallies:
+        stream, *figures = vars(tally).values()
+        cursor.execute(
+            "UPDATE freshet.batch_stream SET (newest, last_arrival, arrived, duplicates, rejected, late, joined, "
+            "expired, waiting) = ROW (%s, %s, %s, %s, %s, %s, %s, %s, %s) WHERE batch_no = %s AND stream = %s",
+            [*figures, batch_no, stream],
+        )
+    settled = sum(tally.joined + tally.expired + tally.rejected + tally.late for tally in tallies)
+    return settled + sum(tally.waiting for tally in tallies) - before
+
+
+def _waiting(cursor: extensions.cursor, batch_no: int) -> int:
+    cursor.execute("SELECT coalesce(sum(waiting), 0)::bigint FROM freshet.batch_stream WHERE batch_no = %s", [batch_no])
+    [(waiting,)] = cursor.fetchall()
+    return int(waiting)

@@ -1,0 +1,158 @@
+"""Several landing folders as one source: that of each stream, whose files are told apart by the stream's name."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.warehouse.drivers import Unread
+
+# Of what a batch may read, a stream that is ahead of another one is left a quarter of its equal share.
+_LEAST_SHARE = 4
+
+TakenRow = tuple[str, int, int | None, int | None]
+
+
+def stream_unit(stream: str, unit: str) -> str:
+    """How the ledger calls a unit of a stream."""
+    return f"{stream}{STREAM_SEPARATOR}{unit}"
+
+
+@dataclass(frozen=True)
+class StreamSlice(FileSlice):
+    """Some records of a landed file of a stream.
+
+    Attributes:
+        stream: the stream's number in the pipeline, from 0.
+    """
+
+    stream: int
+
+
+class LandedStreams:
+    """The landed files of several streams, as `LandedFiles` of one; units are called `stream/unit`.
+
+    Args:
+        files: of each stream, by name, in the order of the pipeline.
+    """
+
+    def __init__(self, files: Mapping[str, LandedFiles]) -> None:
+        self._files = dict(files)
+        self._behind_first = list(files)
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that have been seen and not been taken."""
+        return sum(files.waiting_bytes for files in self._files.values())
+
+    @property
+    def unread(self) -> Unread | None:
+        """What was seen and left when ranges were taken last, of all streams; None before that."""
+        seen = [files.unread for files in self._files.values()]
+        known = [each for each in seen if each is not None]
+        if len(known) < len(seen):
+            return None
+        landed = [each.landed_at for each in known if each.landed_at is not None]
+        return Unread(
+            sum(each.files for each in known),
+            sum(each.bytes for each in known),
+            min(landed, default=None),
+            min(each.looked_at for each in known),
+        )
+
+    def has_waiting(self, stream: str) -> bool:
+        """Whether files of a stream have landed that have not been taken whole."""
+        return self._files[stream].waiting_files > 0
+
+    def prefer(self, behind_first: Sequence[str]) -> None:
+        """Take from these streams in this order: the one first whose events are the furthest behind."""
+        self._behind_first = list(behind_first)
+
+    def resume(self, taken: Callable[[list[str]], Iterable[TakenRow]]) -> None:
+        """Begin anew with what the ledger knows; as of `LandedFiles`."""
+        for stream, files in self._files.items():
+            files.resume(_of_stream(stream, taken))
+
+    def look(self) -> None:
+        """See what has landed since the last look.
+
+        Raises:
+            SourceAwayError: a folder can't be listed; the message says which, and what to do.
+        """
+        for files in self._files.values():
+            files.look()
+
+    def take(self, most_bytes: int) -> list[SourceRange]:
+        """The next ranges: at most `most_bytes` or so, but at least one range where there is any.
+
+        Streams that are behind in event time come first: what the others bring would have to wait for them in memory.
+        """
+        reserved = most_bytes // (_LEAST_SHARE * len(self._files))
+        taken: list[SourceRange] = []
+        left = most_bytes
+        for number, stream in enumerate(self._behind_first):
+            of_others = reserved * (len(self._files) - number - 1)
+            ranges = self._files[stream].take(max(left - of_others, 1))
+            taken += [replace(each, unit=stream_unit(stream, each.unit)) for each in ranges]
+            left -= sum(each.bytes for each in ranges)
+        return taken
+
+    def forget(self, units: Iterable[str]) -> None:
+        """Let files of these names be taken again, whole."""
+        for unit in units:
+            stream, _, name = unit.partition(STREAM_SEPARATOR)
+            if stream in self._files:
+                self._files[stream].forget([name])
+
+    def changed(self) -> list[SourceRange]:
+        """Files that were written to after they had been taken, as they are now; each is told once."""
+        return [
+            replace(each, unit=stream_unit(stream, each.unit))
+            for stream, files in self._files.items()
+            for each in files.changed()
+        ]
+
+    def pieces(self, ranges: Sequence[tuple[int, SourceRange]], parts: int) -> list[list[StreamSlice]]:
+        """The slices of ranges, dealt out to at most `parts` tasks of about the same number of bytes.
+
+        Args:
+            ranges: with their numbers in the batch.
+            parts: tasks.
+        """
+        shares: list[list[StreamSlice]] = []
+        for number, (stream, files) in enumerate(self._files.items()):
+            prefix = stream_unit(stream, "")
+            own = [
+                (position, replace(each, unit=each.unit.removeprefix(prefix)))
+                for position, each in ranges
+                if each.unit.startswith(prefix)
+            ]
+            for task in files.pieces(own, parts):
+                shares.append([StreamSlice(**vars(piece), stream=number) for piece in task])
+        tasks: list[tuple[int, int, list[StreamSlice]]] = [(0, number, []) for number in range(min(parts, len(shares)))]
+        for share in sorted(shares, key=_bytes, reverse=True):
+            size, number, pieces = tasks[0]
+            heapq.heapreplace(tasks, (size + _bytes(share), number, pieces + share))
+        return [pieces for _, _, pieces in tasks]
+
+
+def _bytes(pieces: Iterable[FileSlice]) -> int:
+    return sum(piece.last - piece.first for piece in pieces)
+
+
+def _of_stream(
+    stream: str, taken: Callable[[list[str]], Iterable[TakenRow]]
+) -> Callable[[list[str]], Iterable[TakenRow]]:
+    prefix = stream_unit(stream, "")
+
+    def of_stream(units: list[str]) -> Iterable[TakenRow]:
+        for unit, last, size, modified_ns in taken([prefix + unit for unit in units]):
+            if unit.startswith(prefix):
+                yield unit.removeprefix(prefix), last, size, modified_ns
+
+    return of_stream

@@ -1,0 +1,107 @@
+"""The task of a bucket: joins what arrived with its state, takes the results on, and writes its next version."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_jobs.definition.stream_tuple import POSITION, RANGE
+from spark_jobs.join_state.bucket import Correlated, StreamCounts
+from spark_jobs.loading.outcome import Held
+from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.stages.batch_context import BatchContext, TaskReport
+from spark_jobs.stages.collect_task import by_stream
+from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.front_task import front_task
+from spark_jobs.stages.hot_buckets import taken_bucket
+from spark_jobs.stages.stream_plan import JoinPlan
+
+
+def correlate_task(
+    context: BatchContext,
+    plan: JoinPlan,
+    bucket: int,
+    parcels: Iterable[bytes],
+    report: Callable[[TaskReport], Any],
+) -> Iterator[Parcel]:
+    """Join one bucket's tuples, and take the joined ones through the front stage; then checkpoint the bucket.
+
+    The batch is not closed before all its tasks have ended. Until then the version that it started from counts, and
+    whoever does the bucket's part again starts from that.
+
+    Args:
+        context: the batch.
+        plan: how it is joined.
+        bucket: the bucket's number.
+        parcels: the tuples that arrived for it.
+        report: takes the task's reports when it has ended.
+
+    Returns:
+        the joined tuples that miss at least one front stage.
+
+    Raises:
+        StateDamagedError: the bucket can't be restored; the message says what to do.
+    """
+    joining = _Joining(plan, bucket, parcels)
+    yield from front_task(context, [bucket], joining.read, report)
+    report(TaskReport(stage="correlate", seconds=joining.seconds, counts={}, streams={bucket: joining.counts}))
+
+
+class _Joining:
+    """One bucket's part of a batch."""
+
+    def __init__(self, plan: JoinPlan, bucket: int, parcels: Iterable[bytes]) -> None:
+        self._plan = plan
+        self._bucket = bucket
+        self._parcels = parcels
+        self.counts: tuple[StreamCounts, ...] = ()
+        self.seconds = {"restore": 0.0, "take": 0.0, "checkpoint": 0.0}
+
+    def read(self, bucket: int) -> Iterator[Arrivals]:
+        """The joined tuples, and those of the streams that are late or have expired."""
+        plan, seconds = self._plan, self.seconds
+        began = time.perf_counter()
+        arrived = by_stream(self._parcels, len(plan.streams))
+        taken = []
+        with taken_bucket(plan, bucket) as state:
+            seconds["restore"] = time.perf_counter() - began
+            began = time.perf_counter()
+            for correlated in state.take(arrived, plan.reached, plan.reached):
+                seconds["take"] += time.perf_counter() - began
+                taken.append(correlated.counts)
+                joined = correlated.joined if correlated.joined.num_rows else plan.joined.empty_table()
+                yield Arrivals(joined, list(self._held(correlated)), joined.num_rows)
+                began = time.perf_counter()
+            seconds["take"] += time.perf_counter() - began
+            began = time.perf_counter()
+            state.checkpoint(plan.batch_no)
+            if plan.keep_from:
+                state.forget(plan.keep_from)
+            seconds["checkpoint"] = time.perf_counter() - began
+        self.counts = total_counts(taken)
+
+    def _held(self, correlated: Correlated) -> Iterator[Held]:
+        plan = self._plan
+        for number, stream in enumerate(plan.streams):
+            late, expired = correlated.late[number], correlated.expired[number]
+            if late.num_rows:
+                yield Held("rejected", plan.late[number], None, late, stream=stream.held)
+            if expired.num_rows:
+                reason = plan.expired[number]
+                yield Held(plan.expired_place, reason, None, _of_former_batch(expired), stream=stream.held)
+
+
+def total_counts(taken: Sequence[tuple[StreamCounts, ...]]) -> tuple[StreamCounts, ...]:
+    """What the pieces of a take add up to, for each stream; what waits is the last one's."""
+    return tuple(
+        StreamCounts(*(sum(values) for values in zip(*of_stream, strict=True)))._replace(waiting=of_stream[-1].waiting)
+        for of_stream in zip(*taken, strict=True)
+    )
+
+
+def _of_former_batch(tuples: pa.Table) -> pa.Table:
+    """Tuples that may have come with an earlier batch, whose ranges are numbered in another way."""
+    return tuples.drop_columns([RANGE, POSITION])

@@ -1,0 +1,74 @@
+"""Tasks that run in a Python worker of their own, batch after batch: what it holds in memory stays at hand.
+
+Spark keeps idle Python workers by the environment that they were started with. A task whose environment names its
+bucket gets the worker that had the bucket's last task, where that still lives: Spark ends idle ones after a minute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
+
+from pyspark import RDD, SparkContext
+
+from spark_jobs.stages.exchange import Parcel
+
+_VARIABLE = "FRESHET_BUCKET"
+
+Made = TypeVar("Made")
+Task = Callable[[int, Iterable[bytes]], Iterator[Made]]
+"""Makes something of the parcels that a bucket got; given the bucket's number."""
+
+
+def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
+    """One task for each bucket over parcels that are at the driver."""
+    packed: list[list[bytes]] = [[] for _ in range(buckets)]
+    for owner, tuples in parcels:
+        packed[owner].append(tuples)
+
+    def of(bucket: int) -> RDD[Made]:
+        arrived = packed[bucket]
+        nothing = spark.parallelize(
+            range(1), 1
+        )  # of a range nothing is sent: a worker that leaves input unread is ended
+        return nothing.mapPartitions(lambda _: task(bucket, arrived))
+
+    return _pinned(spark, buckets, of)
+
+
+def pinned_over_shuffle(spark: SparkContext, parcels: RDD[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
+    """One task for each bucket over parcels that Spark's shuffle brings to it."""
+    shuffled: RDD[Any] = parcels.partitionBy(buckets, _owner)
+
+    def of(bucket: int) -> RDD[Made]:
+        return _partition(spark, shuffled, bucket).mapPartitions(
+            lambda arrived: task(bucket, (tuples for _, tuples in arrived))
+        )
+
+    return _pinned(spark, buckets, of)
+
+
+def _owner(owner: int) -> int:
+    return owner
+
+
+def _pinned(spark: SparkContext, buckets: int, of: Callable[[int], RDD[Made]]) -> RDD[Made]:
+    tasks = []
+    for bucket in range(buckets):
+        spark.environment[_VARIABLE] = str(bucket)
+        try:
+            tasks.append(of(bucket))
+            tasks[-1]._jrdd  # noqa: B018 made now, with this environment
+        finally:
+            del spark.environment[_VARIABLE]
+    return spark.union(tasks)
+
+
+def _partition(spark: SparkContext, rdd: RDD[Any], number: int) -> RDD[Any]:
+    """One partition of an RDD."""
+    jvm = spark._jvm
+    assert jvm is not None
+    # To Scala a sequence of booleans is a function from numbers to booleans: it says which partitions to keep.
+    kept = jvm.PythonUtils.toSeq([each == number for each in range(rdd.getNumPartitions())])
+    pruned = jvm.org.apache.spark.rdd.PartitionPruningRDD.create(rdd._jrdd.rdd(), kept)
+    return RDD(pruned.toJavaRDD(), spark, rdd._jrdd_deserializer)

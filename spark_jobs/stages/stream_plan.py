@@ -1,0 +1,61 @@
+"""What the tasks of one batch need to know of correlated streams; pickled into them by the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import pyarrow as pa
+
+from spark_jobs.definition import Source
+from spark_jobs.join_state.bucket import BucketPlan
+from spark_jobs.loading.outcome import HeldStream
+
+
+@dataclass(frozen=True)
+class StreamPlan:
+    """One of the streams.
+
+    Attributes:
+        held: how its tuples are held that are in no result.
+        source: how its records look.
+        on: its columns that must equal the other streams'.
+    """
+
+    held: HeldStream
+    source: Source
+    on: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """How one batch is joined with the state.
+
+    Attributes:
+        streams: of the pipeline, in its order.
+        bucket: the join of one bucket.
+        joined: columns of the joined tuples.
+        folder: where the state is; each bucket has a folder in it.
+        buckets: how many there are.
+        version: of the state that the batch starts from; 0: it is empty.
+        batch_no: the version that it makes.
+        reached: int64 microseconds since 1970, of each stream: tuples that start before are late.
+        keep_from: versions before this one are not needed any more.
+        late: why late tuples are rejected, for each stream.
+        expired: why tuples have expired, for each stream.
+        expired_place: what becomes of these.
+    """
+
+    streams: tuple[StreamPlan, ...]
+    bucket: BucketPlan
+    joined: pa.Schema
+    folder: Path
+    buckets: int
+    version: int
+    batch_no: int
+    reached: tuple[int, ...]
+    keep_from: int
+    late: tuple[str, ...]
+    expired: tuple[str, ...]
+    expired_place: Literal["unmatched", "rejected"]

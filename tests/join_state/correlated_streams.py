@@ -1,0 +1,200 @@
+"""Streams for a bucket, and what it has to make of them, in plain Python."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from itertools import product
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream, StreamCounts
+from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
+
+UTC_TIME = pa.timestamp("us", tz="UTC")
+KEY_TYPES = {"whole": pa.int64(), "text": pa.string(), "amount": pa.decimal128(12, 2), "composite": pa.int32()}
+
+
+@dataclass(frozen=True)
+class Event:
+    """A tuple of a stream."""
+
+    id: int
+    key: int
+    time: int
+
+
+WINDOW = SlidingWindow(100)
+
+
+def plan_of(streams: int = 2, window: Window | None = WINDOW, key: str = "whole", memory: int = 1 << 22) -> BucketPlan:
+    """A plan whose streams are called a, b, c ..."""
+    columns = ("key", "site") if key == "composite" else ("key",)
+    return BucketPlan(
+        tuple(CorrelatedStream("abcdef"[number], columns, ("id", "part"), "at") for number in range(streams)),
+        window,
+        "auto",
+        memory,
+    )
+
+
+def table(events: Sequence[Event], key: str = "whole", *, arrived: int = 0) -> pa.Table:
+    """Events as their stream's tuples."""
+    keys: list[object] = [event.key for event in events]
+    if key == "text":
+        keys = [f"key {event.key}" for event in events]
+    elif key == "amount":
+        keys = [Decimal(event.key) for event in events]
+    return pa.table(
+        {
+            "key": pa.array(keys, KEY_TYPES[key]),
+            "site": pa.array([f"site {event.key % 3}" for event in events], pa.string()),
+            "id": pa.array([event.id for event in events], pa.int64()),
+            "part": pa.array(["x" for _ in events], pa.string()),
+            "at": pa.array([event.time for event in events], pa.int64()).cast(UTC_TIME),
+            "_arrived_at": pa.array([arrived] * len(events), pa.int64()).cast(UTC_TIME),
+            "_record": pa.array([b"{}"] * len(events), pa.binary()),
+        }
+    )
+
+
+def batches_of(streams: int, randomness: random.Random, count: int, size: int = 20) -> list[list[list[Event]]]:
+    """For each batch the events of each stream: out of order by up to 30, some of them twice."""
+    batches: list[list[list[Event]]] = []
+    ids = [0] * streams
+    for batch in range(count):
+        batches.append([])
+        for stream in range(streams):
+            events = []
+            for _ in range(randomness.randrange(size)):
+                earlier = [event for former in batches[-4:] for event in (former[stream : stream + 1] or [[]])[0]]
+                if earlier and randomness.random() < 0.1:
+                    events.append(randomness.choice(earlier))
+                    continue
+                ids[stream] += 1
+                events.append(Event(ids[stream], randomness.randrange(25), 40 * batch + randomness.randrange(-30, 40)))
+            batches[-1].append(events)
+    return batches
+
+
+@dataclass
+class Outcome:
+    """What became of all events."""
+
+    joined: list[tuple[int, ...]] = field(default_factory=list)
+    late: list[tuple[int, int]] = field(default_factory=list)
+    expired: list[tuple[int, int]] = field(default_factory=list)
+    duplicates: int = 0
+    waiting: list[set[int]] = field(default_factory=list)
+
+    def sorted(self) -> Outcome:
+        """The same, where the order in which things came does not count."""
+        return Outcome(sorted(self.joined), sorted(self.late), sorted(self.expired), self.duplicates, self.waiting)
+
+
+def reached_after(batch: int, streams: int) -> list[int]:
+    """How far each stream has come after a batch; they differ, and stand still now and then."""
+    return [40 * (batch - batch % (stream + 1)) for stream in range(streams)]
+
+
+class PlainState:
+    """What a bucket does, written as simply as can be: every tuple with every other."""
+
+    def __init__(self, plan: BucketPlan) -> None:
+        self._window = plan.window
+        self._state: list[list[Event]] = [[] for _ in plan.streams]
+        self._matched: list[set[int]] = [set() for _ in plan.streams]
+        self._reached = [-(2**63)] * len(plan.streams)
+        self.outcome = Outcome()
+
+    def end(self, event: Event) -> int:
+        if isinstance(self._window, SlidingWindow):
+            return event.time + self._window.length
+        if isinstance(self._window, FixedWindow):
+            return (event.time // self._window.length + 1) * self._window.length
+        return 2**63 - 1
+
+    def take(self, batch: Sequence[Sequence[Event]], late_before: Sequence[int], reached: Sequence[int]) -> None:
+        for stream, events in enumerate(batch):
+            seen: set[int] = set()
+            for event in events:
+                if event.id in seen or event.id in {held.id for held in self._state[stream]}:
+                    self.outcome.duplicates += 1
+                    continue
+                seen.add(event.id)
+                if event.time < late_before[stream]:
+                    self.outcome.late.append((stream, event.id))
+                    continue
+                others = [[event] if number == stream else held for number, held in enumerate(self._state)]
+                for combination in product(*others):
+                    if len({part.key for part in combination}) == 1 and max(part.time for part in combination) < min(
+                        self.end(part) for part in combination
+                    ):
+                        self.outcome.joined.append(tuple(part.id for part in combination))
+                        for number, part in enumerate(combination):
+                            self._matched[number].add(part.id)
+                self._state[stream].append(event)
+        self._reached = [max(pair) for pair in zip(self._reached, reached, strict=True)]
+        for stream, held in enumerate(self._state):
+            bound = min(start for other, start in enumerate(self._reached) if other != stream)
+            gone = [event for event in held if self.end(event) <= bound]
+            self._state[stream] = [event for event in held if self.end(event) > bound]
+            self.outcome.expired += [(stream, event.id) for event in gone if event.id not in self._matched[stream]]
+            self._matched[stream] -= {event.id for event in gone}
+        self.outcome.waiting = [
+            {event.id for event in held} - matched for held, matched in zip(self._state, self._matched, strict=True)
+        ]
+
+
+class Taken:
+    """A bucket at work, all its promises checked after each take."""
+
+    def __init__(self, bucket: Bucket, plan: BucketPlan, key: str = "whole") -> None:
+        self.bucket = bucket
+        self.outcome = Outcome()
+        self._plan = plan
+        self._key = key
+
+    def reopen(self, folder: Path, version: int) -> None:
+        """Go on in another process, as it were."""
+        self.bucket.close()
+        self.bucket = Bucket(self._plan, folder, version)
+
+    def take(self, batch: Sequence[Sequence[Event]], late_before: Sequence[int], reached: Sequence[int]) -> None:
+        arrived = [table(events, self._key) if events else None for events in batch]
+        before = [self._waiting(stream) for stream in range(len(batch))]
+        sums = [Counter[str]() for _ in batch]
+        last: tuple[StreamCounts, ...] = ()
+        for piece in self.bucket.take(arrived, late_before, reached):
+            if piece.joined.num_rows:
+                names = [f"{stream.name}.id" for stream in self._plan.streams]
+                self.outcome.joined += zip(*(piece.joined[name].to_pylist() for name in names), strict=True)
+            for stream, (late, expired) in enumerate(zip(piece.late, piece.expired, strict=True)):
+                self.outcome.late += [(stream, id_) for id_ in _ids(late)]
+                self.outcome.expired += [(stream, id_) for id_ in _ids(expired)]
+            for sum_, counts in zip(sums, piece.counts, strict=True):
+                sum_.update(counts._asdict())
+            last = piece.counts
+        self.outcome.waiting = [self._waiting(stream) for stream in range(len(batch))]
+        self.outcome.duplicates += sum(sum_["duplicates"] for sum_ in sums)
+        for stream, events in enumerate(batch):
+            sum_, waiting = sums[stream], len(self.outcome.waiting[stream])
+            assert sum_["arrived"] == len(events)
+            assert last[stream].waiting == waiting
+            came = sum_["arrived"] - sum_["duplicates"]
+            assert len(before[stream]) + came == sum_["joined"] + sum_["late"] + sum_["expired"] + waiting
+
+    def _waiting(self, stream: int) -> set[int]:
+        found = [id_ for piece in self.bucket.waiting(stream) for id_ in _ids(piece)]
+        assert len(found) == len(set(found))
+        return set(found)
+
+
+def _ids(tuples: pa.Table) -> Iterator[int]:
+    if tuples.num_rows:
+        assert {"key", "at", "_arrived_at", "_record"} <= set(tuples.column_names)
+        yield from tuples["id"].to_pylist()

@@ -1,0 +1,65 @@
+"""The ledger of correlated streams: what arrived is in a place, or waits; also when it is old."""
+
+from __future__ import annotations
+
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger.batch_streams import StreamCourse, StreamTally, former_batch
+from spark_jobs.ledger.retention import prune
+from spark_jobs.ledger.status.pipeline_status import read_status
+from tests.loading.stream import Stream
+
+NAMES = ("orders", "payments")
+
+
+def tally(name: str, **counts: int) -> StreamTally:
+    none = dict.fromkeys(("arrived", "duplicates", "rejected", "late", "joined", "expired", "waiting"), 0)
+    return StreamTally(stream=name, newest=None, last_arrival=None, **none | counts)
+
+
+def batch(stream: Stream, orders: dict[str, int], payments: dict[str, int]) -> int:
+    """A committed batch."""
+    courses = [StreamCourse(name) for name in NAMES]
+    number = batch_ledger.open_batch(stream.connection, "orders", stream.epoch, [], courses)
+    tallies = [tally("orders", **orders), tally("payments", **payments)]
+    batch_ledger.close_batch(stream.connection, number, [], {}, stream.fact, tallies)
+    return number
+
+
+def unaccounted(stream: Stream) -> tuple[int, int, int]:
+    [status] = read_status(stream.connection)
+    return status.arrived, status.duplicates, status.unaccounted
+
+
+def test_events_that_wait_are_accounted_for(orders: Stream) -> None:
+    batch(orders, {"arrived": 10, "joined": 4, "waiting": 6}, {"arrived": 5, "joined": 4, "rejected": 1})
+    assert unaccounted(orders) == (15, 0, 0)
+    batch(orders, {"joined": 1, "expired": 2, "waiting": 3}, {"arrived": 3, "duplicates": 1, "joined": 1, "late": 1})
+    assert unaccounted(orders) == (17, 1, 0)
+    batch(orders, {"arrived": 2, "waiting": 4}, {})
+    assert unaccounted(orders) == (19, 1, 1), "one order arrived, and is nowhere"
+
+
+def test_an_open_batch_without_ranges_is_gone_on_with(orders: Stream) -> None:
+    first = batch(orders, {"arrived": 1, "waiting": 1}, {})
+    courses = [StreamCourse(name, idle=name == "payments") for name in NAMES]
+    number = batch_ledger.open_batch(orders.connection, "orders", orders.epoch, [], courses)
+    taken = batch_ledger.take_open_batches(orders.connection, "orders", orders.epoch, orders.fact)
+    assert [(each.batch_no, each.after, set(each.streams)) for each in taken] == [(number, first, set(courses))]
+
+
+def test_retention_keeps_the_sums_and_the_version_of_the_state(orders: Stream) -> None:
+    batch(orders, {"arrived": 10, "waiting": 10}, {"arrived": 1, "late": 1})
+    batch(orders, {"joined": 2, "waiting": 8}, {"arrived": 2, "joined": 2})
+    last = batch(orders, {"expired": 8}, {})
+    before = unaccounted(orders)
+    orders.connection.rollback()
+    with orders.connection, orders.connection.cursor() as cursor:
+        cursor.execute("UPDATE freshet.batch SET closed_at = closed_at - interval '40 days'")
+    orders.connection.autocommit = True
+    prune(orders.connection, "orders", {"ledger": "30d"})
+    orders.connection.autocommit = False
+    assert unaccounted(orders) == before == (13, 0, 0)
+    with orders.connection, orders.connection.cursor() as cursor:
+        assert former_batch(cursor, "orders").batch_no == last
+        cursor.execute("SELECT stream, arrived, late, joined FROM freshet.stream_pruned ORDER BY stream")
+        assert cursor.fetchall() == [("orders", 10, 0, 2), ("payments", 3, 1, 2)]

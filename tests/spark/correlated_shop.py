@@ -1,0 +1,139 @@
+"""A shop whose orders are paid: two streams, their pipeline, and the plain join of what has landed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from spark_jobs.definition import load_definition
+from spark_jobs.driver.stream_job import StreamJob
+from spark_jobs.settings import Home
+from tests.spark.shop import query
+
+TABLES = """
+    CREATE SCHEMA shop;
+    CREATE TABLE shop.customer (id bigint PRIMARY KEY, sk bigint NOT NULL);
+    INSERT INTO shop.customer SELECT id, id * 7 + 1 FROM generate_series(1, 500) id;
+    CREATE TABLE shop.fact_paid (
+        order_id bigint NOT NULL, payment_id bigint NOT NULL, shipment_id bigint NOT NULL DEFAULT 0, customer_sk bigint,
+        amount numeric(10, 2), paid_at timestamptz, completed_at timestamptz, PRIMARY KEY (order_id, payment_id)
+    );
+    CREATE TABLE shop.fact_shipped (
+        order_id bigint, payment_id bigint, shipment_id bigint, PRIMARY KEY (order_id, payment_id, shipment_id)
+    );
+"""
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+SCHEMAS = {
+    "orders": ("order_id bigint, customer bigint, ordered_at timestamp", "order_id", "ordered_at"),
+    "payments": (
+        "payment_id bigint, order_id bigint, amount decimal(10,2), paid_at timestamp",
+        "payment_id",
+        "paid_at",
+    ),
+    "shipments": ("shipment_id bigint, order_id bigint, shipped_at timestamp", "shipment_id", "shipped_at"),
+}
+
+
+def moment(minutes: float) -> str:
+    """A time so long after noon, as records have it."""
+    return (NOON + timedelta(minutes=minutes)).isoformat()
+
+
+def order(number: int, minutes: float = 0, **changes: Any) -> dict[str, Any]:
+    return {"order_id": number, "customer": number % 500 + 1, "ordered_at": moment(minutes)} | changes
+
+
+def payment(number: int, order_id: int | None, minutes: float = 0, **changes: Any) -> dict[str, Any]:
+    return {"payment_id": number, "order_id": order_id, "amount": "1.50", "paid_at": moment(minutes)} | changes
+
+
+def shipment(number: int, order_id: int, minutes: float = 0) -> dict[str, Any]:
+    return {"shipment_id": number, "order_id": order_id, "shipped_at": moment(minutes)}
+
+
+class CorrelatedShop:
+    """Loads the pipeline `paid` in one warehouse and home.
+
+    Args:
+        folder: for its files.
+        url: of the warehouse.
+        spark: runs the tasks; None: drivers of their own do.
+    """
+
+    def __init__(self, folder: Path, url: str, spark: Any = None) -> None:
+        self.folder, self.url, self.spark = folder, url, spark
+        self.home = Home(folder / "home")
+        self._landed = 0
+
+    def define(self, streams: Iterable[str] = ("orders", "payments"), **correlate: Any) -> None:
+        """Write the pipeline's file; `lookups` apart, what is given is of its `correlate`."""
+        names = list(streams)
+        lookups = correlate.pop("lookups", [])
+        ids = {SCHEMAS[name][1]: f"{name}.{SCHEMAS[name][1]}" for name in names}
+        columns = ids | ({} if "shipments" in names else {"amount": "payments.amount", "completed_at": "_completed_at"})
+        if lookups:
+            columns |= {"customer_sk": "customer_sk"}
+        definition = {
+            "name": "paid",
+            "streams": {
+                name: {
+                    "format": "json",
+                    "path": str(self.folder / "landing" / name),
+                    "schema": SCHEMAS[name][0],
+                    "event_id": [SCHEMAS[name][1]],
+                    "event_time": SCHEMAS[name][2],
+                }
+                for name in names
+            },
+            "correlate": {"on": dict.fromkeys(names, "order_id"), "within": "2h", "lateness": "10m"} | correlate,
+            "lookups": lookups,
+            "fact": {"table": "shop.fact_shipped" if "shipments" in names else "shop.fact_paid", "columns": columns},
+            "shedding": {"policy": "off"},
+        }
+        self.path = self.folder / "pipelines" / "paid.yaml"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self.path.write_text(yaml.safe_dump(definition, sort_keys=False))
+        for name in names:
+            (self.folder / "landing" / name).mkdir(parents=True, exist_ok=True)
+
+    def land(self, stream: str, records: Iterable[dict[str, Any] | bytes]) -> None:
+        """Let a file of a stream arrive, at once and whole."""
+        self._landed += 1
+        lines = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
+        path = self.folder / "landing" / stream / f"part-{self._landed:04}.json"
+        hidden = path.with_name(f".{path.name}")
+        hidden.write_bytes(b"\n".join(lines) + b"\n")
+        hidden.rename(path)
+
+    def load(self) -> None:
+        """Load all that has landed."""
+        StreamJob(load_definition(self.path), self.home, self.url).run(self.spark, once=True, resume=True)
+
+    def facts(self) -> set[tuple[Any, ...]]:
+        """Ids of the facts."""
+        return set(query(self.url, "SELECT order_id, payment_id FROM shop.fact_paid"))
+
+    def held(self) -> dict[str, tuple[str, str]]:
+        """Place and reason of what is held, by event id."""
+        rows = query(self.url, "SELECT event_id, place, reason FROM freshet.held_tuple")
+        return {event_id: (place, reason) for event_id, place, reason in rows}
+
+    def law(self) -> dict[str, dict[str, int]]:
+        """Sums of each stream's counts over all batches, what waits after the last one; checked to add up."""
+        names = ("arrived", "duplicates", "rejected", "late", "joined", "expired")
+        sums = ", ".join(f"sum(batch_stream.{name})::int" for name in names)
+        rows = query(
+            self.url,
+            f"SELECT stream, {sums}, (array_agg(waiting::int ORDER BY batch_no DESC))[1] "
+            "FROM freshet.batch_stream JOIN freshet.batch USING (batch_no) WHERE state = 'committed' GROUP BY stream",
+        )
+        law = {stream: dict(zip((*names, "waiting"), counts, strict=True)) for stream, *counts in rows}
+        for stream, counts in law.items():
+            arrived = counts["arrived"]
+            assert arrived == sum(counts.values()) - arrived, f"{stream}: {counts}"
+        return law

@@ -1,0 +1,130 @@
+"""Several streams that become one fact: in a real Spark session, a real warehouse, with their state on a real disk."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_jobs.source import landed_files
+from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment, shipment
+from tests.spark.shop import query
+
+LATENESS, WITHIN = 10, 120
+
+
+@pytest.fixture
+def paid(tmp_path: Path, warehouse_url: str, spark: Any) -> CorrelatedShop:
+    query(warehouse_url, TABLES)
+    shop = CorrelatedShop(tmp_path, warehouse_url, spark)
+    shop.define()
+    return shop
+
+
+def test_facts_are_the_plain_join_whatever_the_order_and_the_batches(
+    paid: CorrelatedShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of order within the lateness, cut at random, in several runs of the driver."""
+    draw = random.Random(4)
+    orders = [(n, draw.uniform(0, 600)) for n in range(400)]
+    payments = [(n, draw.randrange(450), draw.uniform(0, 600)) for n in range(600)]
+    plain = {
+        (o, p)
+        for p, of, paid_at in payments
+        for o, ordered_at in orders
+        if o == of and abs(paid_at - ordered_at) < WITHIN
+    }
+    arrivals = sorted(
+        [(at + draw.uniform(0, LATENESS), "orders", order(n, at)) for n, at in orders]
+        + [(at + draw.uniform(0, LATENESS), "payments", payment(n, of, at)) for n, of, at in payments],
+        key=lambda arrival: arrival[0],
+    )
+    monkeypatch.setattr(landed_files, "MOST_RANGES", 1)  # one file of each stream a batch
+    cuts = [0, *sorted(draw.sample(range(1, 1000), 5)), 1000]
+    for number in range(6):
+        part = arrivals[cuts[number] : cuts[number + 1]]
+        for stream in ("orders", "payments"):
+            paid.land(stream, (record for _, of, record in part if of == stream))
+        if number % 2:
+            paid.load()
+    assert paid.facts() == plain
+    law = paid.law()
+    assert law["orders"]["late"] == law["payments"]["late"] == 0
+    assert law["orders"]["joined"] == len({o for o, _ in plain})
+    assert law["payments"]["joined"] == len({p for _, p in plain})
+    held = paid.held()
+    assert law["orders"]["expired"] + law["payments"]["expired"] == len(held) > 100
+    lonely = {f"orders/[{n}]" for n, _ in orders} - {f"orders/[{o}]" for o, _ in plain}
+    assert {event_id for event_id in held if event_id.startswith("orders/")} <= lonely
+    assert set(held.values()) == {
+        ("unmatched", "no payments within 2:00:00 of it"),
+        ("unmatched", "no orders within 2:00:00 of it"),
+    }
+
+
+def test_every_event_has_its_place(paid: CorrelatedShop) -> None:
+    paid.land("orders", [order(n, n) for n in range(200)])
+    paid.land("payments", [payment(n, n, n + 1) for n in range(0, 200, 2)])
+    paid.load()
+    paid.land("orders", [order(600, 1), order(198, 198), b"no json", order(500, ordered_at=None)])  # late; known; none
+    paid.land("payments", [payment(300, None, 190), payment(199, 199, 195), payment(None, 7, 200)])
+    paid.land("payments", [payment(301, 3000, 400)])  # nobody orders any more: what is older expires
+    paid.land("orders", [order(3001, 400)])
+    paid.load()
+    law = paid.law()
+    assert law["orders"] | {"joined": 0, "expired": 0, "waiting": 0} == {
+        "arrived": 205, "duplicates": 1, "rejected": 2, "late": 1, "joined": 0, "expired": 0, "waiting": 0,
+    }  # fmt: skip
+    assert law["orders"]["joined"] == 101
+    assert law["payments"] | {"expired": 0} == {
+        "arrived": 104, "duplicates": 0, "rejected": 2, "late": 0, "joined": 101, "expired": 0, "waiting": 1,
+    }  # fmt: skip
+    held = paid.held()
+    assert held["orders/[600]"][1].startswith("late: orders had come to 2026-03-01 15:09:00+00:00")
+    assert held["orders/[500]"][1].startswith("event time: ordered_at is null")
+    assert sum(place == "rejected" for place, _ in held.values()) == 5
+    assert law["orders"]["waiting"] == 1, "the newest one"
+    [(arrived, duplicates, placed)] = query(
+        paid.url, "SELECT sum(arrived)::int, sum(duplicates)::int, sum(placed)::int FROM freshet.batch"
+    )
+    assert (arrived, duplicates, placed) == (309, 1, 308)
+
+
+def test_joined_tuples_are_looked_up(paid: CorrelatedShop) -> None:
+    lookup = {
+        "relation": "shop.customer",
+        "on": {"orders.customer": "id"},
+        "fetch": {"customer_sk": "sk"},
+        "memory": "300KB",
+    }
+    paid.define(lookups=[lookup])
+    paid.land("orders", [order(n, customer=n % 600 + 1) for n in range(2000)])
+    paid.land("payments", [payment(n, n, 1) for n in range(2000)])
+    paid.load()
+    unmatched = sum(n % 600 + 1 > 500 for n in range(2000))
+    assert query(paid.url, "SELECT count(*) FROM shop.fact_paid WHERE customer_sk = (order_id % 600 + 1) * 7 + 1") == [
+        (2000 - unmatched,)
+    ]
+    assert (
+        sum(event_id == f"[{n},{n}]" for n in range(2000) for event_id in [f"[{n},{n}]"] if event_id in paid.held())
+        == unmatched
+    )
+    assert paid.law()["orders"]["joined"] == 2000
+
+
+def test_three_streams(paid: CorrelatedShop) -> None:
+    paid.define(("orders", "payments", "shipments"))
+    paid.land("shipments", [shipment(n, n, 20) for n in range(0, 100, 2)])
+    paid.load()
+    paid.land("payments", [payment(n, n, 10) for n in range(0, 100, 3)])
+    paid.land("orders", [order(n) for n in range(100)])
+    paid.load()
+    facts = query(paid.url, "SELECT order_id, payment_id, shipment_id FROM shop.fact_shipped")
+    assert set(facts) == {(n, n, n) for n in range(0, 100, 6)}
+    assert {stream: counts["waiting"] for stream, counts in paid.law().items()} == {
+        "orders": 83,
+        "payments": 17,
+        "shipments": 33,
+    }
