@@ -25,7 +25,7 @@ def close(orders: Stream, batch_no: int, read: Sequence[int], *loaders: Loader) 
     unsettled = sketch_of(*read)
     for loader in loaders:
         unsettled -= loader.settled
-    batch_ledger.close_batch(orders.connection, batch_no, [RangeEnd(len(read))], {}, orders.fact, unsettled)
+    batch_ledger.close_batch(orders.connection, batch_no, [RangeEnd(len(read))], {}, orders.fact, unsettled=unsettled)
 
 
 def assert_owed(orders: Stream, batch_no: int, *ids: int) -> None:
