@@ -20,7 +20,7 @@ from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
 from spark_jobs.driver.loop import StreamLoop
-from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
+from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.settings import Home
 from spark_jobs.source.after_load import LoadedFiles
 from spark_jobs.source.landed_files import LandedFiles
@@ -152,13 +152,8 @@ class StreamJob:
     def _intake(self, spark: SparkContext, parts: int) -> tuple[LandedSource, Intake]:
         """Where the pipeline's tuples come from, and how they come to the front stage."""
         definition = self.definition
-        if definition.streams is None or definition.correlate is None:
+        if definition.streams is None:
             return self._landed_files(definition.source), OneStream(definition, spark)
-        if definition.correlate.emit != "complete":
-            raise PipelineDefinitionError(
-                f"Pipeline {definition.name}: correlate.emit: {definition.correlate.emit} can't be loaded yet. "
-                "Write emit: complete."
-            )
         source = LandedStreams({name: self._landed_files(stream) for name, stream in definition.streams.items()})
         return source, CorrelatedStreams(definition, spark, source, self._home, parts)
 
