@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 from psycopg2 import extensions
@@ -18,7 +18,7 @@ from pyspark import RDD, SparkContext
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import STREAM_SEPARATOR, Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
-from spark_jobs.driver.intake import Rehearse, rehearsed
+from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
 from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StreamCounts
@@ -33,10 +33,10 @@ from spark_jobs.ledger.batch_streams import (
     former_batch,
 )
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.loading.loader import Destination
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
-from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, correlated
 from spark_jobs.stages.exchange import Parcel
@@ -107,11 +107,17 @@ class CorrelatedStreams:
         quiet = draining or time.monotonic() - self._quiet_since > _QUIET_SECONDS
         return quiet and former.waiting > 0 and _reached(self._courses(former)) != _reached(former.courses)
 
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """As of `Intake`."""
+        return stream_batch(event, fact, epoch, batch, replayed=replayed)
+
     def front_stage(
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[StreamSlice]],
         context: BatchContext,
         report: Report,
         *,
@@ -119,8 +125,7 @@ class CorrelatedStreams:
     ) -> RDD[Parcel]:
         """As of `Intake`: the joined tuples."""
         plan = self._plan(connection, batch, context.destination.fact)
-        slices = cast("Sequence[Sequence[StreamSlice]]", tasks)  # as LandedStreams cuts them
-        return correlated(self._spark, slices, plan, context, report, shuffle=shuffle)
+        return correlated(self._spark, tasks, plan, context, report, shuffle=shuffle)
 
     def close(
         self,

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
-from spark_jobs.source.file_reading import read_slice
+from spark_jobs.loading.loader import Destination
+from spark_jobs.loading.stream_batch import StreamBatch
+from spark_jobs.source.kafka_slice import OffsetSlice
+from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, front_stage
 from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.front_task import Read
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.warehouse.fact_table import FactTable
 
-LandedSource = LandedFiles | LandedStreams
+LandedSource = LandedFiles | LandedStreams | KafkaTopic
 """What is new, and in which pieces it is read."""
+
+SourceSlice = FileSlice | OffsetSlice
+"""A piece of it that one task reads."""
 
 Rehearse = Callable[[], str | None]
 
@@ -55,11 +62,24 @@ class Intake(Protocol):
     def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
         """Whether a batch is to be made although nothing has landed."""
 
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """Where the batch's tasks load what they settle.
+
+        Args:
+            event: the pipeline's event columns.
+            fact: its fact table.
+            epoch: the driver's epoch.
+            batch: the open batch.
+            replayed: whether some of it may be stored already.
+        """
+
     def front_stage(
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[Any]],
         context: BatchContext,
         report: Report,
         *,
@@ -92,18 +112,24 @@ class Intake(Protocol):
         """
 
 
+def stream_batch(event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool) -> StreamBatch:
+    """A batch whose tuples are facts, each for itself; arguments as of `Intake`."""
+    return StreamBatch(event, fact, epoch, batch.batch_no, replayed, tuple(each.unit for each in batch.ranges))
+
+
 class OneStream:
     """The tuples of a single stream, as they are read.
 
     Args:
         definition: the pipeline.
         spark: runs the tasks.
+        read: reads a slice in a task.
     """
 
-    def __init__(self, definition: PipelineDefinition, spark: SparkContext) -> None:
+    def __init__(self, definition: PipelineDefinition, spark: SparkContext, read: Read) -> None:
         self._pipeline = definition.name
         self._spark = spark
-        self._read = partial(read_slice, source=definition.source)
+        self._read = read
 
     def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
         """As of `Intake`."""
@@ -117,11 +143,17 @@ class OneStream:
         """Never: without tuples there is nothing to do."""
         return False
 
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """As of `Intake`."""
+        return stream_batch(event, fact, epoch, batch, replayed=replayed)
+
     def front_stage(
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[Any]],
         context: BatchContext,
         report: Report,
         *,
@@ -140,4 +172,4 @@ class OneStream:
         report: BatchReport,
     ) -> None:
         """As of `Intake`."""
-        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact)
+        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, unsettled=report.unsettled())

@@ -1,4 +1,4 @@
-"""Reads all landed files into the temporary table, and compares them, range by range, with the ledger's account.
+"""Reads all landed files of a source into a temporary table, and compares them with the ledger's account of its ranges.
 
 A file that was read more than once has records that lie in several ranges.
 """
@@ -9,17 +9,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from psycopg2 import extensions
+from rich.progress import Progress
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition import Source
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
-from spark_jobs.proof.landed_records import EventIds, read_records
-from spark_jobs.proof.landing_folder import AbsentFile, LandedFile, LedgerRange, PlannedFiles
+from spark_jobs.proof.landed_partitions import LandedPartition, accounted_partitions
+from spark_jobs.proof.landed_records import LandedRecords, read_records
+from spark_jobs.proof.landing_folder import (
+    AbsentFile,
+    LandedFile,
+    Landing,
+    LedgerRange,
+    PlannedFiles,
+    accounted_files,
+    landed_files,
+)
 from spark_jobs.proof.proof import Findings
-from spark_jobs.proof.staged_events import Staging
+from spark_jobs.proof.staged_events import StagedEvents, Staging
+from spark_jobs.source.kafka_slice import Partition
 
 Int64Array = NDArray[np.int64]
 
@@ -41,6 +54,13 @@ class AbsentRecords:
     units: list[str] = field(default_factory=list)
     count: int | None = 0
 
+    def explain(self, unlanded: int) -> int:
+        """How many of the tuples that are stored and have not landed may be of these; no others may be any more."""
+        explained = unlanded if self.count is None else min(unlanded, self.count)
+        if self.count is not None:
+            self.count -= explained
+        return explained
+
     def add(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
         """Add those of a file's ranges; of a range that was given up it is not known how many were stored."""
         if not ranges:
@@ -50,14 +70,26 @@ class AbsentRecords:
         self.count = None if self.count is None or None in counts else self.count + sum(filter(None, counts))
 
 
+class IdentifiesRecords(Protocol):
+    """Gives landed records their ids."""
+
+    def identify(self, landed: LandedRecords) -> StagedEvents:
+        """Records as they are staged."""
+
+    def unreadable(self, path: Path) -> StagedEvents | None:
+        """A file that can't be read, as one record, where the warehouse may know it as that."""
+
+
 class Account:
-    """What has landed, as files and ledger tell it.
+    """What has landed of a source, as files and ledger tell it.
 
     Args:
         cursor: in the proof's transaction.
-        definition: the pipeline.
+        landing: where its files land.
+        source: decodes them.
         ids: gives records their ids.
         staging: takes the records.
+        findings: takes differences between files and ledger, and notes.
 
     Attributes:
         labels: how to name each file that was read, by its number.
@@ -65,28 +97,48 @@ class Account:
         pending_files: how many of them are not loaded, or not to their end.
         records: how many records they hold.
         absent: the records that were loaded and can't be read again.
-        findings: differences between files and ledger, and notes.
     """
 
     def __init__(
-        self, cursor: extensions.cursor, definition: PipelineDefinition, ids: EventIds, staging: Staging
+        self,
+        cursor: extensions.cursor,
+        landing: Landing,
+        source: Source,
+        ids: IdentifiesRecords,
+        staging: Staging,
+        findings: Findings,
     ) -> None:
         self._cursor = cursor
-        self._definition = definition
+        self._landing = landing
+        self._source = source
         self._ids = ids
         self._staging = staging
+        self._findings = findings
         self.labels: list[str] = []
         self.arrivals: list[datetime] = []
         self.pending_files = 0
         self.records = 0
         self.absent = AbsentRecords()
-        self.findings = Findings()
 
-    def enter(self, file: LandedFile | AbsentFile) -> None:
-        """Take a file into account."""
+    def read(self, progress: Progress) -> None:
+        """Take all files into account that have landed, or that the ledger knows."""
+        if self._landing.folder is None:
+            partitions = accounted_partitions(self._cursor, self._landing.pipeline, self._source)
+            for partition in progress.track(partitions, total=None, description="reading the topic"):
+                self._enter(partition)
+            self._staging.finish()
+            return
+        landed = landed_files(self._landing.folder, self._landing.prefix)
+        files = accounted_files(self._cursor, self._landing, landed)
+        told = f"reading landed files {self._landing.prefix}".rstrip()
+        for file in progress.track(files, total=len(landed), description=told):
+            self._enter(file)
+        self._staging.finish()
+
+    def _enter(self, file: LandedFile | LandedPartition | AbsentFile) -> None:
         for each in file.ranges:
             if each.state in {"set aside", "lost"}:
-                self.findings.add(each.state.replace(" ", "_"), _named(file, each) + f": {each.reason}")
+                self._findings.add(each.state.replace(" ", "_"), _named(file, each) + f": {each.reason}")
         if isinstance(file, AbsentFile):
             self._give_up(file.unit, file.ranges)
             self._miss(file.unit, file.ranges, "changed" if file.is_changed else "gone", file.unit)
@@ -96,12 +148,13 @@ class Account:
         if not file.is_planned or any(counts_as(each) != LEFT_OUT for each in file.ranges):
             self._read(file, coverage)
 
-    def _read(self, file: LandedFile, coverage: Coverage) -> None:
+    def _read(self, file: LandedFile | LandedPartition, coverage: Coverage) -> None:
         number = len(self.labels)
         self.labels.append(file.unit)
         self.arrivals.append(file.arrived)
         try:
-            for landed in read_records(file, self._definition.source):
+            read = read_records(file, self._source) if isinstance(file, LandedFile) else file.records(self._source)
+            for landed in read:
                 states = coverage.add(landed.positions)
                 kept = states != LEFT_OUT
                 self._staging.add(number, states[kept] == PENDING, self._ids.identify(landed.where(kept)))
@@ -116,16 +169,19 @@ class Account:
         if coverage.in_none:
             self._look_for_later(file)
 
-    def _compare(self, file: LandedFile, found: Sequence[int]) -> None:
+    def _compare(self, file: LandedFile | LandedPartition, found: Sequence[int]) -> None:
         """Compare the records of the ranges with those that the ledger has counted."""
         for each, count in zip(file.ranges, found, strict=True):
             if each.state == "loaded" and each.records not in (None, count):
                 told = f"{each.records:,} by the ledger, {count:,} in the file"
-                self.findings.add("arrived", f"{_named(file, each)}: {told}")
+                self._findings.add("arrived", f"{_named(file, each)}: {told}")
 
-    def _not_read(self, number: int, file: LandedFile, error: Exception) -> None:
+    def _not_read(self, number: int, file: LandedFile | LandedPartition, error: Exception) -> None:
         """A file that can't be read; former versions have rejected a Parquet file whole that they could not read."""
         loaded = [each for each in file.ranges if each.was_loaded]
+        if isinstance(file, LandedPartition):
+            self._miss(file.unit, loaded, "gone", f"{file.unit}: {error}")
+            return
         rejected = self._ids.unreadable(file.path)
         if isinstance(error, SourceRangeGoneError):
             self._miss(file.unit, loaded, "changed" if file.path.exists() else "gone", file.unit)
@@ -136,13 +192,17 @@ class Account:
             self._miss(file.unit, loaded, "unreadable", f"{file.unit}: {error}")
         else:
             self.pending_files += 1
-            self.findings.add("unreadable", f"{file.unit}: {error}")
+            self._findings.add("unreadable", f"{file.unit}: {error}")
             self._look_for_later(file)
 
-    def _look_for_later(self, file: LandedFile) -> None:
+    def _look_for_later(self, file: LandedFile | LandedPartition) -> None:
         """A file that is not loaded to its end, and that later ones have overtaken."""
+        if isinstance(file, LandedPartition):
+            if file.has_gap:
+                self._findings.add("passed_over", file.unit)
+            return
         if not file.is_planned and not file.is_retried and self._planned.passed_over(file):
-            self.findings.add("passed_over", file.unit)
+            self._findings.add("passed_over", file.unit)
 
     def _give_up(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
         self.absent.add(unit, [each for each in ranges if each.was_given_up])
@@ -151,15 +211,16 @@ class Account:
         loaded = [each for each in ranges if each.was_loaded]
         if loaded:
             self.absent.add(unit, loaded)
-            self.findings.add(kind, told)
+            self._findings.add(kind, told)
 
     @cached_property
     def _planned(self) -> PlannedFiles:
-        return PlannedFiles(self._cursor, self._definition.name)
+        return PlannedFiles(self._cursor, self._landing)
 
 
-def _named(file: LandedFile | AbsentFile, each: LedgerRange) -> str:
-    return file.unit if len(file.ranges) == 1 else f"{file.unit}, bytes {each.first:,} to {each.last:,}"
+def _named(file: LandedFile | LandedPartition | AbsentFile, each: LedgerRange) -> str:
+    what = "bytes" if Partition.of(file.unit) is None else "offsets"
+    return file.unit if len(file.ranges) == 1 else f"{file.unit}, {what} {each.first:,} to {each.last:,}"
 
 
 def counts_as(planned: LedgerRange) -> int:
@@ -178,7 +239,7 @@ class Coverage:
         file: with its ranges.
     """
 
-    def __init__(self, file: LandedFile) -> None:
+    def __init__(self, file: LandedFile | LandedPartition) -> None:
         self._ranges = file.ranges
         # Positions in a packed file go beyond its size.
         spans = [(each.first, _FAR if each.last >= file.size else each.last) for each in file.ranges]

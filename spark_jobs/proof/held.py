@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,38 +11,42 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition import Source
 from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.held_earlier import HeldFilter
 from spark_jobs.loading.payload import payload_bytes, tuple_objects
 from spark_jobs.proof.staged_events import copy_in
+from spark_jobs.proof.stored_tuples import StoredTuples
 from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records import decode_records
 
-KEPT = sql.Identifier("pg_temp", "kept")
+Int64Array = NDArray[np.int64]
 
 _TUPLES_AT_ONCE = 20_000
 _MOST_FILTER_BYTES = 64 << 20
-_HELD = """
-    SELECT event_id, payload, payload_encoding, source_unit IS NULL FROM freshet.held_tuple WHERE pipeline = %s
-"""
+_HELD = "SELECT event_id, payload, payload_encoding, source_unit IS NULL FROM {held}"
 _DIGESTS = """
-    SELECT event_id FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id LIKE %(digest)s
-    UNION SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %(pipeline)s AND event_id LIKE %(digest)s
+    SELECT event_id FROM {held} WHERE event_id LIKE {digest} UNION SELECT event_id FROM {pruned}
+    WHERE event_id LIKE {digest}
 """
+
+ObjectCodes = Callable[[pa.Table], Int64Array]
+"""Codes of tuples by their values, int64, shape (n,)."""
 
 
 class HeldTuples:
-    """The held tuples of a pipeline: what is needed of them to tell landed records that may be held, and payloads.
+    """Held tuples of one kind: what is needed of them to tell landed records that may be held, and payloads.
 
-    It makes the temporary table `kept`, one row for each held tuple: `event_id`; `record`, the code of its payload's
-    bytes; `object`, where the payload was made of columns (of a Parquet file's tuple, or by a former version) the code
-    of the object that its values make with the present schema; `is_record`, where the id is a digest, whether it is
-    that of the payload.
+    It makes the temporary table `stored.kept`, one row for each: `event_id`; `record`, the code of its payload's bytes;
+    `object`, where the payload was made of columns (of a tuple that does not come of bytes, or by a former version) the
+    code of what its values make with the present schema; `is_record`, where the id is a digest, whether it is that of
+    the payload.
 
     Args:
         cursor: in the proof's transaction, whose end drops the table.
-        definition: the pipeline.
+        stored: which tuples.
+        source: where they came from.
+        object_codes: codes of tuples by their values; default: those of the objects that payloads are made of.
 
     Attributes:
         digests: the ids that are digests, of the tuples that are held, and of those that were until retention deleted
@@ -50,25 +54,35 @@ class HeldTuples:
         has_objects: whether payloads were made of columns.
     """
 
-    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition) -> None:
-        self._columns = definition.source.columns
-        self._makes_objects = definition.source.format == "parquet"
+    def __init__(
+        self,
+        cursor: extensions.cursor,
+        stored: StoredTuples,
+        source: Source,
+        object_codes: ObjectCodes | None = None,
+    ) -> None:
+        self._columns = source.columns
+        self._makes_objects = source.format == "parquet"
+        self._codes_of_objects = object_codes or self._usual_codes
         self.has_objects = False
-        cursor.execute(_DIGESTS, {"pipeline": definition.name, "digest": digest_id("%")})
+        parts = {"held": stored.held, "pruned": stored.pruned, "digest": sql.Literal(digest_id("%"))}
+        cursor.execute(sql.SQL(_DIGESTS).format(**parts))
         self.digests = {event_id for (event_id,) in cursor}
-        cursor.execute("SELECT count(*) FROM freshet.held_tuple WHERE pipeline = %s", [definition.name])
+        cursor.execute(sql.SQL("SELECT count(*) FROM {}").format(stored.held))
         [(count,)] = cursor.fetchall()
         self._filter = HeldFilter(min(HeldFilter.memory_for(count), _MOST_FILTER_BYTES))
         cursor.execute(
-            "CREATE TEMPORARY TABLE kept (event_id text NOT NULL, record bigint NOT NULL, object bigint, "
-            "is_record boolean) ON COMMIT DROP"
+            sql.SQL(
+                "CREATE TEMPORARY TABLE {} (event_id text NOT NULL, record bigint NOT NULL, object bigint, "
+                "is_record boolean) ON COMMIT DROP"
+            ).format(stored.kept)
         )
         with cursor.connection.cursor("held") as rows:
             rows.itersize = _TUPLES_AT_ONCE
-            rows.execute(_HELD, [definition.name])
+            rows.execute(sql.SQL(_HELD).format(held=stored.held))
             while part := rows.fetchmany(_TUPLES_AT_ONCE):
-                copy_in(cursor, KEPT, self._kept(part))
-        cursor.execute(sql.SQL("ANALYZE {}").format(KEPT))
+                copy_in(cursor, stored.kept, self._kept(part))
+        cursor.execute(sql.SQL("ANALYZE {}").format(stored.kept))
 
     def may_hold(self, event_ids: pa.Array) -> NDArray[np.bool_]:
         """False for event ids that are certainly not held, bool, shape (n,)."""
@@ -87,18 +101,21 @@ class HeldTuples:
         objects = self._object_codes(records, np.flatnonzero(made))
         return pa.table([ids, pa.array(codes), objects, pa.array(is_record, pa.bool_())], names=[*"abcd"])
 
-    def _object_codes(self, records: pa.Array, rows: NDArray[np.int64]) -> pa.Array:
-        """The codes of the objects that these payloads are with the present schema; null for those that are none."""
+    def _object_codes(self, records: pa.Array, rows: Int64Array) -> pa.Array:
+        """The codes of what these payloads are with the present schema; null for those that are none of its objects."""
         codes, known = np.zeros(len(records), np.int64), np.zeros(len(records), bool)
         if rows.size:
             self.has_objects = True
             decoded = decode_records(records.take(pa.array(rows)), "json", self._columns, {})
-            codes[rows] = codes_of(tuple_objects(decoded.tuples, tuple(self._columns)))
+            codes[rows] = self._codes_of_objects(decoded.tuples)
             known[rows] = decoded.reasons.is_null().to_numpy(zero_copy_only=False)
         return pa.array(codes, mask=~known)
 
+    def _usual_codes(self, tuples: pa.Table) -> Int64Array:
+        return codes_of(tuple_objects(tuples, tuple(self._columns)))
 
-def codes_of(values: pa.Array) -> NDArray[np.int64]:
+
+def codes_of(values: pa.Array) -> Int64Array:
     """Hash codes of strings or byte strings, int64, shape (n,); arbitrary for nulls."""
     return hash_bytes(*binary_parts(values))
 

@@ -10,7 +10,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.proof.lookup import CREATE_JSON_READER, JoinedLookup, column_types, comparable, table_identifier
-from spark_jobs.proof.staged_events import LANDED, Staging
+from spark_jobs.proof.staged_events import LANDED, FindsStagedColumns
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,10 @@ class JoinedEvents:
         SchemaMismatchError: a table or a column that the pipeline names does not exist.
     """
 
-    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, staging: Staging) -> None:
+    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, staging: FindsStagedColumns) -> None:
         source, fact = definition.source, definition.fact
         self._event_id = source.event_id
+        self._fact_columns = fact.columns
         self._staging = staging
         self.lookups = [
             JoinedLookup(cursor, number, lookup, source.event_time, staging)
@@ -89,6 +90,11 @@ class JoinedEvents:
     def key_types(self) -> dict[str, str]:
         """Column of the event id -> PostgreSQL's name of the type that it has in the fact table."""
         return {part: self._fact_types[column] for part, column in zip(self._event_id, self.key_columns, strict=True)}
+
+    @property
+    def loaded_types(self) -> dict[str, str]:
+        """Column of the source -> PostgreSQL's name of the type that it has in the fact table, of those that it has."""
+        return {origin: self._fact_types[column] for column, origin in reversed(self._fact_columns.items())}
 
     @property
     def stored_key(self) -> sql.Composable:

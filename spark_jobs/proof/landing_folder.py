@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.definition import Source
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.settings import Home
 from spark_jobs.source.file_names import is_landed, modified_ns_of, name_of, unit_of
 
 _RANGES_AT_ONCE = 10_000
@@ -23,7 +25,7 @@ _RANGES = """
     SELECT unit, first, last, size, modified_ns, records, reason, batch_no, removed_at IS NOT NULL,
         CASE WHEN batch.state = 'started' AND source_range.state = 'loaded' THEN 'planned' ELSE source_range.state END
     FROM freshet.source_range LEFT JOIN freshet.batch USING (batch_no)
-    WHERE source_range.pipeline = %s
+    WHERE source_range.pipeline = %s AND starts_with(unit, %s)
     ORDER BY unit, modified_ns, size, first
 """
 
@@ -34,7 +36,7 @@ _GRACE_NS = 10_000_000_000
 _BEGUN = """
     SELECT DISTINCT ON (batch_no) extract(epoch FROM started_at) * 1e9, modified_ns, unit
     FROM freshet.source_range JOIN freshet.batch USING (batch_no)
-    WHERE source_range.pipeline = %s AND first = 0 AND modified_ns IS NOT NULL
+    WHERE source_range.pipeline = %s AND starts_with(unit, %s) AND first = 0 AND modified_ns IS NOT NULL
     ORDER BY batch_no, modified_ns DESC, unit DESC
 """
 
@@ -67,7 +69,7 @@ class LedgerRange(NamedTuple):
         """Whether a batch was to read it and it was given up: some of its records may have been stored until then."""
         if self.state in {"to retry", "retried"}:
             return self.batch_no is not None and self.reason is not None and self.records is None
-        return self.state == "lost"
+        return self.state == "lost" and self.batch_no is not None
 
 
 @dataclass(frozen=True)
@@ -135,7 +137,34 @@ class AbsentFile(NamedTuple):
     is_changed: bool
 
 
-def landed_files(folder: Path) -> dict[str, Path]:
+@dataclass(frozen=True)
+class Landing:
+    """Where a source's files land, and how the ledger names them.
+
+    Attributes:
+        pipeline: the pipeline's name.
+        folder: in which they arrive; None: they are records of Kafka.
+        archive: where they are moved to after they were loaded; None: nowhere.
+        prefix: how the ledger's names of them begin: that of a stream with what parts it from the file's name; nothing
+            where the pipeline has one source.
+    """
+
+    pipeline: str
+    folder: Path | None
+    archive: Path | None
+    prefix: str = ""
+
+    @classmethod
+    def of(cls, pipeline: str, source: Source, home: Home, prefix: str = "") -> Landing:
+        """The landing of a source, in this installation."""
+        if source.kafka is not None:
+            return cls(pipeline, None, None, prefix)
+        policy = source.after_load
+        archive = None if policy == "keep" else policy.archive_folder(home)
+        return cls(pipeline, source.resolved_path(home), archive, prefix)
+
+
+def landed_files(folder: Path, prefix: str = "") -> dict[str, Path]:
     """The files that a source reads of its landing folder: name in the ledger -> path, in the order of names.
 
     Those are the folder's own files, not its subfolders', without empty and hidden ones: a name that starts
@@ -146,7 +175,7 @@ def landed_files(folder: Path) -> dict[str, Path]:
         return {}
     with os.scandir(folder) as entries:
         names = sorted(each.name for each in entries if is_landed(each.name) and _has_content(each))
-    return {unit_of(name): folder / name for name in names}
+    return {prefix + unit_of(name): folder / name for name in names}
 
 
 def _has_content(entry: os.DirEntry[str]) -> bool:
@@ -157,23 +186,28 @@ def _has_content(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+def ledger_ranges(cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[LedgerRange]:
+    """All ranges of a pipeline whose units begin so, unit by unit; in bounded memory."""
+    with cursor.connection.cursor("ranges") as rows:
+        rows.itersize = _RANGES_AT_ONCE
+        rows.execute(_RANGES, [pipeline, prefix])
+        yield from map(LedgerRange._make, rows)
+
+
 def accounted_files(
-    cursor: extensions.cursor, pipeline: str, landed: Mapping[str, Path], archive: Path | None
+    cursor: extensions.cursor, landing: Landing, landed: Mapping[str, Path]
 ) -> Iterator[LandedFile | AbsentFile]:
     """All files that have landed, or that the ledger knows, with their ranges.
 
     Args:
         cursor: in the proof's transaction.
-        pipeline: its name.
+        landing: where they land.
         landed: the landing folder's files.
-        archive: where they are moved to after they were loaded; None: nowhere.
     """
     unknown = dict(landed)
-    with cursor.connection.cursor("ranges") as rows:
-        rows.itersize = _RANGES_AT_ONCE
-        rows.execute(_RANGES, [pipeline])
-        for unit, of_unit in groupby(map(LedgerRange._make, rows), lambda each: each.unit):
-            yield from _with_ranges(unit, list(of_unit), unknown.pop(unit, None), archive)
+    rows = ledger_ranges(cursor, landing.pipeline, landing.prefix)
+    for unit, of_unit in groupby(rows, lambda each: each.unit):
+        yield from _with_ranges(unit, list(of_unit), unknown.pop(unit, None), landing)
     for unit, path in unknown.items():
         file = LandedFile.at(unit, path)
         if file is not None:
@@ -181,14 +215,14 @@ def accounted_files(
 
 
 def _with_ranges(
-    unit: str, ranges: Sequence[LedgerRange], landed: Path | None, archive: Path | None
+    unit: str, ranges: Sequence[LedgerRange], landed: Path | None, landing: Landing
 ) -> Iterator[LandedFile | AbsentFile]:
     """The files of one name; each of several that had it one after the other has ranges of its own."""
     file = None if landed is None else LandedFile.at(unit, landed)
     own = [each for each in ranges if file is not None and file.is_of(each)]
     may_be_stored = [each for each in ranges if each.state != "retried" or each.was_loaded or each.was_given_up]
     absent = [each for each in may_be_stored if each not in own]
-    for archived in _archived(unit, absent, archive) if archive is not None else ():
+    for archived in _archived(unit, absent, landing):
         yield archived
         absent = [each for each in absent if not archived.is_of(each)]
     is_changed = not own and any(each.state == "loaded" and each.size and not each.was_removed for each in absent)
@@ -199,26 +233,28 @@ def _with_ranges(
         yield AbsentFile(unit, absent, is_changed and file is not None)
 
 
-def _archived(unit: str, ranges: Sequence[LedgerRange], archive: Path) -> Iterator[LandedFile]:
+def _archived(unit: str, ranges: Sequence[LedgerRange], landing: Landing) -> Iterator[LandedFile]:
     """The archived files of these ranges; one whose name was taken has its time of change behind it."""
-    name = name_of(unit)
+    if landing.archive is None:
+        return
+    name = name_of(unit.removeprefix(landing.prefix))
     for candidate in {name, *(f"{name}.{each.modified_ns}" for each in ranges)}:
-        file = LandedFile.at(unit, archive / candidate)
+        file = LandedFile.at(unit, landing.archive / candidate)
         own = [each for each in ranges if file is not None and file.is_of(each)]
         if file is not None and own:
             yield replace(file, ranges=own)
 
 
 class PlannedFiles:
-    """The files that batches have taken, and when.
+    """The files of one landing that batches have taken, and when.
 
     Args:
         cursor: in the proof's transaction.
-        pipeline: its name.
+        landing: where they have landed.
     """
 
-    def __init__(self, cursor: extensions.cursor, pipeline: str) -> None:
-        cursor.execute(_BEGUN, [pipeline])
+    def __init__(self, cursor: extensions.cursor, landing: Landing) -> None:
+        cursor.execute(_BEGUN, [landing.pipeline, landing.prefix])
         batches = sorted(((int(started), (modified_ns, unit)) for started, modified_ns, unit in cursor), reverse=True)
         self._started: list[int] = []
         self._last_since: list[tuple[int, str]] = []

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from psycopg2 import extensions
+
+from spark_jobs.proof.proof import Findings
 
 # What a run over held tuples has changed, and what retention has summed up, are sums like those of batches. An open
 # batch counts by its parts.
@@ -25,27 +27,31 @@ _SUMS = """
 """
 
 
-def wrong_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, int]) -> Iterator[str]:
-    """The sums of the ledger that are not what is stored, in words.
+def check_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, int], findings: Findings) -> None:
+    """Report the sums of the ledger that are not what is stored.
 
     Args:
         cursor: in the proof's transaction.
         pipeline: its name.
         stored: tuples of each place, in the ledger's order, with those that retention has deleted.
+        findings: takes what is found.
     """
     cursor.execute(_SUMS, {"pipeline": pipeline})
     row = cursor.fetchone()
     assert row is not None
     for (name, count), booked in zip(stored.items(), row, strict=True):
         if int(booked) != count:
-            yield f"{name}: the ledger says {int(booked):,}, stored are {count:,}"
+            findings.add("ledger", f"{name}: the ledger says {int(booked):,}, stored are {count:,}")
 
 
-# A batch that is older than the counts of records has none. Of a range that was given up, the records that were stored
-# before were not counted; when it was read again later, its missing count tells.
+# A batch that is older than the counts of records has none. Of several streams, what is stored are their results: the
+# ledger says how many events have found a place, those that wait in the state among them. Of a range that was given up,
+# the records that were stored before were not counted; when it was read again later, its missing count tells.
 _UNBALANCED = """
-    SELECT batch_no, arrived, facts + shed + unmatched + rejected + duplicates FROM freshet.batch
-    WHERE pipeline = %s AND state = 'committed' AND arrived <> facts + shed + unmatched + rejected + duplicates
+    SELECT batch_no, arrived, settled
+    FROM freshet.batch, LATERAL (
+        SELECT coalesce(placed, facts + shed + unmatched + rejected) + duplicates AS settled) AS found
+    WHERE pipeline = %s AND state = 'committed' AND arrived <> settled
         AND NOT EXISTS (
             SELECT FROM freshet.source_range AS range WHERE range.batch_no = batch.batch_no
                 AND (range.state = 'lost' OR (range.reason IS NOT NULL AND range.records IS NULL)))
@@ -53,13 +59,15 @@ _UNBALANCED = """
 """
 
 
-def unbalanced_batches(cursor: extensions.cursor, pipeline: str) -> Iterator[str]:
-    """The batches of which more or fewer records arrived than became facts, held tuples and duplicates, in words.
+def check_batches(cursor: extensions.cursor, pipeline: str, findings: Findings) -> None:
+    """Report the batches of which more or fewer records arrived than found a place or are duplicates.
 
     Args:
         cursor: in the proof's transaction.
         pipeline: its name.
+        findings: takes what is found.
     """
     cursor.execute(_UNBALANCED, [pipeline])
     for batch_no, arrived, settled in cursor:
-        yield f"batch {batch_no}: {arrived:,} arrived, {settled:,} are facts, held or duplicates"
+        text = f"batch {batch_no}: {arrived:,} arrived, {settled:,} found a place or are duplicates"
+        findings.add("balance", text)

@@ -8,7 +8,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Default, Lookup
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.proof.staged_events import Staging
+from spark_jobs.proof.staged_events import FindsStagedColumns
 
 # SQL of the event's time as a column's type has it. PostgreSQL compares dates of all years, but can't make timestamps
 # of them all: so it is the event's time that is converted, which loses nothing when it is compared with whole days.
@@ -54,7 +54,7 @@ class JoinedLookup:
     """
 
     def __init__(
-        self, cursor: extensions.cursor, number: int, lookup: Lookup, event_time: str, staging: Staging
+        self, cursor: extensions.cursor, number: int, lookup: Lookup, event_time: str, staging: FindsStagedColumns
     ) -> None:
         self.number = number
         self.relation = lookup.relation

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 EXAMPLES = 10
+_LONGEST_VALUE = 80
 
 
 @dataclass(frozen=True)
@@ -59,8 +60,10 @@ class Findings:
 DIFFERENCES = {
     "passed_over": "files that were not loaded although later ones were",
     "missing": "landed and committed, but stored nowhere",
-    "in_two_places": "in two places: a fact, held, or pruned",
-    "extra_fact": "facts that never landed",
+    "in_two_places": "in two places: a fact, waiting, held, or pruned",
+    "missing_result": "results of the streams' join that are stored nowhere",
+    "extra_fact": "facts that never landed, or that the streams' join does not give",
+    "extra_waiting": "tuples that wait in the state and never landed",
     "extra_held": "held tuples that never landed",
     "wrong_fact": "facts that are not what the join makes of the landed event",
     "wrong_payload": "held tuples whose payload is not the landed record",
@@ -68,6 +71,7 @@ DIFFERENCES = {
     "arrived": "ranges of files that hold another number of records than the ledger says",
     "balance": "batches in which what arrived is not what became of it",
     "ledger": "sums of the ledger that are not what is stored",
+    "state": "buckets of the join's state that can't be read: what waits in them is missing",
 }
 """Ways in which the warehouse is not what the landed events make it, in words."""
 
@@ -79,6 +83,39 @@ NOTES = {
     "gone": "loaded files are there no longer",
 }
 """What is not a difference, but worth reporting, in words."""
+
+
+@dataclass(frozen=True)
+class StreamPlaces:
+    """Where the events of one of several streams are.
+
+    arrived = in_result + waiting + expired + rejected + pruned + duplicates, but for those that are missing.
+
+    Attributes:
+        stream: its name.
+        files: landed files that were read.
+        arrived: records that are loaded.
+        in_result: events in at least one fact, or held joined tuple.
+        waiting: in the state after the last committed batch, in no result yet.
+        expired: held, or rejected, since they found no partner in their time.
+        rejected: held for other reasons.
+        late: those of them that came too late.
+        pruned: that were held until retention deleted them.
+        duplicates: records of events that had landed before.
+        pending: records that are not loaded yet.
+    """
+
+    stream: str
+    files: int
+    arrived: int
+    in_result: int
+    waiting: int
+    expired: int
+    rejected: int
+    late: int
+    pruned: int
+    duplicates: int
+    pending: int
 
 
 @dataclass(frozen=True)
@@ -101,6 +138,8 @@ class Proof:
         gone_facts, gone_held: facts and held tuples whose landed records are there no longer; not a difference.
         differences: what does not hold; empty if all does.
         notes: what is not a difference, but worth reporting.
+        streams: of a pipeline that joins several streams, where the events of each are; shed, unmatched, rejected and
+            pruned are joined tuples then.
         seconds: how long the proof took.
     """
 
@@ -122,7 +161,8 @@ class Proof:
     gone_held: int
     differences: tuple[Finding, ...]
     notes: tuple[Finding, ...]
-    seconds: float
+    streams: tuple[StreamPlaces, ...] = ()
+    seconds: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -143,7 +183,8 @@ class Proof:
         balance.add_column()
         balance.add_column(justify="right")
         stored = self.facts + self.shed + self.unmatched + self.rejected + self.pruned
-        balance.add_row("stored", f"{stored:,}", f"of {self.records:,} records in {self.files:,} files")
+        what = "results" if self.streams else "stored"
+        balance.add_row(what, f"{stored:,}", f"of {self.records:,} records in {self.files:,} files")
         balance.add_row("= facts", f"{self.facts:,}")
         if self.former:
             balance.add_row("", f"{self.former:,}", "of them equal their master data as it was when they were loaded")
@@ -163,7 +204,7 @@ class Proof:
             balance.add_row("+ pruned", f"{self.pruned:,}", "held, until their time of retention was over")
         if self.pending_files:
             balance.add_row("not yet loaded", f"{self.pending_records:,}", f"in {self.pending_files:,} files")
-        parts: list[RenderableType] = [balance]
+        parts: list[RenderableType] = [self._streams_table(), balance] if self.streams else [balance]
         for note in self.notes:
             parts += _shown(note, NOTES[note.kind], "yellow")
         for difference in self.differences:
@@ -173,9 +214,37 @@ class Proof:
         text = f"{self.pipeline}: the tuple's law {verdict} ({self.seconds:.1f} s)"
         return Group(*parts, Text(text, style=style))
 
+    def _streams_table(self) -> Table:
+        table = Table(box=None, padding=(0, 2, 0, 0))
+        table.add_column("stream")
+        heads = {
+            "arrived": "arrived",
+            "in_result": "= in a result",
+            "waiting": "+ waiting",
+            "expired": "+ expired",
+            "rejected": "+ rejected",
+            "late": "(late)",
+            "pruned": "+ pruned",
+            "duplicates": "+ duplicates",
+            "pending": "not yet loaded",
+        }
+        for head in heads.values():
+            table.add_column(head, justify="right")
+        for stream in self.streams:
+            table.add_row(stream.stream, *(f"{getattr(stream, name):,}" for name in heads))
+        table.add_row()
+        return table
+
 
 def _shown(finding: Finding, words: str, style: str) -> Iterator[Text]:
     yield Text(f"{finding.count:,} {words}:", style=style)
     yield from (Text(f"  {example}") for example in finding.examples)
     if finding.count > len(finding.examples):
         yield Text("  ...")
+
+
+def shortened(value: str | None) -> str:
+    """A value as it is shown."""
+    if value is None:
+        return "null"
+    return value if len(value) <= _LONGEST_VALUE else value[: _LONGEST_VALUE - 3] + "..."

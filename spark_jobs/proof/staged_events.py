@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +18,8 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.relation.arrow_buffers import single_array
 
-LANDED = sql.Identifier("pg_temp", "landed")
+LANDED_TABLE = "landed"
+LANDED = sql.Identifier("pg_temp", LANDED_TABLE)
 COPY_ROWS = 65_536
 
 POSTGRES_TYPES = {
@@ -58,8 +61,15 @@ class StagedEvents:
     objects: pa.Array
 
 
+class FindsStagedColumns(Protocol):
+    """Knows where the columns of tuples are found in a temporary table."""
+
+    def column(self, source_column: str) -> StagedColumn:
+        """Where a column is found."""
+
+
 class Staging:
-    """The temporary table `landed`, one row for each landed record.
+    """A temporary table with one row for each landed record.
 
     Its columns: `file` (number of the file), `pending` (no committed batch has read the record), `event_id` and
     `raw_id` (texts as in freshet.held_tuple), `raw_held`, `loadable` (the record can be a fact), `record` and `object`
@@ -67,30 +77,34 @@ class Staging:
 
     Args:
         cursor: in a transaction, whose end drops the table.
-        definition: the pipeline.
+        table: its name.
+        columns: the columns of the events that are staged, with their types.
+        loaded: those of them that facts have.
+
+    Attributes:
+        table: SQL name of the table.
     """
 
-    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition) -> None:
-        source = definition.source
+    def __init__(
+        self, cursor: extensions.cursor, table: str, columns: Mapping[str, StreamType], loaded: Collection[str]
+    ) -> None:
         self._cursor = cursor
-        self._loaded = [*source.event_id, *definition.fact.columns.values()]
-        needed = {*self._loaded, *(column for lookup in definition.lookups for column in lookup.on)}
-        if any(lookup.as_of for lookup in definition.lookups):
-            needed.add(source.event_time)
-        self._types: dict[str, StreamType] = {name: kind for name, kind in source.columns.items() if name in needed}
+        self._loaded = loaded
+        self._types = dict(columns)
         self._names = {name: f"value_{number}" for number, name in enumerate(self._types)}
         self._waiting: list[pa.Table] = []
         self._waiting_rows = 0
-        columns = sql.SQL(", ").join(
+        values = sql.SQL(", ").join(
             sql.SQL("{} {}").format(sql.Identifier(self._names[name]), sql.SQL(POSTGRES_TYPES[kind.name]))
             for name, kind in self._types.items()
         )
+        self.table = sql.Identifier("pg_temp", table)
         cursor.execute(
             sql.SQL(
-                "CREATE TEMPORARY TABLE landed (file integer NOT NULL, pending boolean NOT NULL, event_id text, "
+                "CREATE TEMPORARY TABLE {} (file integer NOT NULL, pending boolean NOT NULL, event_id text, "
                 "raw_id text, raw_held boolean NOT NULL, loadable boolean NOT NULL, record bigint, object bigint, {}) "
                 "ON COMMIT DROP"
-            ).format(columns)
+            ).format(sql.Identifier(table), values)
         )
 
     @property
@@ -133,18 +147,32 @@ class Staging:
     def discard(self, file: int) -> None:
         """Take back what was added of a file."""
         self._copy()
-        self._cursor.execute(sql.SQL("DELETE FROM {} WHERE file = %s").format(LANDED), [file])
+        self._cursor.execute(sql.SQL("DELETE FROM {} WHERE file = %s").format(self.table), [file])
 
     def finish(self) -> None:
         """Bring in what still waits, and let the planner know the table."""
         self._copy()
-        self._cursor.execute(sql.SQL("ANALYZE {}").format(LANDED))
+        self._cursor.execute(sql.SQL("ANALYZE {}").format(self.table))
 
     def _copy(self) -> None:
         if self._waiting:
-            copy_in(self._cursor, LANDED, pa.concat_tables(self._waiting))
+            copy_in(self._cursor, self.table, pa.concat_tables(self._waiting))
             self._waiting.clear()
             self._waiting_rows = 0
+
+
+def needed_columns(definition: PipelineDefinition) -> dict[str, StreamType]:
+    """The columns of stream tuples that facts and lookups are made of."""
+    source = definition.source
+    needed = {*loaded_columns(definition), *(column for lookup in definition.lookups for column in lookup.on)}
+    if any(lookup.as_of for lookup in definition.lookups):
+        needed.add(source.event_time)
+    return {name: kind for name, kind in source.columns.items() if name in needed}
+
+
+def loaded_columns(definition: PipelineDefinition) -> set[str]:
+    """The columns of stream tuples, and outputs of lookups, that facts have."""
+    return {*definition.source.event_id, *definition.fact.columns.values()}
 
 
 def copy_in(cursor: extensions.cursor, table: sql.Identifier, rows: pa.Table) -> None:

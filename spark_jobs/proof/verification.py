@@ -7,20 +7,16 @@ PostgreSQL. Joins, loader and ledger are not trusted: what the ledger says of th
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 from psycopg2 import extensions
 from rich.console import Console
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.proof.account import Account
-from spark_jobs.proof.comparison import Comparison
-from spark_jobs.proof.held import HeldTuples
-from spark_jobs.proof.join import JoinedEvents
-from spark_jobs.proof.landed_records import EventIds
-from spark_jobs.proof.landing_folder import accounted_files, landed_files
-from spark_jobs.proof.proof import DIFFERENCES, NOTES, Proof
-from spark_jobs.proof.staged_events import Staging
+from spark_jobs.proof.proof import Proof
+from spark_jobs.proof.source_proof import prove_source
+from spark_jobs.proof.streams_proof import prove_streams
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import connect
 
@@ -54,48 +50,10 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
         connection.set_session(isolation_level=extensions.ISOLATION_LEVEL_REPEATABLE_READ)
         with connection, connection.cursor() as cursor:
             cursor.execute(_SESSION)
-            held = HeldTuples(cursor, definition)  # the snapshot first, then the landing: what is loaded has landed
-            staging = Staging(cursor, definition)
-            joined = JoinedEvents(cursor, definition, staging)
-            account = Account(cursor, definition, EventIds(definition, joined.key_types, held), staging)
             terminal = Console(stderr=True)
             with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
-                _read(cursor, definition, home, account, progress)
-                staging.finish()
-                progress.add_task("comparing", total=None)
-                comparison = Comparison(cursor, definition, joined, account)
-                comparison.run()
+                prove = prove_source if definition.streams is None else prove_streams
+                proof = prove(cursor, definition, home, progress)
     finally:
         connection.close()
-    return Proof(
-        pipeline=definition.name,
-        files=len(account.labels),
-        pending_files=account.pending_files,
-        records=account.records,
-        pending_records=comparison.pending_records,
-        facts=comparison.facts,
-        shed=comparison.held["shed"],
-        unmatched=comparison.held["unmatched"],
-        rejected=comparison.held["rejected"],
-        pruned=comparison.pruned.total(),
-        resolvable=comparison.resolvable,
-        unchecked=comparison.unchecked,
-        former=comparison.explained.former,
-        unprovable=comparison.explained.unprovable + comparison.gone_facts,
-        gone_facts=comparison.gone_facts,
-        gone_held=comparison.gone_held,
-        differences=account.findings.of(DIFFERENCES),
-        notes=account.findings.of(NOTES),
-        seconds=time.monotonic() - started,
-    )
-
-
-def _read(
-    cursor: extensions.cursor, definition: PipelineDefinition, home: Home, account: Account, progress: Progress
-) -> None:
-    policy = definition.source.after_load
-    archive = None if policy == "keep" else policy.archive_folder(home)
-    landed = landed_files(definition.source.resolved_path(home))
-    files = accounted_files(cursor, definition.name, landed, archive)
-    for file in progress.track(files, total=len(landed), description="reading landed files"):
-        account.enter(file)
+    return replace(proof, seconds=time.monotonic() - started)

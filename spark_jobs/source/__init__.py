@@ -5,6 +5,7 @@ on the driver   landed_files.py   what is new, in which order and which pieces
                 after_load.py     archives or deletes what was loaded
 in a task       file_reading.py   a slice of a file to arrivals.py
                 planned_file.py   the file, which must be the one that was planned
+                held_records.py   payloads of held tuples, read back
                 damage.py         whether a file is damaged, or the machine can't read it
                 records/          bytes to arrow: one contract for JSON, CSV and Parquet
 both            file_names.py     what a file's name says, and how the ledger writes it

@@ -106,7 +106,7 @@ def test_a_batch_in_which_a_record_got_lost_is_named(sales: LandedSales) -> None
     sales.store_sale(1)
     number = sales.book(arrived=5, duplicates=4)
     assert sales.differences() == {
-        "balance": (f"batch {number}: 5 arrived, 4 are facts, held or duplicates",),
+        "balance": (f"batch {number}: 5 arrived, 4 found a place or are duplicates",),
     }
     sales.execute("UPDATE freshet.batch SET arrived = NULL")
     assert sales.differences() == {}, "a batch of a version that did not count"

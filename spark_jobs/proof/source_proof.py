@@ -1,0 +1,77 @@
+"""The proof of a pipeline that has one source: its events, in a temporary table, against the warehouse."""
+
+from __future__ import annotations
+
+from psycopg2 import extensions
+from rich.progress import Progress
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.proof.account import Account
+from spark_jobs.proof.comparison import Comparison
+from spark_jobs.proof.held import HeldTuples
+from spark_jobs.proof.held_comparison import HeldComparison
+from spark_jobs.proof.join import JoinedEvents
+from spark_jobs.proof.landed_records import EventIds
+from spark_jobs.proof.landing_folder import Landing
+from spark_jobs.proof.ledger_sums import check_batches, check_sums
+from spark_jobs.proof.proof import DIFFERENCES, NOTES, Findings, Proof
+from spark_jobs.proof.staged_events import LANDED, LANDED_TABLE, Staging, loaded_columns, needed_columns
+from spark_jobs.proof.stored_tuples import StoredTuples
+from spark_jobs.settings import Home
+
+
+def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home: Home, progress: Progress) -> Proof:
+    """Compare all landed events with the warehouse.
+
+    Args:
+        cursor: in a transaction that sees one state of the warehouse.
+        definition: the pipeline.
+        home: the installation, with the landing folder.
+        progress: is told of the files that are read.
+
+    Raises:
+        SchemaMismatchError: a table of the pipeline is missing in the warehouse.
+    """
+    findings = Findings()
+    stored = StoredTuples.of_source(cursor, definition.name)
+    held = HeldTuples(cursor, stored, definition.source)  # the snapshot first, then the landing: what is loaded landed
+    staging = Staging(cursor, LANDED_TABLE, needed_columns(definition), loaded_columns(definition))
+    joined = JoinedEvents(cursor, definition, staging)
+    ids = EventIds(definition.source, joined.key_types, held)
+    landing = Landing.of(definition.name, definition.source, home)
+    account = Account(cursor, landing, definition.source, ids, staging, findings)
+    account.read(progress)
+    progress.add_task("comparing", total=None)
+    comparison = Comparison(cursor, definition, joined, stored, account, findings)
+    comparison.find_unstored()
+    pending_records = comparison.missing()
+    comparison.in_two_places()
+    held_comparison = HeldComparison(cursor, stored, LANDED, account.absent, findings)
+    held_comparison.extra()
+    comparison.wrong_facts()
+    held_comparison.payloads()
+    held_comparison.rejected(joined.can_match)
+    counts: dict[str, int] = {place: held_comparison.held[place] + held_comparison.pruned[place] for place in PLACES}
+    check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
+    check_batches(cursor, definition.name, findings)
+    return Proof(
+        pipeline=definition.name,
+        files=len(account.labels),
+        pending_files=account.pending_files,
+        records=account.records,
+        pending_records=pending_records,
+        facts=comparison.facts,
+        shed=held_comparison.held["shed"],
+        unmatched=held_comparison.held["unmatched"],
+        rejected=held_comparison.held["rejected"],
+        pruned=held_comparison.pruned.total(),
+        resolvable=comparison.resolvable(),
+        unchecked=held_comparison.unchecked,
+        former=comparison.explained.former,
+        unprovable=comparison.explained.unprovable + comparison.gone,
+        gone_facts=comparison.gone,
+        gone_held=held_comparison.gone,
+        differences=findings.of(DIFFERENCES),
+        notes=findings.of(NOTES),
+    )

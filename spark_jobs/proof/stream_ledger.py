@@ -1,0 +1,58 @@
+"""Compares what the ledger says of each correlated stream with what was found."""
+
+from __future__ import annotations
+
+from psycopg2 import extensions
+
+from spark_jobs.proof.proof import Findings, StreamPlaces
+
+# An open batch has counted nothing yet.
+_SUMS = """
+    SELECT coalesce(sum(arrived), 0)::bigint, coalesce(sum(duplicates), 0)::bigint, coalesce(sum(joined), 0)::bigint,
+        coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected + late), 0)::bigint
+    FROM (
+        SELECT told.arrived, told.duplicates, joined, expired, told.rejected, late
+        FROM freshet.batch_stream AS told JOIN freshet.batch USING (batch_no)
+        WHERE pipeline = %(pipeline)s AND stream = %(stream)s AND state = 'committed'
+        UNION ALL
+        SELECT arrived, duplicates, joined, expired, rejected, late FROM freshet.stream_pruned
+        WHERE pipeline = %(pipeline)s AND stream = %(stream)s
+    ) AS counted
+"""
+_WAITING = """
+    SELECT waiting FROM freshet.batch_stream JOIN freshet.batch USING (batch_no)
+    WHERE pipeline = %s AND stream = %s AND state = 'committed' ORDER BY batch_no DESC LIMIT 1
+"""
+
+
+def check_stream(cursor: extensions.cursor, pipeline: str, found: StreamPlaces, findings: Findings) -> None:
+    """Report where the ledger's law of a stream does not hold, or its figures are not what was found.
+
+    An event that lands again after the first has left the state is joined, expires or is late once more: it is counted
+    by the ledger as that, and found once. So where events landed several times, the ledger may say more.
+
+    Args:
+        cursor: in the proof's transaction.
+        pipeline: its name.
+        found: where the stream's events are.
+        findings: takes what is found.
+    """
+    cursor.execute(_SUMS, {"pipeline": pipeline, "stream": found.stream})
+    [(arrived, duplicates, joined, expired, rejected)] = cursor.fetchall()
+    cursor.execute(_WAITING, [pipeline, found.stream])
+    row = cursor.fetchone()
+    waiting = 0 if row is None else row[0]
+    settled = joined + waiting + expired + rejected + duplicates
+    if arrived != settled:
+        text = f"{arrived:,} arrived, {settled:,} are joined, waiting, expired, rejected or duplicates"
+        findings.add("balance", f"{found.stream}: {text}")
+    compared = {"arrived": (arrived, found.arrived), "waiting": (waiting, found.waiting)}
+    at_least = {"joined": (joined, found.in_result)}
+    if found.pruned:  # it is not known any more what they were
+        held = found.expired + found.rejected + found.pruned
+        at_least["expired or rejected"] = (expired + rejected, held)
+    else:
+        at_least |= {"expired": (expired, found.expired), "rejected": (rejected, found.rejected)}
+    for name, (booked, there) in (compared | at_least).items():
+        if booked < there or (booked > there and not (name in at_least and found.duplicates)):
+            findings.add("ledger", f"{found.stream}, {name}: the ledger says {booked:,}, found are {there:,}")

@@ -1,0 +1,151 @@
+"""The proof of a pipeline that joins several streams: of its facts, and of each stream's law.
+
+The joined tuples are made here by SQL, of all landed events but those that were rejected as late. Facts, and joined
+tuples that are held, are compared with them as with the events of one source. Facts that accumulate are compared with
+the events that they name.
+"""
+
+from __future__ import annotations
+
+from psycopg2 import extensions, sql
+from rich.progress import Progress
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.proof.account import Account
+from spark_jobs.proof.accumulated_facts import AccumulatedParts
+from spark_jobs.proof.comparison import Comparison
+from spark_jobs.proof.held import HeldTuples
+from spark_jobs.proof.held_comparison import HeldComparison
+from spark_jobs.proof.landing_folder import Landing
+from spark_jobs.proof.ledger_sums import check_batches, check_sums
+from spark_jobs.proof.proof import DIFFERENCES, NOTES, Findings, Proof, StreamPlaces
+from spark_jobs.proof.staged_events import LANDED
+from spark_jobs.proof.staged_stream import StagedStream
+from spark_jobs.proof.stored_tuples import StoredTuples
+from spark_jobs.proof.stream_join import StreamJoin
+from spark_jobs.proof.stream_ledger import check_stream
+from spark_jobs.proof.stream_places import Standings, may_be_absent, report_missing_results
+from spark_jobs.proof.waiting import stage_waiting
+from spark_jobs.settings import Home
+
+
+def prove_streams(cursor: extensions.cursor, definition: PipelineDefinition, home: Home, progress: Progress) -> Proof:
+    """Compare all landed events of all streams with the warehouse, and with the state of their join.
+
+    Args:
+        cursor: in a transaction that sees one state of the warehouse.
+        definition: the pipeline.
+        home: the installation, with landing folders and state.
+        progress: is told of the files that are read.
+
+    Raises:
+        SchemaMismatchError: a table of the pipeline is missing in the warehouse.
+    """
+    return _StreamsProof(cursor, definition, home).run(progress)
+
+
+class _StreamsProof:
+    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, home: Home) -> None:
+        assert definition.streams is not None
+        assert definition.correlate is not None
+        self._cursor = cursor
+        self._definition = definition
+        self._home = home
+        self._findings = Findings()
+        # The snapshot first, then the state and the landing: what is loaded has landed.
+        self._streams = [
+            StagedStream(cursor, definition, number, name) for number, name in enumerate(definition.streams)
+        ]
+        self._accumulated = None
+        if definition.correlate.emit == "accumulate":
+            self._accumulated = AccumulatedParts(cursor, definition, self._streams)
+        self._join = self._accumulated or StreamJoin(cursor, definition, self._streams)
+        self._stored = StoredTuples.of_join(cursor, definition.name)
+        held = HeldTuples(cursor, self._stored, definition.source, self._join.object_codes)
+        types = self._join.facts.loaded_types
+        self._ids = [stream.ids(types, coded=held.has_objects) for stream in self._streams]
+
+    def run(self, progress: Progress) -> Proof:
+        """Stage and compare everything."""
+        cursor, definition, findings, join = self._cursor, self._definition, self._findings, self._join
+        held_elsewhere = self._stage_waiting()
+        accounts = self._read(progress)
+        progress.add_task("comparing", total=None)
+        join.make(accounts)
+        absent = may_be_absent(join.lacking, join.facts)
+        comparison = Comparison(cursor, definition, join.facts, self._stored, join, findings, absent)
+        comparison.find_unstored()
+        comparison.in_two_places()
+        held = HeldComparison(cursor, self._stored, LANDED, join.absent, findings)
+        held.extra()
+        comparison.wrong_facts()
+        held.payloads()
+        held.rejected(join.facts.can_match)
+        compared, places = [held], []
+        for stream, account, elsewhere in zip(self._streams, accounts, held_elsewhere, strict=True):
+            compared.append(self._compare_held(stream, account))
+            places.append(self._compare_places(stream, account, elsewhere))
+        report_missing_results(cursor, self._streams, join.labels, findings)
+        counts: dict[str, int] = {
+            place: sum(each.held[place] + each.pruned[place] for each in compared) for place in PLACES
+        }
+        check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
+        check_batches(cursor, definition.name, findings)
+        return Proof(
+            pipeline=definition.name,
+            files=len(join.labels),
+            pending_files=sum(account.pending_files for account in accounts),
+            records=sum(account.records for account in accounts),
+            pending_records=sum(stream.pending for stream in places),
+            facts=comparison.facts,
+            shed=held.held["shed"],
+            unmatched=held.held["unmatched"],
+            rejected=held.held["rejected"],
+            pruned=held.pruned.total(),
+            resolvable=comparison.resolvable(),
+            unchecked=held.unchecked,
+            former=comparison.explained.former,
+            unprovable=comparison.explained.unprovable + comparison.gone,
+            gone_facts=comparison.gone,
+            gone_held=sum(each.gone for each in compared),
+            differences=findings.of(DIFFERENCES),
+            notes=findings.of(NOTES),
+            streams=tuple(places),
+        )
+
+    def _stage_waiting(self) -> list[sql.Identifier]:
+        """Stage the events that wait, of each stream; gives the names of its tuples that are held and don't wait."""
+        if self._accumulated is not None:
+            return [self._accumulated.stage_waiting(stream) for stream in self._streams]
+        folder = self._home.join_state(self._definition.name)
+        by_id = list(zip(self._streams, self._ids, strict=True))
+        stage_waiting(self._cursor, self._definition, folder, by_id, self._findings)
+        return [stream.stored.held for stream in self._streams]
+
+    def _read(self, progress: Progress) -> list[Account]:
+        accounts = []
+        for stream, ids in zip(self._streams, self._ids, strict=True):
+            landing = Landing.of(self._definition.name, stream.source, self._home, stream.prefix)
+            account = Account(self._cursor, landing, stream.source, ids, stream.staging, self._findings)
+            account.read(progress)
+            accounts.append(account)
+        return accounts
+
+    def _compare_held(self, stream: StagedStream, account: Account) -> HeldComparison:
+        held = HeldComparison(self._cursor, stream.stored, stream.landed, account.absent, self._findings)
+        held.extra()
+        held.payloads()
+        held.rejected(stream.can_match)
+        return held
+
+    def _compare_places(self, stream: StagedStream, account: Account, elsewhere: sql.Identifier) -> StreamPlaces:
+        facts = self._join.facts
+        standings = Standings(self._cursor, stream, account, elsewhere, facts, self._stored, self._findings)
+        standings.check()
+        if self._accumulated is not None:
+            self._accumulated.check_waiting(stream, self._findings)
+        places = standings.places()
+        if not account.absent.units:
+            check_stream(self._cursor, self._definition.name, places, self._findings)
+        return places

@@ -1,0 +1,83 @@
+"""The events that wait in the state of correlated streams, by their ids: all that the proof takes from the state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow as pa
+from psycopg2 import extensions, sql
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.correlation import Correlate, FixedWindow
+from spark_jobs.errors import StateDamagedError
+from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StoredBucket
+from spark_jobs.joins.stream_stream import windows
+from spark_jobs.proof.proof import Findings
+from spark_jobs.proof.staged_events import copy_in
+from spark_jobs.proof.staged_stream import StagedStream, StreamIds
+
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def stage_waiting(
+    cursor: extensions.cursor,
+    definition: PipelineDefinition,
+    folder: Path,
+    streams: Sequence[tuple[StagedStream, StreamIds]],
+    findings: Findings,
+) -> None:
+    """Make the temporary table `waiting_<n>` of each stream: `event_id` of each event that is in no result yet.
+
+    The state is read as it was after the last committed batch; where it can't be, that is a difference.
+
+    Args:
+        cursor: in the proof's transaction.
+        definition: the pipeline.
+        folder: of its state.
+        streams: all of them.
+        findings: takes what can't be read.
+    """
+    for stream, _ in streams:
+        cursor.execute(
+            sql.SQL("CREATE TEMPORARY TABLE {} (event_id text) ON COMMIT DROP").format(stream.table("waiting"))
+        )
+    cursor.execute(
+        "SELECT coalesce(max(batch_no), 0) FROM freshet.batch WHERE pipeline = %s AND state = 'committed'",
+        [definition.name],
+    )
+    [(version,)] = cursor.fetchall()
+    if not version:
+        return
+    buckets = sorted(path for path in folder.glob("*") if path.name.isdigit())
+    if not buckets:
+        findings.add("state", f"{folder} has no bucket, but the ledger names version {version}")
+    for bucket in buckets:
+        try:
+            stored = StoredBucket(_plan(definition), bucket, version)
+        except StateDamagedError as error:
+            findings.add("state", str(error))
+            continue
+        for stream, ids in streams:
+            for tuples in stored.waiting(stream.number):
+                copy_in(cursor, stream.table("waiting"), pa.table({"event_id": ids.texts(tuples)}))
+
+
+def _plan(definition: PipelineDefinition) -> BucketPlan:
+    """What the state was made for; nothing is joined here, so that memory and algorithm mean nothing."""
+    assert definition.streams is not None
+    assert definition.correlate is not None
+    streams = tuple(
+        CorrelatedStream(name, definition.correlate.on[name], source.event_id, source.event_time)
+        for name, source in definition.streams.items()
+    )
+    return BucketPlan(streams, _window(definition.correlate), "auto", 0)
+
+
+def _window(correlate: Correlate) -> windows.Window | None:
+    if correlate.within is None:
+        return None
+    if isinstance(correlate.within, FixedWindow):
+        return windows.FixedWindow(correlate.within.fixed // _MICROSECOND)
+    return windows.SlidingWindow(correlate.within // _MICROSECOND)
