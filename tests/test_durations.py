@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.durations import parse_duration
+from spark_jobs.durations import format_duration, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -27,3 +27,11 @@ def test_parts_add_up(days: int, hours: int, minutes: int, seconds: int, millise
     assert parse_duration(text) == timedelta(
         days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
     )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.94, "940 ms"), (46, "46.0 s"), (720, "12 min"), (18_000, "5.0 h"), (259_200, "3.0 d")],
+)
+def test_durations_are_written_as_people_read_them(seconds: float, text: str) -> None:
+    assert format_duration(timedelta(seconds=seconds)) == text

@@ -116,10 +116,11 @@ class LandingLook:
 
 
 def _landing_folder(cursor: extensions.cursor, pipeline: str, home: Home) -> Path | None:
-    """Where its only stream lands; None of several streams, or where another version of Freshet has registered it."""
+    """Where its only stream lands; None of several streams, of a topic, or of another version's definition."""
     cursor.execute(
         "SELECT definition -> 'source' FROM freshet.pipeline "
-        "WHERE name = %s AND coalesce(definition -> 'streams', 'null') = 'null'",
+        "WHERE name = %s AND coalesce(definition -> 'streams', 'null') = 'null' "
+        "AND definition #>> '{source,path}' IS NOT NULL",
         [pipeline],
     )
     row = cursor.fetchone()

@@ -17,7 +17,7 @@ from tests.waiting import wait_for
 
 Newest = Callable[[], list[dict[str, Any]]]
 # They depend on when they are read.
-MOVING = {"heartbeat_age_ms", "arrival_rate", "service_rate", "backlog"}
+MOVING = {"heartbeat_age_ms", "arrival_rate", "service_rate", "backlog", "lag", "freshness_now_ms"}
 
 
 @pytest.fixture

@@ -75,6 +75,14 @@ def test_who_can_not_look_says_so(connection: extensions.connection, folder: Pat
     assert lag_of(connection, look).at_least, "a folder of this name may be another one there"
 
 
+def test_what_comes_from_no_folder_is_not_looked_for(
+    connection: extensions.connection, folder: Path, look: LandingLook
+) -> None:
+    kafka = {**SOURCE, "path": None, "kafka": {"servers": "localhost:9092", "topic": "orders"}}
+    execute(connection, "UPDATE freshet.pipeline SET definition = %s", json.dumps({"source": kafka}))
+    assert lag_of(connection, look).at_least
+
+
 def test_a_folder_that_does_not_answer_holds_nobody_up(
     connection: extensions.connection, folder: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
