@@ -89,3 +89,8 @@ class Kafka(Part):
     tombstones: Literal["reject", "ignore"] = Field(default="reject", examples=["tombstones: ignore"])
     notice_partitions: Duration = Field(default=timedelta(seconds=30), examples=["notice_partitions: 30s"])
     made_anew: Literal["refuse", "read"] = Field(default="refuse", examples=["made_anew: refuse"])
+
+
+def connection_variable(connection: str) -> str:
+    """The environment variable that holds an Airflow connection for those that can't ask Airflow, by its id."""
+    return f"AIRFLOW_CONN_{connection.upper()}"

@@ -18,7 +18,7 @@ from pyspark import RDD, SparkContext
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
-from spark_jobs.driver.intake import Rehearse, rehearsed
+from spark_jobs.driver.intake import Rehearse, SourceSlice, rehearsed
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
 from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StreamCounts
@@ -36,7 +36,6 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
-from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, correlated
 from spark_jobs.stages.exchange import Parcel
@@ -111,7 +110,7 @@ class CorrelatedStreams:
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[SourceSlice]],
         context: BatchContext,
         report: Report,
         *,
