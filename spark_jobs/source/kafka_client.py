@@ -76,7 +76,9 @@ def _consumer(client: KafkaClient) -> Consumer:
     return Consumer({**_DEFAULTS, **dict(client.settings), **own}, logger=_silent())
 
 
+@cache
 def _silent() -> logging.Logger:
+    """Takes librdkafka's own lines, which come once a second while a broker is away; what matters comes as errors."""
     logger = logging.getLogger("spark_jobs.source.kafka_client.librdkafka")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
