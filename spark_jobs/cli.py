@@ -351,7 +351,10 @@ def source(
     from spark_jobs.source.file_names import unit_of
     from spark_jobs.warehouse.connection import connect
 
-    name = load_definition(pipeline).name
+    definition = load_definition(pipeline)
+    name = definition.name
+    if retry and definition.source.kafka is not None:
+        raise FreshetError(f"{name} reads from Kafka: what is at an offset is read once. Only files are read again.")
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
         for file in retry or []:
             if not files_not_loaded.ask_to_retry(connection, name, unit_of(file)):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from spark_jobs.definition import load_definition
+from spark_jobs.definition.kafka import connection_variable
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.detached_driver import DriverCommand, driver_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
@@ -47,7 +50,22 @@ def driver_command(
     if not is_defined(connection_id):
         raise undefined(connection_id)
     hook = SparkSubmitHook(conn_id=connection_id, name=f"freshet-{pipeline}", application_args=[pipeline])
-    return DriverCommand(hook._build_spark_submit_command(application), submit_environment(hook, home, warehouse_url))
+    environment = {**submit_environment(hook, home, warehouse_url), **source_environment(pipeline)}
+    return DriverCommand(hook._build_spark_submit_command(application), environment)
+
+
+def source_environment(pipeline: str) -> dict[str, str]:
+    """The environment variables with the connections that the pipeline's source asks for, as far as Airflow has them.
+
+    Raises:
+        PipelineDefinitionError: the pipeline's definition is wrong.
+    """
+    kafka = load_definition(pipeline).source.kafka
+    if kafka is None or kafka.connection is None:
+        return {}
+    with suppress(AirflowNotFoundException):
+        return {connection_variable(kafka.connection): BaseHook.get_connection(kafka.connection).as_json()}
+    return {}  # the driver says what is missing
 
 
 def is_defined(connection_id: str) -> bool:

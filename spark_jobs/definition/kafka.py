@@ -73,7 +73,7 @@ class Kafka(Part):
         connection: id of the Airflow connection that holds user, password and client settings (SASL, TLS); None: the
             brokers ask for none.
         tombstones: what becomes of records without a value: rejected, or ignored, which is counted.
-        notice_partitions: within what time partitions that are added are noticed.
+        notice_partitions: within what time partitions that are added are noticed, and a topic that is made anew.
         made_anew: a topic that was deleted and made anew under its name: refuse to read it until somebody has looked,
             or read it from its beginning.
     """
@@ -87,5 +87,10 @@ class Kafka(Part):
         default=None, examples=["connection: kafka_orders"]
     )
     tombstones: Literal["reject", "ignore"] = Field(default="reject", examples=["tombstones: ignore"])
-    notice_partitions: Duration = Field(default=timedelta(seconds=30), examples=["notice_partitions: 30s"])
+    notice_partitions: Duration = Field(default=timedelta(seconds=5), examples=["notice_partitions: 5s"])
     made_anew: Literal["refuse", "read"] = Field(default="refuse", examples=["made_anew: refuse"])
+
+
+def connection_variable(connection: str) -> str:
+    """The environment variable that holds an Airflow connection for those that can't ask Airflow, by its id."""
+    return f"AIRFLOW_CONN_{connection.upper()}"

@@ -212,7 +212,8 @@ def _fetch(cache: Path, target: Path) -> None:
 
 
 def _check(folder: Path) -> None:
-    wanted = dict(reversed(line.split()) for line in _CHECKSUMS.read_text().splitlines())
+    lines = (line.split() for line in _CHECKSUMS.read_text().splitlines())
+    wanted = {name: checksum for checksum, name in lines}
     found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
     if wanted != found:
         others = ", ".join(sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)))

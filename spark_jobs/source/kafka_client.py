@@ -13,10 +13,9 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 
-from spark_jobs.definition.kafka import Kafka
+from spark_jobs.definition.kafka import Kafka, connection_variable
 from spark_jobs.errors import PipelineDefinitionError
 
-_CONNECTION_VARIABLE = "AIRFLOW_CONN_"
 # What the stream decides itself, whatever a connection says.
 _OWN = {
     "isolation.level": "read_committed",
@@ -77,16 +76,13 @@ def _consumer(client: KafkaClient) -> Consumer:
     return Consumer({**_DEFAULTS, **dict(client.settings), **own}, logger=_silent())
 
 
+@cache
 def _silent() -> logging.Logger:
+    """Takes librdkafka's own lines, which come once a second while a broker is away; what matters comes as errors."""
     logger = logging.getLogger("spark_jobs.source.kafka_client.librdkafka")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
     return logger
-
-
-def connection_variable(connection: str) -> str:
-    """The environment variable that holds an Airflow connection."""
-    return _CONNECTION_VARIABLE + connection.upper()
 
 
 def _connection_settings(connection: str) -> dict[str, str]:

@@ -175,18 +175,20 @@ class KafkaTopic:
 
     def _find_partitions(self) -> None:
         """See which partitions there are, and where new ones are to be read from."""
+        self._described_at = time.monotonic()
         topic_id, count = self._offsets.described()
-        known = self._positions.read()
-        self._check_same_topic(topic_id, known)
         partitions = [Partition(self._kafka.topic, number, topic_id) for number in range(count)]
         new = [partition for partition in partitions if partition not in self._next]
+        if not new:
+            return
+        known = self._positions.read()
+        self._check_same_topic(topic_id, known)
         for partition in new:
             if partition.unit in known:
                 self._next[partition] = known[partition.unit]
         unknown = [partition for partition in new if partition.unit not in known]
         if unknown:
             self._begin(unknown, is_first=not any(self._is_of_topic(unit) for unit in known))
-        self._described_at = time.monotonic()
 
     def _begin(self, partitions: list[Partition], *, is_first: bool) -> None:
         """Note where partitions are read from, so that a later driver does not begin elsewhere.
@@ -213,7 +215,9 @@ class KafkaTopic:
 
     def _check_same_topic(self, topic_id: str, known: dict[str, int]) -> None:
         former = {each.topic_id for each in map(Partition.of, known) if each and each.topic == self._kafka.topic}
-        self._next = {each: offset for each, offset in self._next.items() if each.topic_id == topic_id}
+        for each in [each for each in self._next if each.topic_id != topic_id]:
+            for of_former in (self._next, self._ends, self._seen_ns, self._troubles):
+                of_former.pop(each, None)
         if not former or topic_id in former:
             return
         if self._kafka.made_anew == "refuse":

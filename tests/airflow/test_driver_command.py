@@ -4,12 +4,13 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 from freshet_airflow.driver_command import CORRELATE_STREAMS, STREAM_LOAD, application_of, driver_command
 
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.detached_driver import DriverCommand
-from spark_jobs.settings import Home
+from spark_jobs.settings import PIPELINES_VARIABLE, Home
 from tests.spark.correlated_shop import CorrelatedShop
 
 URL = "postgresql://loader:secret@warehouse/facts"
@@ -66,3 +67,22 @@ def test_a_driver_inside_the_cluster_is_refused(monkeypatch: pytest.MonkeyPatch,
     define(monkeypatch, **{"deploy-mode": "cluster"})
     with pytest.raises(PlatformError, match="set it to client"):
         command_of("cluster", tmp_path)
+
+
+def test_a_source_s_connection_is_in_the_environment_and_not_on_the_command_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv(PIPELINES_VARIABLE, str(tmp_path))
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_CLICKS", "kafka://me:secret@/")
+    source = {
+        "kafka": {"servers": "localhost:9092", "topic": "clicks", "connection": "kafka_clicks"},
+        "format": "json",
+        "schema": "id bigint, at timestamp",
+        "event_id": ["id"],
+        "event_time": "at",
+    }
+    fact = {"table": "warehouse.fact_clicks", "columns": {"id": "id"}}
+    (tmp_path / "clicks.yaml").write_text(yaml.safe_dump({"name": "clicks", "source": source, "fact": fact}))
+    command = driver_command("clicks", "spark_default", Home(tmp_path), URL)
+    assert "secret" not in " ".join(command.arguments)
+    assert json.loads(command.environment["AIRFLOW_CONN_KAFKA_CLICKS"])["password"] == "secret"
