@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from spark_jobs.durable_files import HEADER_BYTES, FileKind, checked_content
 from spark_jobs.errors import CacheDamagedError, StateDamagedError
 from spark_jobs.join_state.spill_files import STATE_ADVICE
+from spark_jobs.joins.structures.sorted_lookup import first_positions
 
 Int64Array = NDArray[np.int64]
 Flags = NDArray[np.bool_]
@@ -92,7 +93,7 @@ class Segment:
         Those of the asked rows ascend.
 
         Args:
-            keys: int64, shape (k,), ascending, so that memory is read in its order. O(k log n + m).
+            keys: int64, shape (k,), ascending. O(k log(1 + n / k) + m).
         """
         return _pairs(keys, self._keys, self._by_key)
 
@@ -176,7 +177,7 @@ def _pairs(asked: Int64Array, codes: Int64Array, rows: Int64Array) -> tuple[Int6
     """Positions of asked codes, ascending, and rows that have the same; of the ascending codes the rows are given."""
     beginning = int(np.searchsorted(asked, codes[0]))
     asked = asked[beginning : np.searchsorted(asked, codes[-1], side="right")]
-    first = np.searchsorted(codes, asked)
+    first = first_positions(codes, asked)
     there = np.flatnonzero(codes[first] == asked)
     first, asked = first[there], asked[there]
     counts = np.searchsorted(codes, asked, side="right") - first

@@ -30,8 +30,8 @@ def sorted_join(streams: Sequence[StreamTuples], stream: int, tuples: Tuples) ->
             have a time in common.
 
     Returns:
-        int64, shape (streams, m): the ids that each result is made of. O(n log segment) a segment, and O(1) a result,
-        final or intermediate.
+        int64, shape (streams, m): the ids that each result is made of. O(n log(1 + segment / n)) a segment, and O(1) a
+        result, final or intermediate.
     """
     assert tuples.starts is not None
     assert tuples.ends is not None

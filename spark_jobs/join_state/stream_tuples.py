@@ -57,7 +57,7 @@ class StreamTuples:
         self.waiting += len(segment)
 
     def known(self, tuples: pa.Table, events: Int64Array, order: Int64Array, bound: int, *, exact: bool) -> Flags:
-        """Which tuples have the event id of one that is here; bool, shape (n,). O(n log segment) a segment.
+        """Which tuples have the event id of one that is here; bool, shape (n,). O(n log(1 + segment / n)) a segment.
 
         Args:
             tuples: shape (n,).
