@@ -25,3 +25,12 @@ def parse_bytes(text: str) -> int:
     if match is None or match[2] not in _UNITS:
         raise ValueError(f"{text!r} is not a size. Write a number and a unit (B, KB, MB, GB, TB), for example 64MB.")
     return int(Decimal(match[1]) * _UNITS[match[2]])
+
+
+def format_bytes(size: float) -> str:
+    """A size as `parse_bytes` reads it, to three digits."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1024
+    return f"{size:,.3g} TB"

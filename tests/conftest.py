@@ -20,7 +20,7 @@ from spark_jobs.warehouse.migration import migrate
 from tests.distribution import FolderScheduling, order
 from tests.waiting import wait_for
 
-pytest_plugins = ["tests.loading_warehouse"]
+pytest_plugins = ["tests.loading_warehouse", "tests.kafka_broker"]
 
 _numbers = itertools.count()
 

@@ -13,6 +13,7 @@ HOUSE = Path(spark_jobs.__file__).parent
 ROOMS = [
     "cli",
     "experiments",
+    "authoring",
     "correlate_streams",
     "stream_load",
     "reprocess_shed",

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.kafka import KAFKA_COLUMNS
 from spark_jobs.definition.operation import Between, Expectation
 from spark_jobs.definition.problems import Problem, path_of, suggestion
 from spark_jobs.definition.stream_tuple import BATCH_NO
@@ -36,6 +37,7 @@ _JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
 _READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": ()}
 # Options that are one character, and what they must differ from, with what that is by default.
 _CHARACTERS = {"sep": {"quote": '"'}, "quote": {"sep": ","}, "escape": {"sep": ","}}
+_KAFKA_FORMATS = ("json",)
 _TIMES = {"date", "timestamp"}
 _NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"}
 
@@ -54,9 +56,11 @@ def inconsistencies(
             yield from _event_id_problems(path, each)
             yield from _event_time_problems(path, each)
             yield from _format_problems(path, each)
-            for name in each.columns:
+            for name in each.record_columns:
                 if _RESERVED_COLUMNS.fullmatch(name):
                     yield Problem(path_of(path, "schema"), f"column {name!r} {_RESERVED}; choose another.")
+            if each.kafka is not None:
+                yield from _kafka_problems(path, each, in_several=bool(streams))
     for position, lookup in enumerate(lookups):
         if lookup is not None:
             fetched = _outputs_of(lookups[:position])
@@ -135,6 +139,24 @@ def _format_problems(path: str, source: Source) -> Iterator[Problem]:
             yield Problem(key, f"{value!r} has another meaning already; choose a character that {others} is not.")
         elif option == "nullValue" and any(mark in value for mark in "\r\n"):
             yield Problem(key, f"{value!r} is not text on a single line.")
+
+
+def _kafka_problems(path: str, source: Source, *, in_several: bool) -> Iterator[Problem]:
+    assert source.kafka is not None
+    if in_several:
+        yield Problem(path_of(path, "kafka"), "is not allowed in streams yet. Allowed there: path.")
+    if source.format not in _KAFKA_FORMATS:
+        text = f"{source.format!r} is a format of files. Allowed with kafka: {', '.join(_KAFKA_FORMATS)}."
+        yield Problem(path_of(path, "format"), text)
+    if source.after_load != "keep":
+        yield Problem(path_of(path, "after_load"), "means nothing with kafka, which keeps records itself. Remove it.")
+    for name in source.record_columns:
+        if name.lower() in KAFKA_COLUMNS:
+            text = f"column {name!r} has the name of a column that each record of Kafka has; choose another."
+            yield Problem(path_of(path, "schema"), text)
+    if source.kafka.made_anew == "read" and set(source.event_id) <= KAFKA_COLUMNS.keys():
+        text = "can't be read where offsets are the event id: the new topic's would be taken for the old one's."
+        yield Problem(path_of(path, "kafka", "made_anew"), f"{text} Write refuse, or name columns as event_id.")
 
 
 def _join_key_problems(position: int, lookup: Lookup, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:

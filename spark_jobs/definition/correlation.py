@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fields import Bytes, Duration, Part, Word
@@ -33,6 +33,11 @@ class FixedWindow(Part):
     """Windows one after the other, all of one length, from 1970 on: tuples of one window are joined (004 §5.1)."""
 
     fixed: Duration = Field(examples=["within: {fixed: 1h}"])
+
+
+_COLUMNS = WithJsonSchema(
+    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+)
 
 
 def _columns(value: Any) -> Any:
@@ -62,7 +67,7 @@ class Correlate(Part):
         memory: bytes that the join's state may take, on all workers together.
     """
 
-    on: dict[Word, Annotated[tuple[Word, ...], BeforeValidator(_columns), Field(min_length=1)]] = Field(
+    on: dict[Word, Annotated[tuple[Word, ...], BeforeValidator(_columns), Field(min_length=1), _COLUMNS]] = Field(
         min_length=2, examples=["on: {orders: order_id, payments: order_id}"]
     )
     within: Duration | Annotated[FixedWindow, BeforeValidator(_window)] | None = Field(

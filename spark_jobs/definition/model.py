@@ -19,6 +19,7 @@ from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.correlation import Correlate, correlation_problems, joined_source
 from spark_jobs.definition.ddl import StreamType, parse_columns
 from spark_jobs.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
+from spark_jobs.definition.kafka import KAFKA_COLUMNS, PLACE_COLUMNS, Kafka
 from spark_jobs.definition.operation import Freshness, Reprocessing, Retention, Shedding, Validation
 from spark_jobs.definition.problems import (
     InconsistentDefinitionError,
@@ -109,17 +110,21 @@ class Source(Part):
     """Where the events come from.
 
     Attributes:
-        format: of the landed files: json (one object a line), parquet or csv; json and csv also as .gz and .zst.
+        format: of landed files: json (one object a line), parquet or csv; json and csv also as .gz and .zst. Of Kafka:
+            json.
         path: folder in which files arrive; `${FRESHET_HOME}` stands for the installation's home.
+        kafka: the topic that they are read from; one of path and kafka.
         schema_: Spark DDL of the events; `schema` in the file.
-        event_id: columns that tell events apart; the same id twice is the same event.
+        event_id: columns that tell events apart; the same id twice is the same event. Of Kafka, where it is left out:
+            topic, partition and offset.
         event_time: timestamp column, when the event happened; freshness is measured from it.
         options: how the files are written, where the format leaves that open (spark_jobs/source/records/README.md).
         after_load: what becomes of files that are loaded.
     """
 
     format: Literal["json", "parquet", "csv"] = Field(examples=["format: json"])
-    path: Annotated[str, AfterValidator(_path)] = Field(examples=[f"path: {_HOME}/landing/orders"])
+    path: Annotated[str, AfterValidator(_path)] | None = Field(default=None, examples=[f"path: {_HOME}/landing/orders"])
+    kafka: Kafka | None = Field(default=None, examples=["kafka: {servers: localhost:9092, topic: orders}"])
     schema_: Annotated[str, AfterValidator(_ddl)] = Field(
         alias="schema", examples=['schema: "id bigint, at timestamp"']
     )
@@ -128,8 +133,23 @@ class Source(Part):
     options: dict[str, OptionText] = Field(default={}, examples=["options: {header: true}"])
     after_load: AfterLoad = Field(default="keep", examples=["after_load: keep"])
 
+    @model_validator(mode="before")
+    @classmethod
+    def _place_is_event_id(cls, content: Any) -> Any:
+        if isinstance(content, dict) and content.get("kafka") is not None and "event_id" not in content:
+            return {**content, "event_id": list(PLACE_COLUMNS)}
+        return content
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> Source:
+        if (self.path is None) == (self.kafka is None):
+            raise ValueError("Write path: the folder in which files arrive, or kafka: a topic; one of both.")
+        return self
+
     @model_validator(mode="after")
     def _archives_elsewhere(self) -> Source:
+        if self.path is None:
+            return self
         if isinstance(self.after_load, Removal) and self.after_load.archive is not None:
             archive, landing = (posixpath.normpath(path) for path in (self.after_load.archive, self.path))
             if archive == landing:
@@ -138,11 +158,22 @@ class Source(Part):
 
     @cached_property
     def columns(self) -> dict[str, StreamType]:
-        """The columns of the schema, in its order."""
+        """The columns of a tuple: those of the schema, in its order, and of Kafka those of the record."""
+        return self.record_columns | (KAFKA_COLUMNS if self.kafka is not None else {})
+
+    @cached_property
+    def record_columns(self) -> dict[str, StreamType]:
+        """The columns that a record's bytes hold: those of the schema, in its order."""
         return parse_columns(self.schema_)
 
+    @property
+    def is_known_by_place(self) -> bool:
+        """Whether an event's id says where its record lies, so that it is known although nothing of the record is."""
+        return self.kafka is not None and set(self.event_id) <= set(PLACE_COLUMNS)
+
     def resolved_path(self, home: Home) -> Path:
-        """The folder in which files arrive, for this installation."""
+        """The folder in which files arrive, for this installation; not of Kafka."""
+        assert self.path is not None
         return Path(self.path.replace(_HOME, str(home.root), 1))
 
 
@@ -241,7 +272,7 @@ class PipelineDefinition(Part):
     def _joins_streams(cls, content: Any) -> Any:
         joined = with_joined_source(content)
         if joined is not content and content.get("source") not in (None, joined["source"]):
-            stored = {**joined["source"], "options": {}, "after_load": "keep"}  # as the warehouse has it
+            stored = {**joined["source"], "kafka": None, "options": {}, "after_load": "keep"}  # as the warehouse has it
             if content["source"] != stored:
                 text = "is one stream, and streams are several. Write one of both."
                 raise InconsistentDefinitionError([Problem("source", text)])

@@ -21,8 +21,7 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.accumulation.accumulating_batch import AccumulatingBatch, held_stream
 from spark_jobs.loading.accumulation.closing import settle_held_parts
 from spark_jobs.source.held_records import HeldRecords
-from spark_jobs.source.landed_streams import LandedStreams
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, accumulated
 from spark_jobs.stages.exchange import Parcel
@@ -81,7 +80,7 @@ class AccumulatingStreams:
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[StreamSlice]],
         context: BatchContext,
         report: Report,
         *,
@@ -110,12 +109,12 @@ class AccumulatingStreams:
 
         def settle(cursor: extensions.cursor) -> list[StreamTally]:
             settle_held_parts(cursor, table, read_back, self._definition.name, batch.batch_no)
-            return self._tallies(batch, report, part_sums(cursor, batch.batch_no, batch.after))
+            tallies = self._tallies(batch, report, part_sums(cursor, batch.batch_no, batch.after))
+            by_time = sorted(tallies, key=lambda tally: tally.newest or datetime.min.replace(tzinfo=UTC))
+            self._source.prefer([tally.stream for tally in by_time])
+            return tallies
 
         batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, settle=settle)
-        behind = {course.stream: course.newest for course in batch.streams}
-        oldest = datetime.min.replace(tzinfo=UTC)
-        self._source.prefer(sorted(self._streams, key=lambda name: behind[name] or oldest))
 
     def _tallies(self, batch: OpenBatch, report: BatchReport, sums: Mapping[str, PartSums]) -> list[StreamTally]:
         now = datetime.now(UTC)
@@ -123,9 +122,9 @@ class AccumulatingStreams:
         tallies = []
         for number, name in enumerate(self._streams):
             course, found = by_name[name], sums.get(name, PartSums())
-            arrived = sum(end.records for piece, end in report.pieces().items() if piece.stream == number)
-            times = [each.newest for each in report.collected() if each.stream == number]
-            newest = max((time for time in times if time is not None), default=None)
+            collected = [each for each in report.collected() if each.stream == number]
+            arrived = sum(each.records for each in collected)
+            newest = max((each.newest for each in collected if each.newest is not None), default=None)
             tallies.append(
                 StreamTally(
                     stream=name,

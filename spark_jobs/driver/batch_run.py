@@ -15,7 +15,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
-from spark_jobs.driver.intake import Intake, LandedSource
+from spark_jobs.driver.intake import Intake, LandedSource, SourceSlice
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
@@ -24,7 +24,7 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, rehearse
@@ -205,7 +205,7 @@ def _read_nothing(piece: Hashable) -> Iterator[Arrivals]:
     return iter(())
 
 
-def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], report: BatchReport) -> list[RangeEnd]:
+def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]], report: BatchReport) -> list[RangeEnd]:
     """What became of each range: of all its slices, every one of which a task must have told of."""
     told = report.pieces()
     planned = {piece for pieces in tasks for piece in pieces}
@@ -213,12 +213,15 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[FileSlice]], r
         raise AssertionError(f"batch {batch.batch_no}: planned were {len(planned)} slices, read were {len(told)}")
     records = [0] * len(batch.ranges)
     reasons: list[str | None] = [None] * len(batch.ranges)
+    lost = set(batch.lost)
     for piece in planned:
         records[piece.range_no] += told[piece].records
         reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
+        if told[piece].unreadable and isinstance(piece, OffsetSlice):
+            lost.add(piece.range_no)  # some of it was removed; what was still there is loaded
     return [
-        RangeEnd(None) if number in batch.lost else RangeEnd(*end)
-        for number, end in enumerate(zip(records, reasons, strict=True))
+        RangeEnd(None if number in lost else count, reason)
+        for number, (count, reason) in enumerate(zip(records, reasons, strict=True))
     ]
 
 

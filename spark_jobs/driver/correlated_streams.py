@@ -9,14 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import Correlate, FixedWindow
+from spark_jobs.definition.correlation import STREAM_SEPARATOR, Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
@@ -37,7 +37,6 @@ from spark_jobs.loading.loader import Destination
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
-from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, correlated
 from spark_jobs.stages.exchange import Parcel
@@ -98,7 +97,7 @@ class CorrelatedStreams:
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`; notes how far the streams have come, which decides what is late in the batch."""
         former = self._last_batch(connection)
-        courses = self._courses(former)
+        courses = self._courses(former, ranges)
         batch_no = batch_ledger.open_batch(connection, self._definition.name, epoch, ranges, courses)
         return OpenBatch(batch_no, list(ranges), streams=courses, after=former.batch_no)
 
@@ -118,7 +117,7 @@ class CorrelatedStreams:
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[StreamSlice]],
         context: BatchContext,
         report: Report,
         *,
@@ -126,8 +125,7 @@ class CorrelatedStreams:
     ) -> RDD[Parcel]:
         """As of `Intake`: the joined tuples."""
         plan = self._plan(connection, batch, context.destination.fact)
-        slices = cast("Sequence[Sequence[StreamSlice]]", tasks)  # as LandedStreams cuts them
-        return correlated(self._spark, slices, plan, context, report, shuffle=shuffle)
+        return correlated(self._spark, tasks, plan, context, report, shuffle=shuffle)
 
     def close(
         self,
@@ -154,8 +152,14 @@ class CorrelatedStreams:
         self._former = former._replace(courses=courses)
         return self._former
 
-    def _courses(self, former: FormerBatch) -> tuple[StreamCourse, ...]:
-        return self._rules.next(former.courses, datetime.now(UTC), self._since, self._source.has_waiting)
+    def _courses(self, former: FormerBatch, ranges: Sequence[SourceRange] = ()) -> tuple[StreamCourse, ...]:
+        arriving = {each.unit.partition(STREAM_SEPARATOR)[0] for each in ranges}
+        return self._rules.next(
+            former.courses,
+            datetime.now(UTC),
+            self._since,
+            lambda stream: stream in arriving or self._source.has_waiting(stream),
+        )
 
     def _tallies(self, batch: OpenBatch, report: BatchReport) -> list[StreamTally]:
         now = datetime.now(UTC)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from typing import Any, Protocol
 
 from psycopg2 import extensions
@@ -16,18 +15,23 @@ from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.loading.stream_batch import StreamBatch
-from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.kafka_slice import OffsetSlice
+from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, front_stage
 from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.front_task import Read
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.warehouse.fact_table import FactTable
 
-LandedSource = LandedFiles | LandedStreams
+LandedSource = LandedFiles | LandedStreams | KafkaTopic
 """What is new, and in which pieces it is read."""
+
+SourceSlice = FileSlice | OffsetSlice
+"""A piece of it that one task reads."""
 
 Rehearse = Callable[[], str | None]
 
@@ -75,7 +79,7 @@ class Intake(Protocol):
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[Any]],
         context: BatchContext,
         report: Report,
         *,
@@ -119,12 +123,13 @@ class OneStream:
     Args:
         definition: the pipeline.
         spark: runs the tasks.
+        read: reads a slice in a task.
     """
 
-    def __init__(self, definition: PipelineDefinition, spark: SparkContext) -> None:
+    def __init__(self, definition: PipelineDefinition, spark: SparkContext, read: Read) -> None:
         self._pipeline = definition.name
         self._spark = spark
-        self._read = partial(read_slice, source=definition.source)
+        self._read = read
 
     def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
         """As of `Intake`."""
@@ -148,7 +153,7 @@ class OneStream:
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[FileSlice]],
+        tasks: Sequence[Sequence[Any]],
         context: BatchContext,
         report: Report,
         *,
@@ -167,4 +172,4 @@ class OneStream:
         report: BatchReport,
     ) -> None:
         """As of `Intake`."""
-        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact)
+        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, unsettled=report.unsettled())

@@ -18,12 +18,17 @@ from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.correlated_streams import CorrelatedStreams
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.former_checkpoint import take_over_checkpoint
-from spark_jobs.driver.heartbeat import Heartbeat
+from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
 from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
+from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.settings import Home
 from spark_jobs.source.after_load import LoadedFiles
+from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_reading import read_offsets
+from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
 from spark_jobs.warehouse import drivers
@@ -54,6 +59,7 @@ class StreamJob:
         self._url = warehouse_url
         self._connection: extensions.connection | None = None
         self._tables: PipelineTables | None = None
+        self._epoch = 0
 
     def check(self) -> None:
         """Compare the pipeline with what is registered in the warehouse, and with its tables.
@@ -90,11 +96,14 @@ class StreamJob:
         batches, source, lookups = self._prepare(spark, resume=resume)
         try:
             epoch = self._take_over(spark, batches, lookups)
-            beat = partial(drivers.heartbeat, pipeline=name, epoch=epoch)
+
+            def beat(connection: extensions.connection) -> Wanted:
+                return drivers.heartbeat(connection, name, epoch, source.unread)
+
             heartbeat = Heartbeat(self._url, name, beat, when_fenced=spark.cancelAllJobs)
             heartbeat.start()
             try:
-                if self.definition.streams is None:
+                if self.definition.streams is None and self.definition.source.kafka is None:
                     take_over_checkpoint(self._connect(), self.definition, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._connect, self._disconnect, lambda: heartbeat.wanted),
@@ -108,6 +117,7 @@ class StreamJob:
                 self._finish_failed(epoch, "failed", f"{type(error).__name__}: {error}")
                 raise
             else:
+                beat(self._connect())  # what it told last was unread has been loaded since
                 drivers.finish(self._connect(), name, epoch, "stopped")
             finally:
                 heartbeat.stop()
@@ -146,6 +156,7 @@ class StreamJob:
             spark_ui_url=spark.uiWebUrl,
         )
         _log.info("%s: driver of epoch %d", name, epoch)
+        self._epoch = epoch
         batches.epoch = epoch
         lookups.start_watching(epoch)
         return epoch
@@ -153,8 +164,15 @@ class StreamJob:
     def _intake(self, spark: SparkContext, parts: int) -> tuple[LandedSource, Intake]:
         """Where the pipeline's tuples come from, and how they come to the front stage."""
         definition = self.definition
+        kafka = definition.source.kafka
+        if kafka is not None:
+            client = KafkaClient.of(kafka, definition.name)
+            read = partial(read_offsets, source=definition.source, client=client)
+            positions = PartitionPositions(definition.name, self._connect, lambda: self._epoch)
+            return KafkaTopic(kafka, client, positions), OneStream(definition, spark, read)
         if definition.streams is None:
-            return self._landed_files(definition.source), OneStream(definition, spark)
+            read = partial(read_slice, source=definition.source)
+            return self._landed_files(definition.source), OneStream(definition, spark, read)
         source = LandedStreams({name: self._landed_files(stream) for name, stream in definition.streams.items()})
         if definition.accumulates:
             return source, AccumulatingStreams(definition, spark, source)

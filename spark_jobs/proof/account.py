@@ -19,6 +19,7 @@ from rich.progress import Progress
 
 from spark_jobs.definition import Source
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
+from spark_jobs.proof.landed_partitions import LandedPartition, accounted_partitions
 from spark_jobs.proof.landed_records import LandedRecords, read_records
 from spark_jobs.proof.landing_folder import (
     AbsentFile,
@@ -31,6 +32,7 @@ from spark_jobs.proof.landing_folder import (
 )
 from spark_jobs.proof.proof import Findings
 from spark_jobs.proof.staged_events import StagedEvents, Staging
+from spark_jobs.source.kafka_slice import Partition
 
 Int64Array = NDArray[np.int64]
 
@@ -120,6 +122,12 @@ class Account:
 
     def read(self, progress: Progress) -> None:
         """Take all files into account that have landed, or that the ledger knows."""
+        if self._landing.folder is None:
+            partitions = accounted_partitions(self._cursor, self._landing.pipeline, self._source)
+            for partition in progress.track(partitions, total=None, description="reading the topic"):
+                self._enter(partition)
+            self._staging.finish()
+            return
         landed = landed_files(self._landing.folder, self._landing.prefix)
         files = accounted_files(self._cursor, self._landing, landed)
         told = f"reading landed files {self._landing.prefix}".rstrip()
@@ -127,7 +135,7 @@ class Account:
             self._enter(file)
         self._staging.finish()
 
-    def _enter(self, file: LandedFile | AbsentFile) -> None:
+    def _enter(self, file: LandedFile | LandedPartition | AbsentFile) -> None:
         for each in file.ranges:
             if each.state in {"set aside", "lost"}:
                 self._findings.add(each.state.replace(" ", "_"), _named(file, each) + f": {each.reason}")
@@ -140,12 +148,13 @@ class Account:
         if not file.is_planned or any(counts_as(each) != LEFT_OUT for each in file.ranges):
             self._read(file, coverage)
 
-    def _read(self, file: LandedFile, coverage: Coverage) -> None:
+    def _read(self, file: LandedFile | LandedPartition, coverage: Coverage) -> None:
         number = len(self.labels)
         self.labels.append(file.unit)
         self.arrivals.append(file.arrived)
         try:
-            for landed in read_records(file, self._source):
+            read = read_records(file, self._source) if isinstance(file, LandedFile) else file.records(self._source)
+            for landed in read:
                 states = coverage.add(landed.positions)
                 kept = states != LEFT_OUT
                 self._staging.add(number, states[kept] == PENDING, self._ids.identify(landed.where(kept)))
@@ -160,16 +169,19 @@ class Account:
         if coverage.in_none:
             self._look_for_later(file)
 
-    def _compare(self, file: LandedFile, found: Sequence[int]) -> None:
+    def _compare(self, file: LandedFile | LandedPartition, found: Sequence[int]) -> None:
         """Compare the records of the ranges with those that the ledger has counted."""
         for each, count in zip(file.ranges, found, strict=True):
             if each.state == "loaded" and each.records not in (None, count):
                 told = f"{each.records:,} by the ledger, {count:,} in the file"
                 self._findings.add("arrived", f"{_named(file, each)}: {told}")
 
-    def _not_read(self, number: int, file: LandedFile, error: Exception) -> None:
+    def _not_read(self, number: int, file: LandedFile | LandedPartition, error: Exception) -> None:
         """A file that can't be read; former versions have rejected a Parquet file whole that they could not read."""
         loaded = [each for each in file.ranges if each.was_loaded]
+        if isinstance(file, LandedPartition):
+            self._miss(file.unit, loaded, "gone", f"{file.unit}: {error}")
+            return
         rejected = self._ids.unreadable(file.path)
         if isinstance(error, SourceRangeGoneError):
             self._miss(file.unit, loaded, "changed" if file.path.exists() else "gone", file.unit)
@@ -183,8 +195,12 @@ class Account:
             self._findings.add("unreadable", f"{file.unit}: {error}")
             self._look_for_later(file)
 
-    def _look_for_later(self, file: LandedFile) -> None:
+    def _look_for_later(self, file: LandedFile | LandedPartition) -> None:
         """A file that is not loaded to its end, and that later ones have overtaken."""
+        if isinstance(file, LandedPartition):
+            if file.has_gap:
+                self._findings.add("passed_over", file.unit)
+            return
         if not file.is_planned and not file.is_retried and self._planned.passed_over(file):
             self._findings.add("passed_over", file.unit)
 
@@ -202,8 +218,9 @@ class Account:
         return PlannedFiles(self._cursor, self._landing)
 
 
-def _named(file: LandedFile | AbsentFile, each: LedgerRange) -> str:
-    return file.unit if len(file.ranges) == 1 else f"{file.unit}, bytes {each.first:,} to {each.last:,}"
+def _named(file: LandedFile | LandedPartition | AbsentFile, each: LedgerRange) -> str:
+    what = "bytes" if Partition.of(file.unit) is None else "offsets"
+    return file.unit if len(file.ranges) == 1 else f"{file.unit}, {what} {each.first:,} to {each.last:,}"
 
 
 def counts_as(planned: LedgerRange) -> int:
@@ -222,7 +239,7 @@ class Coverage:
         file: with its ranges.
     """
 
-    def __init__(self, file: LandedFile) -> None:
+    def __init__(self, file: LandedFile | LandedPartition) -> None:
         self._ranges = file.ranges
         # Positions in a packed file go beyond its size.
         spans = [(each.first, _FAR if each.last >= file.size else each.last) for each in file.ranges]

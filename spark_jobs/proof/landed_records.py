@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +20,7 @@ from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
 from spark_jobs.proof.landing_folder import LandedFile
 from spark_jobs.proof.staged_events import StagedEvents
 from spark_jobs.relation.arrow_buffers import single_array
+from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
@@ -61,8 +62,13 @@ def read_records(file: LandedFile, source: Source) -> Iterator[LandedRecords]:
         SourceRangeGoneError: it is gone, or another file than before.
     """
     whole = FileSlice(0, str(file.path), 0, file.size, file.size, file.modified_ns)
+    return landed_records(read_slice(whole, source), source)
+
+
+def landed_records(read: Iterable[Arrivals], source: Source) -> Iterator[LandedRecords]:
+    """Records as they are read, decoded or not."""
     columns = list(source.columns)
-    for arrivals in read_slice(whole, source):
+    for arrivals in read:
         for tuples, sound in ((arrivals.tuples, True), *((group.tuples, False) for group in arrivals.rejected)):
             if tuples.num_rows:
                 yield LandedRecords(
@@ -90,6 +96,7 @@ class EventIds:
         self._source_columns = columns
         self._columns = tuple(columns)
         self._held = held
+        self._is_known_by_place = source.is_known_by_place
         self._has_header = source.options.get("header") == "true"
         self._key = [
             FactColumn(name, name, columns[name].arrow(), PostgresType(kind, kind), nullable=False)
@@ -100,7 +107,7 @@ class EventIds:
         """The records with their ids, and with the codes of those that may be held, ready to be staged. O(n)."""
         texts = self.texts(landed.values)
         usable = pc.fill_null(pc.less_equal(pc.binary_length(texts), MOST_CHARACTERS), False)
-        usable = usable.to_numpy(zero_copy_only=False) & landed.sound
+        usable = usable.to_numpy(zero_copy_only=False) & (landed.sound | self._is_known_by_place)
         raw_ids = self._raw_ids(landed, usable)
         held = np.flatnonzero(usable & self._held.may_hold(texts))
         return StagedEvents(

@@ -69,7 +69,7 @@ class LedgerRange(NamedTuple):
         """Whether a batch was to read it and it was given up: some of its records may have been stored until then."""
         if self.state in {"to retry", "retried"}:
             return self.batch_no is not None and self.reason is not None and self.records is None
-        return self.state == "lost"
+        return self.state == "lost" and self.batch_no is not None
 
 
 @dataclass(frozen=True)
@@ -143,20 +143,22 @@ class Landing:
 
     Attributes:
         pipeline: the pipeline's name.
-        folder: in which they arrive.
+        folder: in which they arrive; None: they are records of Kafka.
         archive: where they are moved to after they were loaded; None: nowhere.
         prefix: how the ledger's names of them begin: that of a stream with what parts it from the file's name; nothing
             where the pipeline has one source.
     """
 
     pipeline: str
-    folder: Path
+    folder: Path | None
     archive: Path | None
     prefix: str = ""
 
     @classmethod
     def of(cls, pipeline: str, source: Source, home: Home, prefix: str = "") -> Landing:
         """The landing of a source, in this installation."""
+        if source.kafka is not None:
+            return cls(pipeline, None, None, prefix)
         policy = source.after_load
         archive = None if policy == "keep" else policy.archive_folder(home)
         return cls(pipeline, source.resolved_path(home), archive, prefix)
@@ -184,6 +186,14 @@ def _has_content(entry: os.DirEntry[str]) -> bool:
         return False
 
 
+def ledger_ranges(cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[LedgerRange]:
+    """All ranges of a pipeline whose units begin so, unit by unit; in bounded memory."""
+    with cursor.connection.cursor("ranges") as rows:
+        rows.itersize = _RANGES_AT_ONCE
+        rows.execute(_RANGES, [pipeline, prefix])
+        yield from map(LedgerRange._make, rows)
+
+
 def accounted_files(
     cursor: extensions.cursor, landing: Landing, landed: Mapping[str, Path]
 ) -> Iterator[LandedFile | AbsentFile]:
@@ -195,11 +205,9 @@ def accounted_files(
         landed: the landing folder's files.
     """
     unknown = dict(landed)
-    with cursor.connection.cursor("ranges") as rows:
-        rows.itersize = _RANGES_AT_ONCE
-        rows.execute(_RANGES, [landing.pipeline, landing.prefix])
-        for unit, of_unit in groupby(map(LedgerRange._make, rows), lambda each: each.unit):
-            yield from _with_ranges(unit, list(of_unit), unknown.pop(unit, None), landing)
+    rows = ledger_ranges(cursor, landing.pipeline, landing.prefix)
+    for unit, of_unit in groupby(rows, lambda each: each.unit):
+        yield from _with_ranges(unit, list(of_unit), unknown.pop(unit, None), landing)
     for unit, path in unknown.items():
         file = LandedFile.at(unit, path)
         if file is not None:

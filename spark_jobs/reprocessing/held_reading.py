@@ -10,7 +10,7 @@ from psycopg2 import sql
 
 from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
-from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING
+from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING, SOURCE_POSITION, SOURCE_UNIT
 from spark_jobs.relation.copy_decoding.column_types import column_type
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.reading_connection import reading_connection
@@ -25,6 +25,8 @@ _COLUMNS = {
     HELD_ID: ("event_id", "text"),
     VERSION: ("xmin::text::bigint", "int8"),
     ARRIVED_AT: ("arrived_at", "timestamptz"),
+    SOURCE_UNIT: ("source_unit", "text"),
+    SOURCE_POSITION: ("source_position", "int8"),
     PAYLOAD: ("payload", "text"),
     PAYLOAD_ENCODING: ("payload_encoding", "text"),
 }

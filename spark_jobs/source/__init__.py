@@ -1,6 +1,7 @@
 """Where stream tuples come from: landed files, planned by the driver, read as bytes and decoded in the tasks.
 
 on the driver   landed_files.py   what is new, in which order and which pieces
+                landed_streams.py the folders of several streams as one source
                 after_load.py     archives or deletes what was loaded
 in a task       file_reading.py   a slice of a file to arrivals.py
                 planned_file.py   the file, which must be the one that was planned

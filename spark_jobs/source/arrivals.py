@@ -17,8 +17,10 @@ class Arrivals(NamedTuple):
             (spark_jobs.definition.stream_tuple).
         rejected: the records that could not be decoded, with the reason; the same columns, those of the source null.
         records: how many records were read, decoded or not.
+        ignored: records besides them that the source's definition wants to be passed over.
     """
 
     tuples: pa.Table
     rejected: list[Held]
     records: int
+    ignored: int = 0

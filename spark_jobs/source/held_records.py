@@ -11,8 +11,18 @@ import pyarrow.compute as pc
 
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.outcome import Held
-from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING, RECORD_ENCODINGS, payload_bytes
+from spark_jobs.loading.payload import (
+    HELD_ID,
+    PAYLOAD,
+    PAYLOAD_ENCODING,
+    RECORD_ENCODINGS,
+    SOURCE_POSITION,
+    SOURCE_UNIT,
+    payload_bytes,
+)
+from spark_jobs.source.kafka_slice import with_place
 from spark_jobs.source.records import decode_records
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
@@ -53,7 +63,8 @@ class HeldRecords:
         """The tuples that are what was held, and the others by the reason why not.
 
         Args:
-            held: shape (n,), with `HELD_ID`, `PAYLOAD`, `PAYLOAD_ENCODING`.
+            held: shape (n,), with `HELD_ID`, `PAYLOAD`, `PAYLOAD_ENCODING`, and of Kafka also `SOURCE_UNIT`,
+                `SOURCE_POSITION` and `_arrived_at`.
             kept: columns that the tuples keep, besides the source's that they get.
         """
         formats = pc.if_else(
@@ -79,10 +90,11 @@ class HeldRecords:
         """The tuples of payloads of one format that are what was held, and the others."""
         records = payload_bytes(held[PAYLOAD].combine_chunks(), held[PAYLOAD_ENCODING].combine_chunks())
         options = self.source.options if record_format == self.source.format else {}
-        decoded = decode_records(records, record_format, self.source.columns, options)
-        tuples = pa.table(
-            [*decoded.tuples.columns, *held.select(kept).columns], names=[*decoded.tuples.column_names, *kept]
-        )
+        decoded = decode_records(records, record_format, self.source.record_columns, options)
+        tuples = decoded.tuples
+        if self.source.kafka is not None:
+            tuples = with_place(tuples, held[SOURCE_UNIT], held[SOURCE_POSITION], held[ARRIVED_AT])
+        tuples = pa.table([*tuples.columns, *held.select(kept).columns], names=[*tuples.column_names, *kept])
         held_ids = pc.utf8_slice_codeunits(held[HELD_ID].cast(pa.large_string()), len(self.prefix))
         same = pc.equal(event_id_texts(tuples, self.event_id), held_ids)
         sound, known = pc.is_null(decoded.reasons), pc.fill_null(same, False)

@@ -32,6 +32,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "batch",
             "batch_part",
             "batch_stream",
+            "id_sketch",
             "source_range",
             "held_tuple",
             "driver",

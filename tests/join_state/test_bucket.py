@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -68,12 +69,19 @@ def test_what_memory_does_not_hold_is_joined_from_disk(tmp_path: Path) -> None:
         taken.take(batch, EARLIEST, EARLIEST)
         plain.take(batch, EARLIEST, EARLIEST)
         taken.bucket.checkpoint(number)
-        assert any((tmp_path / "extents").iterdir())
+        assert not taken.bucket.in_memory
     taken.reopen(tmp_path, 2)
-    for step in (EARLIEST, [400, 600]):
-        taken.take([[], events[3::7]], EARLIEST, step)
-        plain.take([[], events[3::7]], EARLIEST, step)
+    steps = (EARLIEST, EARLIEST, [400, 600], [760, 755])
+    for before, step in pairwise(steps):
+        assert not taken.bucket.in_memory
+        taken.take([[], events[3::7]], before, step)
+        plain.take([[], events[3::7]], before, step)
         assert taken.outcome.sorted() == plain.outcome.sorted()
+    assert taken.bucket.in_memory
+    later = [Event(1000 + number, number % 5, 760 + number) for number in range(20)]
+    for state in (taken, plain):
+        state.take([later, [*events[1::7], *later]], [760, 755], [765, 770])
+    assert taken.outcome.sorted() == plain.outcome.sorted()
     assert taken.outcome.joined
     assert taken.outcome.expired
 

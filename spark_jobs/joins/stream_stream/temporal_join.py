@@ -168,6 +168,11 @@ class TemporalJoin(StreamStreamJoin):
         return self._validity.starts.copy()
 
     @property
+    def capacity(self) -> int:
+        """How many tuples memory has room for, of all streams; a quarter is kept free for those that come."""
+        return self._area.capacity
+
+    @property
     def materialised(self) -> bool:
         """Whether intermediate results are kept now."""
         return bool(self._intermediate)

@@ -26,6 +26,7 @@ from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, HeldStream, Outcome
 from spark_jobs.loading.payload import HELD_ID
 from spark_jobs.loading.stream_batch import check_open, latencies
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 from spark_jobs.warehouse.fencing import loader_session_name
@@ -60,6 +61,11 @@ class AccumulatingBatch:
     def fact(self) -> FactTable:
         """The pipeline's fact table."""
         return self.table.fact
+
+    @property
+    def compares_ids(self) -> bool:
+        """Several events make a row: what became of each stream's is counted, and not compared by id."""
+        return False
 
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the pipeline and epoch."""
@@ -114,7 +120,7 @@ class _Prepared(NamedTuple):
 
     tuples: pa.Table
     held: HeldRows
-    count: int
+    arrived: int
 
 
 class AccumulatingTransaction:
@@ -140,6 +146,11 @@ class AccumulatingTransaction:
             tuples = encoded.tuples
             groups += [replace(group, tuples=of_stream(group.tuples, part)) for group in unfit]
         return _Prepared(tuples, held_parts(groups, part, self._batch), count)
+
+    @property
+    def ids(self) -> IdSketch:
+        """None: they are not compared."""
+        return IdSketch()
 
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Store the parts, all or nothing.
@@ -232,7 +243,8 @@ class AccumulatingTransaction:
         held = prepared.held
         if len(held):
             held = held.without(session.held_earlier.among_rows(cursor, held, batch.batch_no))
-        placed = held.joined(held_parts(groups, parts.part, batch)).store(cursor)
+        held = held.joined(held_parts(groups, parts.part, batch))
+        placed = held.without(~held.store(cursor)).places
         joined = int(np.count_nonzero(placement.joined[waited:]))
         return PartCounts(
             placement.made,
@@ -240,7 +252,7 @@ class AccumulatingTransaction:
             placed["shed"],
             placed["unmatched"] + settled.unmatched,
             placed["rejected"] + settled.rejected,
-            prepared.count - joined - placed.total(),
+            prepared.arrived - joined - placed.total(),
         )
 
 

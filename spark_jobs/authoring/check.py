@@ -1,0 +1,113 @@
+"""All that can be told of a pipeline before its stream starts: what does not fit, and what it will do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from psycopg2 import extensions
+
+from spark_jobs.byte_sizes import format_bytes
+from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition.kafka import Kafka
+from spark_jobs.driver.checks import PipelineTables, check_tables
+from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError
+from spark_jobs.settings import Home
+from spark_jobs.source.file_names import is_landed
+from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_offsets import TopicOffsets
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.registration import check_registration
+
+_MOST_COUNTED = 100_000
+
+
+@dataclass
+class CheckReport:
+    """What a check found.
+
+    Attributes:
+        problems: what keeps the pipeline from loading, each with what to do.
+        notes: what is worth knowing.
+    """
+
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Home) -> CheckReport:
+    """Compare a definition with the warehouse and the landing folders; changes nothing.
+
+    Args:
+        definition: the pipeline.
+        warehouse_url: libpq URL of the warehouse.
+        home: the installation, which holds the landing folders.
+
+    Raises:
+        WarehouseUnavailableError: the warehouse does not answer.
+    """
+    report = CheckReport()
+    for name, source in (definition.streams or {"events": definition.source}).items():
+        if source.kafka is None:
+            report.notes.append(_landed(name, source, source.resolved_path(home)))
+        else:
+            _check_topic(definition.name, source.kafka, report)
+    with closing(connect(warehouse_url, application_name=f"freshet check {definition.name}")) as connection:
+        _check_registered(connection, definition, report)
+        try:
+            tables = check_tables(connection, definition)
+        except SchemaMismatchError as error:
+            connection.rollback()
+            report.problems.append(f"{error}\n`freshet ddl {definition.name}` writes a fact table that fits.")
+        else:
+            report.notes += _told_of_tables(definition, tables)
+    return report
+
+
+def _check_topic(pipeline: str, kafka: Kafka, report: CheckReport) -> None:
+    try:
+        _, partitions = TopicOffsets(KafkaClient.of(kafka, pipeline), kafka.topic).described()
+    except (PipelineDefinitionError, SourceAwayError) as error:
+        report.problems.append(str(error))
+    else:
+        report.notes.append(f"topic {kafka.topic} at {kafka.servers}: {partitions} partitions")
+
+
+def _check_registered(connection: extensions.connection, definition: PipelineDefinition, report: CheckReport) -> None:
+    stated = definition.model_dump(mode="json", by_alias=True)
+    try:
+        with connection, connection.cursor() as cursor:
+            check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
+    except PipelineDefinitionError as error:
+        report.problems.append(str(error))
+    driver = drivers.newest_driver(connection, definition.name)
+    if driver is not None and driver.is_alive():
+        report.notes.append(f"its driver runs on {driver.host}: what is changed here counts when it is restarted")
+
+
+def _landed(name: str, source: Source, folder: Path) -> str:
+    try:
+        names = [path.name for _, path in zip(range(_MOST_COUNTED), folder.iterdir(), strict=False)]
+    except FileNotFoundError:
+        return f"{name}: {folder} is not there yet; the stream makes it when it starts"
+    except OSError as error:
+        return f"{name}: {folder} can't be read here: {error.strerror}"
+    landed = sum(map(is_landed, names))
+    more = "at least " if len(names) == _MOST_COUNTED else ""
+    return f"{name}: {more}{landed:,} landed files in {folder} ({source.format})"
+
+
+def _told_of_tables(definition: PipelineDefinition, tables: PipelineTables) -> Iterator[str]:
+    yield f"{definition.fact.table} takes the facts, told apart by {', '.join(definition.source.event_id)}"
+    for lookup, spec in zip(definition.lookups, tables.relations, strict=True):
+        whole = spec.row_count * spec.tuple_bytes
+        share = "all fit" if whole <= lookup.memory else f"{lookup.memory / whole:.0%} of them fit"
+        yield (
+            f"{lookup.relation}: {spec.row_count:,} tuples; their needed columns take {format_bytes(whole)}, "
+            f"and memory is {format_bytes(lookup.memory)}: {share}"
+        )
+        if spec.page_refusal is not None:
+            yield f"{lookup.relation} is not read by pages: {spec.page_refusal}"

@@ -1,0 +1,128 @@
+"""How clients of Kafka are set up: brokers, the connection's secrets, and what the stream needs of them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
+
+from spark_jobs.definition.kafka import Kafka
+from spark_jobs.errors import PipelineDefinitionError
+
+_CONNECTION_VARIABLE = "AIRFLOW_CONN_"
+# What the stream decides itself, whatever a connection says.
+_OWN = {
+    "isolation.level": "read_committed",
+    "enable.auto.commit": "false",
+    "enable.auto.offset.store": "false",
+    "auto.offset.reset": "error",  # never from the beginning unasked
+    "enable.partition.eof": "true",
+    "allow.auto.create.topics": "false",
+}
+_DEFAULTS = {
+    # Brokers answer that there is nothing more after this time; a range that ends in a gap waits for it.
+    "fetch.wait.max.ms": "20",
+    "fetch.error.backoff.ms": "100",
+    "queued.max.messages.kbytes": "32768",
+    "reconnect.backoff.max.ms": "2000",
+    "socket.timeout.ms": "10000",
+    "log_level": "0",  # errors come as such; its own lines on standard error would come once a second
+}
+
+
+@dataclass(frozen=True)
+class KafkaClient:
+    """Makes clients; travels inside pickled tasks only.
+
+    Attributes:
+        servers: brokers to begin with.
+        group: the consumer group that positions are told to.
+        settings: librdkafka's settings of the connection; they may hold secrets, and are in no text of this object.
+    """
+
+    servers: str
+    group: str
+    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, kafka: Kafka, pipeline: str) -> KafkaClient:
+        """The client of a pipeline's topic, with its connection as the environment has it.
+
+        Raises:
+            PipelineDefinitionError: the environment has no such connection, or it can't be understood.
+        """
+        settings = {} if kafka.connection is None else _connection_settings(kafka.connection)
+        return cls(kafka.servers, f"freshet-{pipeline}", tuple(sorted(settings.items())))
+
+    def admin(self) -> AdminClient:
+        """A new client that asks for topics and offsets."""
+        quick = {name: _DEFAULTS[name] for name in ("reconnect.backoff.max.ms", "socket.timeout.ms", "log_level")}
+        return AdminClient({**quick, **dict(self.settings), "bootstrap.servers": self.servers}, logger=_silent())
+
+    def consumer(self) -> Consumer:
+        """This process's consumer, which is given partitions by hand and never joins the group."""
+        return _consumer(self)
+
+
+@cache
+def _consumer(client: KafkaClient) -> Consumer:
+    own = {**_OWN, "bootstrap.servers": client.servers, "group.id": client.group}
+    return Consumer({**_DEFAULTS, **dict(client.settings), **own}, logger=_silent())
+
+
+def _silent() -> logging.Logger:
+    logger = logging.getLogger("spark_jobs.source.kafka_client.librdkafka")
+    logger.addHandler(logging.NullHandler())
+    logger.propagate = False
+    return logger
+
+
+def connection_variable(connection: str) -> str:
+    """The environment variable that holds an Airflow connection."""
+    return _CONNECTION_VARIABLE + connection.upper()
+
+
+def _connection_settings(connection: str) -> dict[str, str]:
+    variable = connection_variable(connection)
+    text = os.environ.get(variable)
+    if not text:
+        raise PipelineDefinitionError(
+            f"source.kafka.connection: there is no connection {connection!r} here. Make it in Airflow (type kafka), or "
+            f"set the environment variable {variable}, as JSON or URI, for the process that runs the stream."
+        )
+    try:
+        parts = json.loads(text) if text.lstrip().startswith("{") else _from_uri(text)
+        extra = parts.get("extra") or {}
+        extra = json.loads(extra) if isinstance(extra, str) else extra
+        settings = {str(name): _setting(value) for name, value in extra.items()}
+        user, password = parts.get("login"), parts.get("password")
+    except (ValueError, AttributeError):
+        # Neither the text nor the error may be told: they may hold the password.
+        allowed = (
+            'Allowed: Airflow\'s JSON, for example {"conn_type": "kafka", "login": ..., "password": ..., "extra": {}}'
+        )
+        raise PipelineDefinitionError(f"{variable} is not a connection. {allowed}; or its URI.") from None
+    if user:
+        settings.setdefault("sasl.username", user)
+        settings.setdefault("sasl.password", password or "")
+        settings.setdefault("sasl.mechanism", "PLAIN")
+        settings.setdefault("security.protocol", "SASL_SSL")
+    return settings
+
+
+def _setting(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _from_uri(text: str) -> dict[str, Any]:
+    uri = urlsplit(text)
+    query = dict(parse_qsl(uri.query))
+    extra = json.loads(query["__extra__"]) if "__extra__" in query else query
+    return {"login": unquote(uri.username or ""), "password": unquote(uri.password or ""), "extra": extra}

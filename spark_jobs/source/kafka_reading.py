@@ -1,0 +1,252 @@
+"""Reads a slice of a partition: records of Kafka to stream tuples, in blocks of bounded size."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from numpy.typing import NDArray
+
+from spark_jobs.definition import Source
+from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
+from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableFileError
+from spark_jobs.loading.outcome import Held
+from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_slice import OffsetSlice, Partition
+from spark_jobs.source.records.json_blocks import decode_json
+
+SILENCE_SECONDS = 30.0
+"""After that long without an answer a partition is taken for unreachable."""
+
+_BLOCK_BYTES = 4 << 20
+_MOST_RECORDS = 16_384
+# How large records are is learnt from block to block; until it is known they are taken a few at a time.
+_FEW_RECORDS, _GROWTH = 16, 16
+_POLL_SECONDS = 0.1
+_END_OF_LOG_SECONDS = 5.0
+_MICROSECONDS = pa.timestamp("us", "UTC")
+
+
+class _Records(NamedTuple):
+    """Some records of a partition.
+
+    Attributes:
+        values: binary array, shape (n,); null where a record has no value.
+        offsets: int64, shape (n,).
+        timestamps: int64, shape (n,), ms since 1970; negative: none.
+    """
+
+    values: pa.Array
+    offsets: NDArray[np.int64]
+    timestamps: NDArray[np.int64]
+
+
+def read_offsets(piece: OffsetSlice, source: Source, client: KafkaClient) -> Iterator[Arrivals]:
+    """Read a slice. O(bytes); in memory are some blocks of it, and what the client has fetched ahead.
+
+    Offsets without a record (of aborted transactions, or compacted) are no loss.
+
+    Args:
+        piece: a slice of the source's topic.
+        source: how records look.
+        client: of the topic.
+
+    Raises:
+        UnreadableFileError: some of the slice was removed by retention before it was read; after all others of it.
+        SourceRangeGoneError: the partition ends before the slice does.
+        SourceAwayError: no broker answers for the partition.
+    """
+    slice_ = _SliceRecords(piece, client.consumer())
+    for records in slice_.blocks():
+        yield from _arrivals(piece, source, records)
+    if slice_.removed:
+        raise UnreadableFileError(
+            f"{slice_.removed} offsets of {piece.partition}, from {piece.first} on, were removed by the topic's "
+            "retention before they were read: they are lost at the source."
+        )
+
+
+def _arrivals(piece: OffsetSlice, source: Source, read: _Records) -> Iterator[Arrivals]:
+    missing = pc.equal(pc.fill_null(pc.binary_length(read.values), 0), 0)
+    if not pc.any(missing).as_py():
+        yield _decoded(piece, source, read)
+        return
+    empty = missing.to_numpy(zero_copy_only=False)
+    without_value = read.values.is_null().to_numpy(zero_copy_only=False)
+    assert source.kafka is not None
+    passed_over = without_value if source.kafka.tombstones == "ignore" else np.zeros(len(empty), bool)
+    rejected = [
+        _without_value(piece, source, _where(read, where & ~passed_over), reason)
+        for where, reason in ((without_value, "null value"), (empty & ~without_value, "empty value"))
+        if (where & ~passed_over).any()
+    ]
+    decoded = _decoded(piece, source, _where(read, ~empty))
+    ignored = int(np.count_nonzero(passed_over))
+    yield Arrivals(decoded.tuples, decoded.rejected + rejected, len(empty) - ignored, ignored)
+
+
+def _where(read: _Records, kept: NDArray[np.bool_]) -> _Records:
+    return _Records(read.values.filter(pa.array(kept)), read.offsets[kept], read.timestamps[kept])
+
+
+def _decoded(piece: OffsetSlice, source: Source, read: _Records) -> Arrivals:
+    decoded = decode_json(read.values, source.record_columns)
+    tuples = _with_place(decoded.tuples, piece, read, read.values)
+    count = len(read.offsets)
+    if decoded.reasons.null_count == count:
+        return Arrivals(tuples, [], count)
+    sound = pc.is_null(decoded.reasons)
+    malformed = tuples.filter(pc.invert(sound))
+    held = Held("rejected", decoded.reasons.drop_null(), None, malformed, identified=source.is_known_by_place)
+    return Arrivals(tuples.filter(sound), [held], count)
+
+
+def _without_value(piece: OffsetSlice, source: Source, read: _Records, reason: str) -> Held:
+    """Records of which there is nothing to keep but where they were: each is held under a text that says so."""
+    count = len(read.offsets)
+    columns = source.record_columns
+    nothing = pa.table({name: pa.nulls(count, kind.arrow()) for name, kind in columns.items()})
+    records = [f"({reason}: {piece.partition} at offset {offset})".encode() for offset in read.offsets.tolist()]
+    tuples = _with_place(nothing, piece, read, pa.array(records, pa.binary()))
+    told = f"{reason}: a record of Kafka that has nothing to load"
+    return Held("rejected", told, None, tuples, identified=source.is_known_by_place)
+
+
+def _with_place(values: pa.Table, piece: OffsetSlice, read: _Records, records: pa.Array) -> pa.Table:
+    count = len(read.offsets)
+    offsets = pa.array(read.offsets)
+    untimed = read.timestamps < 0
+    now_ms = int(time.time() * 1000)
+    written = pa.array(read.timestamps * 1000, pa.int64(), mask=untimed).cast(_MICROSECONDS)
+    # A producer's clock may be ahead of ours; nothing arrives later than it is read.
+    arrived = np.where(untimed, now_ms, np.minimum(read.timestamps, now_ms)) * 1000
+    columns = {
+        TOPIC: pa.repeat(piece.partition.topic, count),
+        PARTITION: pa.repeat(pa.scalar(piece.partition.number, pa.int32()), count),
+        OFFSET: offsets,
+        TIMESTAMP: written,
+        ARRIVED_AT: pa.array(arrived).cast(_MICROSECONDS),
+        RECORD: records,
+        RANGE: pa.repeat(pa.scalar(piece.range_no, pa.int32()), count),
+        POSITION: offsets,
+    }
+    for name, column in columns.items():
+        values = values.append_column(name, column)
+    return values
+
+
+class _SliceRecords:
+    """The records of a slice, in the order of their offsets.
+
+    Attributes:
+        removed: offsets of the slice that were removed before they were read.
+    """
+
+    def __init__(self, piece: OffsetSlice, consumer: Consumer) -> None:
+        self._piece = piece
+        self._consumer = consumer
+        self._next = piece.first
+        self._ends_at: int | None = None
+        self.removed = 0
+
+    def blocks(self) -> Iterator[_Records]:
+        """All of them, in blocks."""
+        most, heard = _FEW_RECORDS, time.monotonic()
+        self._seek()
+        try:
+            while self._next < self._piece.last:
+                messages = self._consumer.consume(min(most, self._piece.last - self._next), _POLL_SECONDS)
+                records = self._records(messages)
+                if messages:
+                    heard = time.monotonic()
+                if len(records.offsets):
+                    yield records
+                    heard = time.monotonic()  # what was done with them took its time
+                    most = _next_count(records, most)
+                else:
+                    self._check_silence(time.monotonic() - heard)
+        except KafkaException as error:
+            raise SourceAwayError(_away(self._piece.partition, error.args[0].str())) from None
+        finally:
+            self._consumer.unassign()
+
+    def _seek(self) -> None:
+        self._consumer.assign([TopicPartition(self._piece.partition.topic, self._piece.partition.number, self._next)])
+
+    def _records(self, messages: Sequence[Message]) -> _Records:
+        """The records among messages; what else they tell is noted."""
+        found = []
+        for message in messages:
+            if message.error() is not None:
+                self._heed(message)
+            elif message.offset() >= self._piece.last:
+                self._next = self._piece.last
+                break
+            else:
+                found.append(message)
+                self._ends_at = None
+        if found:
+            self._next = max(self._next, found[-1].offset() + 1)
+        return _Records(
+            pa.array([message.value() for message in found], pa.binary()),
+            np.array([message.offset() for message in found], np.int64),
+            np.array([message.timestamp()[1] for message in found], np.int64),
+        )
+
+    def _heed(self, message: Message) -> None:
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            if message.offset() >= self._piece.last:
+                self._next = self._piece.last  # what is before it are gaps
+            else:
+                self._ends_at = message.offset()
+        elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
+            self._pass_over_removed(error.str())
+        elif error.fatal() or not error.retriable():
+            raise KafkaException(error)
+
+    def _pass_over_removed(self, told: str) -> None:
+        """Go on behind what retention has removed.
+
+        Raises:
+            SourceRangeGoneError: it is not retention: the partition has no such offset yet, or no more.
+        """
+        partition = self._piece.partition
+        where = TopicPartition(partition.topic, partition.number)
+        low, high = self._consumer.get_watermark_offsets(where, timeout=SILENCE_SECONDS)
+        if low <= self._next:
+            raise SourceRangeGoneError(
+                f"{partition} was planned to be read up to offset {self._piece.last}, but has none from {self._next} "
+                f"on: it ends at {high} ({told}). A broker may have lost records. The stream waits for them."
+            )
+        first = min(low, self._piece.last)
+        self.removed += first - self._next
+        self._next = first
+        self._seek()
+
+    def _check_silence(self, seconds: float) -> None:
+        partition = self._piece.partition
+        if self._ends_at is not None and seconds > _END_OF_LOG_SECONDS:
+            raise SourceRangeGoneError(
+                f"{partition} was planned to be read up to offset {self._piece.last}, and ends at {self._ends_at}. "
+                "A broker may have lost records, or a transaction is open again. The stream waits for them."
+            )
+        if seconds > SILENCE_SECONDS:
+            raise SourceAwayError(_away(partition, f"no answer for {SILENCE_SECONDS:.0f} s"))
+
+
+def _next_count(records: _Records, most: int) -> int:
+    """How many records make a block, if those that come are like these."""
+    each = max(records.values.nbytes // len(records.offsets), 1)
+    return max(min(_BLOCK_BYTES // each, most * _GROWTH, _MOST_RECORDS), 1)
+
+
+def _away(partition: Partition, told: str) -> str:
+    return f"{partition} of Kafka can't be read: {told}. The stream waits until it can; nothing is lost."

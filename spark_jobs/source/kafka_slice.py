@@ -1,0 +1,95 @@
+"""Pieces of a topic: a partition and its name in the ledger, a range of its offsets, a slice of that for a task."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
+from spark_jobs.ledger.source_ranges import SourceRange
+
+_UNIT = re.compile(r"(?P<topic>[^:@/]+):(?P<partition>\d+)@(?P<topic_id>.*)", re.DOTALL)
+
+
+class Partition(NamedTuple):
+    """A partition of one topic; a topic that is deleted and made anew under its name is another one.
+
+    Attributes:
+        topic: its name.
+        number: the partition's, from 0.
+        topic_id: the id that Kafka gave the topic when it was made.
+    """
+
+    topic: str
+    number: int
+    topic_id: str
+
+    @property
+    def unit(self) -> str:
+        """Its name in the ledger."""
+        return f"{self.topic}:{self.number}@{self.topic_id}"
+
+    @classmethod
+    def of(cls, unit: str) -> Partition | None:
+        """The partition of a unit; None where it is a unit of another kind of source."""
+        found = _UNIT.fullmatch(unit)
+        return None if found is None else cls(found["topic"], int(found["partition"]), found["topic_id"])
+
+    def __str__(self) -> str:
+        return f"{self.topic}:{self.number}"
+
+
+@dataclass(frozen=True)
+class OffsetRange(SourceRange):
+    """Some consecutive offsets of a partition.
+
+    `size` is about how many bytes the records have; `modified_ns` when they were seen first, in ns since 1970.
+    """
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes its records have."""
+        return self.last - self.first if self.size is None else self.size
+
+
+@dataclass(frozen=True)
+class OffsetSlice:
+    """Some records of a partition.
+
+    Attributes:
+        range_no: number of the range within its batch; a range may be read in several slices.
+        partition: where they lie.
+        first: offset of the first one.
+        last: offset after the last one. Offsets between them may have no record.
+    """
+
+    range_no: int
+    partition: Partition
+    first: int
+    last: int
+
+
+def with_place(values: pa.Table, units: pa.ChunkedArray, offsets: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.Table:
+    """Values of records, with the columns that tell where each lies.
+
+    Args:
+        values: shape (n,).
+        units: partitions as the ledger calls them, shape (n,); null, or of another kind of source: not known.
+        offsets: int64, shape (n,).
+        times: when the records were written, shape (n,).
+    """
+    # Arrow knows the names of a pattern's groups as RE2 writes them.
+    parts = pc.extract_regex(units.cast(pa.string()), _UNIT.pattern)
+    columns = {
+        TOPIC: pc.struct_field(parts, "topic"),
+        PARTITION: pc.struct_field(parts, "partition").cast(pa.int32()),
+        OFFSET: offsets,
+        TIMESTAMP: times,
+    }
+    for name, column in columns.items():
+        values = values.append_column(name, column)
+    return values

@@ -1,0 +1,97 @@
+"""One broker of Kafka for all tests of a session, and topics in it."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from spark_jobs.local.kafka_broker import KafkaBroker, jars_folder, kafka_jars
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker for the whole session; a test that ends it starts it again."""
+    with KafkaBroker(tmp_path_factory.mktemp("kafka"), kafka_jars(jars_folder())).use() as broker:
+        yield broker
+
+
+class Topic:
+    """A topic of a test's own."""
+
+    def __init__(self, broker: KafkaBroker, name: str, partitions: int = 1, **config: str) -> None:
+        self.servers, self.name = broker.servers, name
+        self.admin = AdminClient({"bootstrap.servers": broker.servers, "log_level": 0})
+        self.make(partitions, **config)
+
+    def make(self, partitions: int = 1, **config: str) -> None:
+        written = {key.replace("_", "."): value for key, value in config.items()}
+        topic = NewTopic(self.name, partitions, 1, config=written)
+        self.admin.create_topics([topic])[self.name].result()
+        self.wait_until(lambda: self.name in self.admin.list_topics(timeout=10).topics)
+
+    def delete(self) -> None:
+        self.admin.delete_topics([self.name])[self.name].result()
+        self.wait_until(lambda: self.name not in self.admin.list_topics(timeout=10).topics)
+
+    def remove_before(self, offset: int, partition: int = 0) -> None:
+        """Do what retention does."""
+        where = TopicPartition(self.name, partition, offset)
+        self.admin.delete_records([where])[where].result()
+
+    def add_partitions(self, total: int) -> None:
+        self.admin.create_partitions([NewPartitions(self.name, total)])[self.name].result()
+        self.wait_until(lambda: len(self.admin.list_topics(timeout=10).topics[self.name].partitions) == total)
+
+    def send(self, values: Iterable[bytes | None], partition: int = 0, timestamp: datetime | None = None) -> None:
+        """Write records, and wait until the broker has them."""
+        written = {} if timestamp is None else {"timestamp": int(timestamp.timestamp() * 1000)}
+        limits = {"message.max.bytes": 20 << 20, "queue.buffering.max.messages": 0}
+        producer = Producer({"bootstrap.servers": self.servers, "log_level": 0, **limits})
+        for value in values:
+            producer.produce(self.name, value, partition=partition, on_delivery=refuse_loss, **written)
+        assert producer.flush(30) == 0
+
+    @contextmanager
+    def transaction(self, values: Iterable[bytes], *, commit: bool = True) -> Iterator[None]:
+        """Write records in a transaction that is open during the block, and committed or aborted after it."""
+        name = f"transaction-{next(_numbers)}"
+        producer = Producer({"bootstrap.servers": self.servers, "transactional.id": name, "log_level": 0})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(self.name, value)
+        assert producer.flush(30) == 0
+        yield
+        if commit:
+            producer.commit_transaction(30)
+        else:
+            producer.abort_transaction(30)
+
+    @staticmethod
+    def wait_until(is_so: Any) -> None:
+        until = time.monotonic() + 30
+        while not is_so():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+
+
+def refuse_loss(error: KafkaError | None, _: Message) -> None:
+    """A record that the broker does not take is the test's fault."""
+    if error is not None:
+        raise KafkaException(error)
+
+
+@pytest.fixture
+def topic(broker: KafkaBroker) -> Topic:
+    """A topic with one partition."""
+    return Topic(broker, f"topic-{next(_numbers)}")

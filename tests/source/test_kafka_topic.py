@@ -1,0 +1,237 @@
+"""A topic as a source, against a real broker and a real ledger: what is planned, read, resumed and refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, TopicPartition
+from psycopg2 import extensions
+
+from spark_jobs.definition import Source
+from spark_jobs.errors import PipelineDefinitionError, SourceAwayError, SourceRangeGoneError, UnreadableFileError
+from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger.partition_positions import PartitionPositions
+from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.local.kafka_broker import KafkaBroker
+from spark_jobs.source import kafka_reading
+from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_reading import read_offsets
+from spark_jobs.source.kafka_slice import OffsetSlice, Partition
+from spark_jobs.source.kafka_topic import KafkaTopic, fair_shares
+from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.registration import register_pipeline
+from tests.kafka_broker import Topic
+
+MEBIBYTE = 1 << 20
+
+
+def records(first: int, last: int) -> list[bytes]:
+    return [json.dumps({"id": number}).encode() for number in range(first, last)]
+
+
+class Reader:
+    """The part of a stream that reads: plans what is new, notes it in the ledger, reads it in slices."""
+
+    def __init__(self, topic: Topic, warehouse: extensions.connection, **kafka: Any) -> None:
+        self.source = Source.model_validate(
+            {
+                "kafka": {"servers": topic.servers, "topic": topic.name, **kafka},
+                "format": "json",
+                "schema": "id bigint",
+                "event_time": "_timestamp",
+            }
+        )
+        assert self.source.kafka is not None
+        self.connection = warehouse
+        self.client = KafkaClient.of(self.source.kafka, topic.name)
+        register_pipeline(warehouse, "clicks", timedelta(seconds=5), "{}")
+        self.epoch = drivers.take_over(warehouse, "clicks", log_file=None)
+        self.topic = KafkaTopic(
+            self.source.kafka, self.client, PartitionPositions("clicks", lambda: warehouse, lambda: self.epoch)
+        )
+        self.topic.resume(lambda _: [])
+
+    def plan(self, most_bytes: int = MEBIBYTE) -> list[SourceRange]:
+        """What a batch is to read, open in the ledger."""
+        self.topic.look()
+        ranges = self.topic.take(most_bytes)
+        if ranges:
+            batch_ledger.open_batch(self.connection, "clicks", self.epoch, ranges)
+        return ranges
+
+    def read(self, ranges: list[SourceRange], parts: int = 2) -> list[int]:
+        """The ids of what lies in ranges."""
+        return [
+            number
+            for pieces in self.topic.pieces(list(enumerate(ranges)), parts)
+            for piece in pieces
+            for arrivals in read_offsets(piece, self.source, self.client)
+            for number in arrivals.tuples["id"].to_pylist()
+        ]
+
+
+@pytest.fixture
+def reader(topic: Topic, connection: extensions.connection) -> Iterator[Any]:
+    return lambda **kafka: Reader(topic, connection, **kafka)
+
+
+def test_another_driver_goes_on_where_the_ledger_is(topic: Topic, reader: Any) -> None:
+    topic.send(records(0, 10))
+    first = reader()
+    assert sorted(first.read(first.plan())) == list(range(10))
+    topic.send(records(10, 15))
+    second = reader()
+    assert second.read(second.plan()) == list(range(10, 15))
+    assert second.plan() == []
+
+
+@pytest.mark.parametrize(("start", "begins"), [("earliest", 0), ("latest", 5), ("a time", 3)])
+def test_a_stream_begins_where_its_definition_says_also_after_a_restart(
+    topic: Topic, reader: Any, start: str, begins: int
+) -> None:
+    now = datetime.now(UTC)
+    start = (now - timedelta(minutes=20)).isoformat() if start == "a time" else start
+    topic.send(records(0, 3), timestamp=now - timedelta(minutes=30))
+    topic.send(records(3, 5), timestamp=now - timedelta(minutes=10))
+    reader(start=start)  # notes it, and reads nothing
+    topic.send(records(5, 7))
+    later = reader(start=start)
+    assert later.read(later.plan()) == list(range(begins, 7))
+
+
+def test_aborted_transactions_and_their_marks_are_no_loss(topic: Topic, reader: Any) -> None:
+    topic.send(records(0, 2))
+    with topic.transaction(records(100, 103), commit=False):
+        pass
+    with topic.transaction(records(2, 4)):
+        pass
+    stream = reader()
+    ranges = stream.plan()
+    assert sum(each.last - each.first for each in ranges) == 9  # with the marks of two transactions
+    assert stream.read(ranges) == [0, 1, 2, 3]
+
+
+def test_what_an_open_transaction_has_written_is_not_planned(topic: Topic, reader: Any) -> None:
+    topic.send(records(0, 2))
+    stream = reader()
+    with topic.transaction(records(2, 4)):
+        assert stream.read(stream.plan()) == [0, 1]
+        assert stream.plan() == []
+    topic.wait_until(lambda: stream.read(stream.plan()) == [2, 3])  # it is marked some time after it is committed
+
+
+def test_partitions_that_are_added_are_read_from_their_beginning(topic: Topic, reader: Any) -> None:
+    topic.send(records(0, 2))
+    stream = reader(start="latest", notice_partitions="1ms")
+    topic.add_partitions(3)
+    topic.send(records(2, 4), partition=2)
+    topic.wait_until(lambda: stream.read(stream.plan()) == [2, 3])
+
+
+def test_one_partition_that_is_far_behind_does_not_hold_up_the_others(broker: KafkaBroker, reader: Any) -> None:
+    waiting = {Partition("clicks", 0, ""): 1_000_000, Partition("clicks", 1, ""): 10, Partition("clicks", 2, ""): 500}
+    assert list(fair_shares(waiting, 900).values()) == [10, 445, 445]
+    assert sum(fair_shares(dict.fromkeys(waiting, 5), 2).values()) == 3  # one of each, at least
+
+
+def test_a_batch_is_bounded_in_bytes(topic: Topic, reader: Any) -> None:
+    topic.send([json.dumps({"id": number, "note": "x" * 10_000}).encode() for number in range(300)])
+    stream = reader()
+    (planned,) = stream.plan(MEBIBYTE)
+    assert 0.9 * MEBIBYTE < planned.bytes <= MEBIBYTE
+    assert planned.last - planned.first == pytest.approx(104, abs=2)
+
+
+def test_a_partition_is_read_by_several_tasks(topic: Topic, reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic.send(records(0, 1000))
+    monkeypatch.setattr("spark_jobs.source.kafka_topic._SMALLEST_SLICE", 300)
+    stream = reader()
+    ranges = stream.plan()
+    assert [len(stream.topic.pieces(list(enumerate(ranges)), parts)) for parts in (1, 2, 9)] == [1, 2, 4]
+    assert sorted(stream.read(ranges, parts=9)) == list(range(1000))
+
+
+def test_what_was_removed_after_it_was_planned_is_told_and_the_rest_is_read(topic: Topic, reader: Any) -> None:
+    topic.send(records(0, 20))
+    stream = reader()
+    ((piece,),) = stream.topic.pieces(list(enumerate(stream.plan())), 1)
+    topic.remove_before(15)
+    reading = read_offsets(piece, stream.source, stream.client)
+    assert next(reading).tuples["id"].to_pylist() == list(range(15, 20))
+    with pytest.raises(UnreadableFileError, match=r"15 offsets of .* were removed by the topic's retention"):
+        next(reading)
+
+
+def test_an_end_before_the_position_is_refused(topic: Topic, reader: Any) -> None:
+    topic.send(records(0, 3))
+    stream = reader()
+    (planned,) = stream.plan()
+    beyond = replace(planned, first=3, last=50)
+    batch_ledger.open_batch(stream.connection, "clicks", stream.epoch, [beyond])
+    with pytest.raises(SourceAwayError, match="ends at 3 now"):
+        reader().plan()
+
+
+def test_a_slice_beyond_the_end_is_waited_for(topic: Topic, reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic.send(records(0, 3))
+    stream = reader()
+    (planned,) = stream.plan()
+    partition = Partition.of(planned.unit)
+    assert partition is not None
+    monkeypatch.setattr(kafka_reading, "_END_OF_LOG_SECONDS", 0.3)
+    for first in (0, 10):
+        with pytest.raises(SourceRangeGoneError, match="ends at 3"):
+            list(read_offsets(OffsetSlice(0, partition, first, 20), stream.source, stream.client))
+
+
+def test_a_topic_that_is_not_there_is_waited_for(topic: Topic, connection: extensions.connection) -> None:
+    name = topic.name
+    topic.delete()
+    with pytest.raises(SourceAwayError, match=f"There is no topic {name}"):
+        Reader(topic, connection)
+
+
+def test_others_see_in_the_consumer_group_how_far_the_stream_is(topic: Topic, reader: Any) -> None:
+    topic.send(records(0, 7))
+    stream = reader()
+    stream.read(stream.plan())
+    stream.topic.look()
+    group = Consumer({"bootstrap.servers": topic.servers, "group.id": stream.client.group, "log_level": 0})
+    where = TopicPartition(topic.name, 0)
+    topic.wait_until(lambda: group.committed([where], timeout=10)[0].offset == 7)
+    group.close()
+
+
+def test_secrets_come_from_the_environment_and_are_in_no_text(
+    topic: Topic, reader: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(PipelineDefinitionError, match="AIRFLOW_CONN_KAFKA_CLICKS"):
+        reader(connection="kafka_clicks")
+    password = "not-for-logs"
+    for text in (
+        json.dumps({"conn_type": "kafka", "login": "me", "password": password, "extra": {"sasl.mechanism": "PLAIN"}}),
+        f"kafka://me:{password}@?sasl.mechanism=PLAIN",
+    ):
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_CLICKS", text)
+        source = Source.model_validate(
+            {
+                "kafka": {"servers": topic.servers, "topic": topic.name, "connection": "kafka_clicks"},
+                "format": "json",
+                "schema": "id bigint",
+                "event_time": "_timestamp",
+            }
+        )
+        assert source.kafka is not None
+        client = KafkaClient.of(source.kafka, "clicks")
+        assert dict(client.settings)["sasl.password"] == password
+        assert dict(client.settings)["security.protocol"] == "SASL_SSL"
+        assert password not in f"{client} {client!r} {source}"
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_CLICKS", "{" + password)
+    with pytest.raises(PipelineDefinitionError, match="is not a connection") as refused:
+        KafkaClient.of(source.kafka, "clicks")
+    assert password not in str(refused.value)

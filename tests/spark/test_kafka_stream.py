@@ -1,0 +1,169 @@
+"""A stream from Kafka: loaded through Spark from a real broker, exactly once, whatever happens to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+import yaml
+
+from spark_jobs.definition import load_definition
+from spark_jobs.driver import setbacks
+from spark_jobs.errors import FreshetError
+from spark_jobs.local.kafka_broker import KafkaBroker
+from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from tests.kafka_broker import Topic
+from tests.spark.conftest import Shop
+from tests.spark.running_stream import running
+from tests.spark.shop import query, sale, sales_definition
+from tests.waiting import wait_for
+
+
+def define(shop: Shop, topic: Topic, *, event_id: list[str] | None = None, **kafka: Any) -> None:
+    """Let the shop's pipeline read the topic."""
+    definition = sales_definition(shop.folder)
+    source = {name: value for name, value in definition["source"].items() if name != "path"}
+    source["kafka"] = {"servers": topic.servers, "topic": topic.name, **kafka}
+    source["event_id"] = event_id or source["event_id"]
+    shop.path.write_text(yaml.safe_dump({**definition, "source": source}, sort_keys=False))
+
+
+def sales(numbers: Iterable[int]) -> list[bytes]:
+    return [json.dumps(sale(number)).encode() for number in numbers]
+
+
+def facts(shop: Shop) -> list[int]:
+    return [number for (number,) in query(shop.url, "SELECT sale_id FROM shop.fact_sales ORDER BY sale_id")]
+
+
+def ranges(shop: Shop, state: str) -> list[tuple[int, int]]:
+    rows = query(
+        shop.url,
+        "SELECT first, last FROM freshet.source_range WHERE state = %s AND last > first ORDER BY range_id",
+        [state],
+    )
+    return [(first, last) for first, last in rows]
+
+
+def test_what_is_in_a_topic_is_loaded_once(shop: Shop, topic: Topic) -> None:
+    define(shop, topic)
+    topic.send(sales(range(300)))
+    shop.load()
+    topic.send(sales(range(250, 400)))
+    shop.load()
+    shop.load()
+    assert facts(shop) == list(range(400))
+    assert query(shop.url, "SELECT sum(arrived), sum(facts), sum(duplicates) FROM freshet.batch") == [(450, 400, 50)]
+
+
+def test_records_without_a_value_and_malformed_ones_are_rejected_each_with_its_place(shop: Shop, topic: Topic) -> None:
+    define(shop, topic)
+    topic.send([*sales(range(3)), None, b"", None, b'{"sale_id": "four"}'])
+    shop.load()
+    held = query(shop.url, "SELECT reason, source_unit, source_position FROM freshet.rejected ORDER BY source_position")
+    assert [(reason.partition(":")[0], unit.partition("@")[0], offset) for reason, unit, offset in held] == [
+        ("null value", f"{topic.name}:0", 3),
+        ("empty value", f"{topic.name}:0", 4),
+        ("null value", f"{topic.name}:0", 5),
+        ("malformed", f"{topic.name}:0", 6),
+    ]
+    assert facts(shop) == [0, 1, 2]
+
+
+def test_tombstones_may_be_ignored_and_are_counted(shop: Shop, topic: Topic) -> None:
+    define(shop, topic, tombstones="ignore")
+    topic.send([*sales(range(3)), None, None, b""])
+    shop.load()
+    assert query(shop.url, "SELECT arrived, facts, rejected, statistics -> 'ignored' FROM freshet.batch") == [
+        (4, 3, 1, 2)
+    ]
+
+
+def test_what_retention_removed_before_it_was_read_is_counted_as_lost(shop: Shop, topic: Topic) -> None:
+    define(shop, topic)
+    topic.send(sales(range(10)))
+    shop.load()
+    topic.send(sales(range(10, 30)))
+    topic.remove_before(25)
+    shop.load()
+    assert facts(shop) == [*range(10), *range(25, 30)]
+    assert ranges(shop, "lost") == [(10, 25)]
+
+
+def test_a_topic_that_was_made_anew_is_not_read_unasked(
+    shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(setbacks, "MOST_FAILURES", 1)
+    define(shop, topic)
+    topic.send(sales(range(10)))
+    shop.load()
+    topic.delete()
+    topic.make()
+    topic.send(sales(range(100, 120)))
+    with pytest.raises(FreshetError, match="made anew"):
+        shop.load()
+    assert facts(shop) == list(range(10))
+    define(shop, topic, made_anew="read")
+    shop.load()
+    assert facts(shop) == [*range(10), *range(100, 120)]
+
+
+def test_records_of_ten_megabytes(shop: Shop, broker: KafkaBroker, topic: Topic) -> None:
+    large = Topic(broker, f"{topic.name}-large", max_message_bytes=str(15 << 20))
+    define(shop, large)
+    large.send([json.dumps(sale(number, note="x" * (10 << 20))).encode() for number in range(6)])
+    shop.load()
+    assert facts(shop) == list(range(6))
+
+
+def test_held_records_come_back_by_their_place(shop: Shop, topic: Topic) -> None:
+    """The default event id is no part of the record."""
+    query(shop.url, "CREATE TABLE shop.fact_places (t text, p int, o bigint, sk bigint, PRIMARY KEY (t, p, o))")
+    define(shop, topic)
+    definition = yaml.safe_load(shop.path.read_text())
+    del definition["source"]["event_id"]
+    columns = {"t": "_topic", "p": "_partition", "o": "_offset", "sk": "customer_sk"}
+    shop.path.write_text(
+        yaml.safe_dump({**definition, "fact": {"table": "shop.fact_places", "columns": columns}}, sort_keys=False)
+    )
+    topic.send([*sales(range(3)), json.dumps(sale(3, customer=5000)).encode()])
+    shop.load()
+    assert query(shop.url, "SELECT event_id FROM freshet.unmatched") == [(f'["{topic.name}",0,3]',)]
+    query(shop.url, "INSERT INTO shop.customer VALUES (5000, 77, 'new')")
+    request = ReprocessingRequest(limit=10, yields=False)
+    ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark).run()
+    assert query(shop.url, "SELECT o, sk FROM shop.fact_places WHERE o = 3") == [(3, 77)]
+
+
+def test_verify_proves_what_the_topic_still_holds_and_says_what_it_does_not(shop: Shop, topic: Topic) -> None:
+    define(shop, topic)
+    topic.send([*sales(range(20)), None, b'{"sale_id": "x"}', json.dumps(sale(20, customer=5000)).encode()])
+    shop.load()
+    proof = shop.verify()
+    assert (proof.differences, proof.records, proof.facts, proof.rejected, proof.unmatched) == ((), 23, 20, 2, 1)
+    topic.remove_before(10)
+    topic.send(sales(range(30, 35)))
+    proof = shop.verify()
+    assert (proof.differences, proof.records, proof.pending_records) == ((), 18, 5)
+    assert proof.gone_facts == 10
+    query(shop.url, "DELETE FROM shop.fact_sales WHERE sale_id = 15")
+    assert [each.kind for each in shop.verify().differences if each.kind == "missing"]
+
+
+def test_a_broker_that_is_killed_is_waited_for(shop: Shop, topic: Topic, broker: KafkaBroker) -> None:
+    define(shop, topic)
+    blocked = "SELECT blocked_by FROM freshet.driver WHERE blocked_by LIKE '%%Kafka%%'"
+    with running(shop) as stream:
+        topic.send(sales(range(50)))
+        wait_for(lambda: stream.lives() and len(facts(shop)) == 50, "the first sales")
+        broker.kill()
+        try:
+            wait_for(lambda: stream.lives() and query(shop.url, blocked) != [], "the driver to say that it waits")
+        finally:
+            broker.start()
+        topic.send(sales(range(50, 80)))
+        wait_for(lambda: stream.lives() and len(facts(shop)) == 80, "the other sales")
+    assert query(shop.url, "SELECT sum(arrived), sum(facts) FROM freshet.batch") == [(80, 80)]
