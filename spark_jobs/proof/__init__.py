@@ -11,7 +11,8 @@ staged_events.py                records in a temporary table
 join.py  lookup.py  changes.py  what each fact should be, with R as it is and as it was
 comparison.py                   what differs in the facts; held_comparison.py, ledger_sums.py: in held tuples, in sums
 staged_stream.py  waiting.py    of several streams: their events, and which of them wait in the state
-stream_join.py                  their plain join, in the place of one source's events
+stream_join.py                  their plain join, in the place of one source's events; accumulated_facts.py: facts that
+                                are filled in part by part
 stream_places.py                each event's place; stream_ledger.py: what the ledger says of it
 proof.py                        how that is shown
 """

@@ -187,9 +187,9 @@ class StreamJoin:
         starts = (self._part(stream, stream.column(START)) for stream in self._streams)
         times = (self._part(stream, stream.column(stream.source.event_time)) for stream in self._streams)
         yield sql.SQL("greatest({}) AS file").format(_COMMA.join(self._parts("rank")))
-        for name, flag in (("pending", "may_lack"), ("is_open", "is_open")):
-            of_parts = (sql.SQL("{} IS true").format(part) for part in self._parts(flag))
-            yield sql.SQL("{} AS {}").format(_OR.join(of_parts), sql.Identifier(name))
+        for flag, of_parts in (("pending", "may_lack"), ("is_open", "is_open")):
+            any_part = _OR.join(sql.SQL("{} IS true").format(part) for part in self._parts(of_parts))
+            yield sql.SQL("{} AS {}").format(any_part, sql.Identifier(flag))
         unloadable = (sql.SQL("{} IS false").format(part) for part in self._parts("loadable"))
         yield sql.SQL("NOT ({}) AS loadable").format(_OR.join(unloadable))
         yield sql.SQL("NULL::text AS raw_id, false AS raw_held, NULL::bigint AS record")
@@ -200,8 +200,8 @@ class StreamJoin:
             yield sql.SQL("{} AS {}").format(self._part(stream, sql.SQL("event_id")), id_column(stream))
             for column in stream.source.columns:
                 if column in stream.staging.columns:
-                    name = sql.Identifier(self.column(stream.named(column)).name)
-                    yield sql.SQL("{} AS {}").format(self._part(stream, stream.column(column)), name)
+                    named = sql.Identifier(self.column(stream.named(column)).name)
+                    yield sql.SQL("{} AS {}").format(self._part(stream, stream.column(column)), named)
 
     def _from_clause(self) -> sql.Composable:
         return sql.SQL("FROM {}").format(_NOTHING.join(self._tables()))
