@@ -728,7 +728,11 @@ def generate(
     ] = timedelta(milliseconds=500),
     past: Annotated[
         bool,
-        typer.Option("--past", help="Write at once what --orders or --for would bring by now, with times in the past."),
+        typer.Option(
+            "--past",
+            help="Write at once what --orders or --for would have brought by now; for the first run of a home, since "
+            "events of a second one would be as old as those of the first.",
+        ),
     ] = False,
     disorder: Annotated[
         timedelta,

@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from typer.testing import CliRunner
 
+from spark_jobs.cli import app
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import WorkloadError
-from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.settings import HOME_VARIABLE, PROJECT_ROOT, Home
 from spark_jobs.workload.auction_stream import AuctionStreamOptions, write_auction_stream
 from spark_jobs.workload.landing import land_parquet
 from spark_jobs.workload.nexmark import EVENT_TIMES, SCHEMAS, STREAMS
@@ -101,6 +103,15 @@ def test_the_streams_are_what_the_pipeline_says_that_they_are() -> None:
     for name, source in definition.streams.items():
         assert list(source.columns) == SCHEMAS[name].names
         assert source.event_time == EVENT_TIMES[name]
+
+
+def test_the_command_tells_what_it_has_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(HOME_VARIABLE, str(tmp_path))
+    told = CliRunner().invoke(app, ["generate", "auction_bids", "--past", "--orders", "500", "--disorder", "1s"])
+    assert told.exit_code == 0
+    assert told.output.splitlines() == [
+        f"{stream}: {landed(Home(tmp_path), stream).num_rows} events written" for stream in STREAMS
+    ]
 
 
 def test_what_can_not_be_is_refused(tmp_path: Path) -> None:

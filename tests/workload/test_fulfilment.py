@@ -91,13 +91,11 @@ def test_all_parts_of_orders_of_the_past_have_landed(seeded_home: Home) -> None:
 
 def test_parts_that_are_due_after_a_run_come_in_the_next(seeded_home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     run(seeded_home, orders=400)
-    early = {stream: len(list(seeded_home.landing(stream).glob("*"))) for stream in EVENT_TIMES}
-    assert early["shipments"] == 0  # nothing is shipped within a second
     kept = {
         stream: pyarrow.parquet.read_table(seeded_home.workload_under_way / f"{stream}.parquet")
         for stream in EVENT_TIMES
     }
-    assert kept["shipments"].num_rows > 300
+    assert kept["shipments"].num_rows > 300  # nothing much is shipped within seconds
     later = 2 * LONGEST_SECONDS
     later_clock = SimpleNamespace(time=lambda: time.time() + later, monotonic=time.monotonic)
     monkeypatch.setattr("spark_jobs.workload.pace.time", later_clock)
