@@ -50,6 +50,10 @@ class KafkaTopic:
         kafka: the topic, as the pipeline's definition has it.
         client: makes clients.
         positions: the ledger's.
+
+    Attributes:
+        unread: what was seen and left when offsets were taken last: partitions, about how many bytes, since when; None
+            before that. Any thread may ask.
     """
 
     def __init__(self, kafka: Kafka, client: KafkaClient, positions: PartitionPositions) -> None:
@@ -65,22 +69,13 @@ class KafkaTopic:
         self._described_at = self._oldest_at = 0.0
         self._sampled_at: float | None = None
         self._record_bytes = _GUESSED_BYTES
-        self._looked_at: float | None = None
+        self._looked_at = time.monotonic()
+        self.unread: Unread | None = None
 
     @property
     def waiting_records(self) -> int:
         """Offsets that have been seen and not been taken."""
         return sum(max(end - self._next[partition], 0) for partition, end in self._ends.items())
-
-    @property
-    def unread(self) -> Unread | None:
-        """What was seen and left: partitions, about how many bytes, since when; None before the first look."""
-        if self._looked_at is None:
-            return None
-        records = self.waiting_records
-        since = min(self._seen_ns.values(), default=None)
-        landed_at = None if since is None else datetime.fromtimestamp(since / 1e9, UTC)
-        return Unread(len(self._seen_ns), int(records * self._record_bytes), landed_at, self._looked_at)
 
     def resume(self, taken: Callable[[list[str]], Iterable[tuple[str, int, int | None, int | None]]]) -> None:
         """Begin anew with what the ledger knows; before the first look.
@@ -142,6 +137,11 @@ class KafkaTopic:
             self._next[partition] = last
             if last < self._ends[partition]:
                 self._seen_ns[partition] = seen_ns
+        # Published as a whole: the heartbeat asks from a thread of its own.
+        since = min(self._seen_ns.values(), default=None)
+        landed_at = None if since is None else datetime.fromtimestamp(since / 1e9, UTC)
+        size = int(self.waiting_records * self._record_bytes)
+        self.unread = Unread(len(self._seen_ns), size, landed_at, self._looked_at)
         return taken
 
     def forget(self, units: Iterable[str]) -> None:
