@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -67,6 +67,10 @@ def _duration(value: str | timedelta) -> timedelta:
         raise typer.BadParameter(str(error)) from error
 
 
+def _ago(age: timedelta | None) -> datetime | None:
+    return None if age is None else datetime.now(UTC) - age
+
+
 def _multiple(value: str | float) -> float:
     """A factor such as `3x`, or just 3."""
     try:
@@ -92,7 +96,7 @@ Duration = Annotated[
     timedelta | None,
     typer.Option("--for", parser=_duration, metavar="DURATION", help="End after this time, such as 120s or 1h30m."),
 ]
-Rate = Annotated[float, typer.Option(help="Mean number of orders per second.")]
+Rate = Annotated[float, typer.Option(help="Mean number of orders (or events) per second.")]
 Scale = Annotated[float, typer.Option(help="TPC-H scale factor; 1 is 150,000 customers and 1.5 million orders.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
@@ -230,9 +234,9 @@ def requeue(
     pipeline: Pipeline,
     *,
     reason: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Only tuples whose reason contains this.", show_default="list the reasons"),
-    ] = None,
+        str,
+        typer.Option(metavar="TEXT", help="Only tuples whose reason contains this; `freshet held` shows the reasons."),
+    ],
     since: Annotated[
         timedelta | None,
         typer.Option(parser=_duration, metavar="DURATION", help="Only what arrived in this time, such as 2h."),
@@ -240,28 +244,84 @@ def requeue(
 ) -> None:
     """Retry rejected tuples of a pipeline, once what refused them is fixed; reprocessing loads them."""
     from contextlib import closing
-    from datetime import UTC, datetime
 
     from spark_jobs.definition import load_definition
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.reprocessing import requeue as requeueing
+    from spark_jobs.reprocessing.requeue import requeue as run_requeue
     from spark_jobs.warehouse.connection import connect
 
     name = load_definition(pipeline).name
-    arrived = None if since is None else datetime.now(UTC) - since
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
-        if reason is None:
-            found = requeueing.rejections(connection, name, arrived)
-            for tuples, told in [(each.tuples, each.reason) for each in found] or [(0, "nothing is rejected")]:
-                console.print(f"{tuples:>12,}  {told}", soft_wrap=True, highlight=False, markup=False)
-            return
-        done = requeueing.requeue(connection, name, reason, arrived)
+        done = run_requeue(connection, name, reason, _ago(since))
     console.print(
         f"{done.tuples:,} rejected tuples wait to be reprocessed: `freshet reprocess {name}` does it now."
         + (f" {done.hopeless:,} stay rejected: such records can't become facts." if done.hopeless else ""),
         soft_wrap=True,
         highlight=False,
     )
+
+
+@app.command()
+def held(
+    pipeline: Pipeline,
+    *,
+    place: Annotated[
+        list[str] | None,
+        typer.Option(help="shed, unmatched or rejected; may be given several times.", show_default="all"),
+    ] = None,
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only tuples whose reason contains this.", show_default="any")
+    ] = "",
+    since: Annotated[
+        timedelta | None,
+        typer.Option(parser=_duration, metavar="DURATION", help="Only what arrived in this time, such as 2h."),
+    ] = None,
+    samples: Annotated[int, typer.Option(min=0, help="Show so many of the tuples, the newest first.")] = 0,
+    forget: Annotated[
+        bool, typer.Option("--forget", help="Delete them for good; who did it, and when, is noted.")
+    ] = False,
+) -> None:
+    """Show why tuples of a pipeline are held, and which keys are missing; or forget those that are no use.
+
+    A forgotten event does not become a fact, and is a duplicate if it is sent again; the ledger and `verify` know it.
+    """
+    import getpass
+    from contextlib import closing
+    from typing import get_args
+
+    from spark_jobs.definition import load_definition
+    from spark_jobs.definition.stream_tuple import Place
+    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.reprocessing import held_tuples
+    from spark_jobs.warehouse.connection import connect
+
+    places = get_args(Place)
+    if unknown := set(place or []) - set(places):
+        raise typer.BadParameter(f"{min(unknown)!r} is no place. Allowed: {', '.join(places)}.")
+    if forget and not (place or reason):
+        raise typer.BadParameter("--forget would delete all that is held: say which, by --place or --reason.")
+    definition = load_definition(pipeline)
+    wanted = tuple(known for known in places if known in (place or places))
+    chosen = held_tuples.HeldFilter(definition.name, wanted, reason, _ago(since))
+    with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
+        if forget:
+            count = held_tuples.forget(connection, chosen, getpass.getuser())
+            console.print(f"{count:,} held tuples are forgotten.", highlight=False)
+            return
+        lookups = [(lookup.relation, list(lookup.on)) for lookup in definition.lookups]
+        groups = held_tuples.held_groups(connection, chosen, lookups)
+        shown = held_tuples.held_samples(connection, chosen, samples) if samples else []
+    for group in groups:
+        keys = f" (most often {', '.join(f'{key}: {count:,}' for key, count in group.keys)})" if group.keys else ""
+        hopeless = f" [{group.hopeless:,} can't become facts]" if group.hopeless else ""
+        told = f"{group.tuples:>12,}  {group.place:9}  {group.reason}{keys}{hopeless}"
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
+    if not groups:
+        console.print("nothing is held", highlight=False)
+    for each in shown:
+        where = f"{each.source_unit}:{each.source_position}" if each.source_unit else ""
+        told = f"{each.event_id}  {where}  {each.reason}\n    {each.payload}"
+        console.print(told, soft_wrap=True, highlight=False, markup=False)
 
 
 @app.command()
@@ -345,10 +405,11 @@ def status(*, as_json: Json = False) -> None:
     from spark_jobs.ledger.status.pipeline_status import read_status, to_json
     from spark_jobs.ledger.status.table import StatusTable
     from spark_jobs.local.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
     from spark_jobs.warehouse.connection import connect
 
     with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
-        statuses = read_status(connection)
+        statuses = read_status(connection, look=LandingLook(home(), ONE_LOOK))
     if as_json:
         typer.echo(to_json(statuses))
     elif statuses:
@@ -402,8 +463,6 @@ def validate(
 
     Exit status 1 if an expectation failed, with how many facts and three examples.
     """
-    from datetime import UTC, datetime
-
     from spark_jobs.definition import load_definition
     from spark_jobs.errors import NotValidatedError
     from spark_jobs.local.warehouse_server import warehouse
@@ -415,7 +474,7 @@ def validate(
     if everything:
         selection = Selection(what="everything")
     elif since is not None:
-        selection = Selection(what="loaded", loaded_from=datetime.now(UTC) - since)
+        selection = Selection(what="loaded", loaded_from=_ago(since))
     elif (first_batch, last_batch) != (None, None):
         selection = Selection(what="batches", first_batch=first_batch, last_batch=last_batch)
     else:
@@ -490,6 +549,15 @@ def ddl(pipeline: Pipeline) -> None:
     else:
         fetched = {}
     typer.echo(fact_ddl(definition, fetched))
+
+
+@app.command("dbt-sources")
+def write_dbt_sources() -> None:
+    """Write the fact tables of all pipelines as sources of dbt, with keys and freshness: a sources.yml."""
+    from spark_jobs.authoring.dbt_sources import dbt_sources
+    from spark_jobs.definition import load_definitions
+
+    typer.echo(dbt_sources(load_definitions().values()), nl=False)
 
 
 @app.command()
@@ -623,6 +691,13 @@ def calibrate(
 
 @app.command()
 def generate(
+    workload: Annotated[
+        Literal["orders", "fulfilment", "auction_bids"],
+        typer.Argument(
+            help="orders: TPC-H orders and their lines; fulfilment: and their payments and shipments; auction_bids: "
+            "Nexmark's persons, auctions and bids.",
+        ),
+    ] = "orders",
     *,
     rate: Rate = DEFAULT_RATE,
     bursty: Annotated[
@@ -640,7 +715,7 @@ def generate(
         ),
     ] = None,
     duration: Duration = None,
-    orders: Annotated[int | None, typer.Option(help="End after this number of orders.")] = None,
+    orders: Annotated[int | None, typer.Option(help="End after this number of orders, or of Nexmark's events.")] = None,
     bad_share: Annotated[
         float,
         typer.Option(help="Share of bad input to mix in: malformed, overflowing, null, duplicate, unknown keys..."),
@@ -651,36 +726,58 @@ def generate(
             parser=_duration, metavar="DURATION", show_default="500ms", help="Time from one file to the next."
         ),
     ] = timedelta(milliseconds=500),
+    past: Annotated[
+        bool,
+        typer.Option("--past", help="Write at once what --orders or --for would bring by now, with times in the past."),
+    ] = False,
+    disorder: Annotated[
+        timedelta,
+        typer.Option(
+            parser=_duration,
+            metavar="DURATION",
+            show_default="2s",
+            help="Events of fulfilment and auction_bids land up to this much after they happened.",
+        ),
+    ] = timedelta(seconds=2),
+    late_share: Annotated[float, typer.Option(help="Share of them that land ten minutes later.")] = 0.001,
     scale: Annotated[
         float | None, typer.Option(help="TPC-H scale to take orders from; needed only if several were generated.")
     ] = None,
 ) -> None:
-    """Let TPC-H orders and their lines land as events, in real time, until Ctrl-C.
+    """Let events land, in real time, until Ctrl-C: TPC-H orders with all that belongs to them, or Nexmark's auctions.
 
-    The events lie in landing/orders and landing/order_lines of FRESHET_HOME. A second run goes on with new orders.
-    While it runs, a number of orders per second in FRESHET_HOME/workload-rate steers it.
+    The events lie in folders of FRESHET_HOME/landing. A second run goes on with new ones. While orders are written, a
+    number of orders per second in FRESHET_HOME/workload-rate steers it.
     """
+    from spark_jobs.workload.auction_stream import AuctionStreamOptions, write_auction_stream
     from spark_jobs.workload.order_stream import OrderStreamOptions, write_order_stream
     from spark_jobs.workload.stop_signal import StopSignal
+    from spark_jobs.workload.transit import Disorder
 
-    options = OrderStreamOptions(
-        rate=rate,
-        phases=[_phase(text) for text in phase or []],
-        bursty=bursty,
-        zipf=zipf,
-        seed=seed_,
-        duration=duration,
-        orders=orders,
-        bad_share=bad_share,
-        tick=tick,
-        scale=scale,
-    )
-    with StopSignal() as stop, console.status("Reading TPC-H ...") as line:
+    pace: dict[str, Any] = {
+        "rate": rate,
+        "phases": [_phase(text) for text in phase or []],
+        "bursty": bursty,
+        "seed": seed_,
+        "duration": duration,
+        "tick": tick,
+        "past": past,
+    }
+    out_of_order = Disorder(disorder, late_share)
+    with StopSignal() as stop, console.status("Getting ready ...") as line:
 
         def show(written: dict[str, Written]) -> None:
             line.update(", ".join(f"{name}: {part.events:,}" for name, part in written.items()))
 
-        totals = write_order_stream(home(), options, stop, show)
+        if workload == "auction_bids":
+            auctions = AuctionStreamOptions(**pace, events=orders, disorder=out_of_order)
+            totals = write_auction_stream(home(), auctions, stop, show)
+        else:
+            parts = out_of_order if workload == "fulfilment" else None
+            options = OrderStreamOptions(
+                **pace, zipf=zipf, orders=orders, bad_share=bad_share, scale=scale, fulfilment=parts
+            )
+            totals = write_order_stream(home(), options, stop, show)
     for name, written in totals.items():
         console.print(f"{name}: {written.events:,} events written", highlight=False)
         for defect, count in sorted(written.bad.items()):
@@ -703,6 +800,26 @@ def bench_load(
     from spark_jobs.experiments.load.load_benchmark import SIZES, render, run_load_benchmark
 
     result = run_load_benchmark(home(), rows or list(SIZES), events, repetitions, error_console.print)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        console.print(render(result))
+
+
+@bench.command("correlate")
+def bench_correlate(
+    *,
+    as_json: Json = False,
+    events: Annotated[int, typer.Option(min=1_000_000, help="Events that each run joins.")] = 4_000_000,
+    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each contender; the median counts.")] = 5,
+) -> None:
+    """Compare joining two streams by Freshet with Spark's own stream-stream join: Nexmark's auctions and bids.
+
+    Takes about an hour and 8 GiB at full size. Run nothing else beside it.
+    """
+    from spark_jobs.experiments.correlate.correlate_benchmark import render, run_correlate_benchmark
+
+    result = run_correlate_benchmark(home(), events, repetitions, error_console.print)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:

@@ -1,4 +1,4 @@
-"""Durations as people write them: `5s`, `500ms`, `2m`, `1h30m`."""
+"""Durations as people write them, `5s`, `500ms`, `2m`, `1h30m`, and as they read them."""
 
 from __future__ import annotations
 
@@ -37,3 +37,15 @@ def parse_duration(text: str) -> timedelta:
         return sum((float(number) * _UNITS[unit] for number, unit in parts), timedelta())
     except OverflowError:
         raise ValueError(f"{text!r} is too long: the longest duration is {timedelta.max.days} days.") from None
+
+
+def format_duration(duration: timedelta) -> str:
+    """A duration as people read it, to two or three digits: `940 ms`, `46.0 s`, `12 min`, `5.0 h`, `3.0 d`."""
+    seconds = duration.total_seconds()
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 100:
+        return f"{seconds:.1f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86_400:.1f} d"

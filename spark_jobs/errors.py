@@ -94,7 +94,3 @@ class CacheDamagedError(FreshetError):
 
 class NotValidatedError(FreshetError):
     """A validation could not come to a result: an expectation can't be checked."""
-
-
-class NotProvableError(FreshetError):
-    """`freshet verify` can't prove pipelines of this kind."""

@@ -49,6 +49,16 @@ class Home:
         return self.root / "workload-rate"
 
     @property
+    def workload_under_way(self) -> Path:
+        """Payments and shipments that the workload lets land in its next run."""
+        return self.root / "workload-under-way"
+
+    @property
+    def auctions_state(self) -> Path:
+        """Where the generator of auctions remembers which events it has written."""
+        return self.root / "workload-auctions.json"
+
+    @property
     def overload_pipelines(self) -> Path:
         """The pipelines as `freshet up --overload` defines them."""
         return self.root / "pipelines-overload"

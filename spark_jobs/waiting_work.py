@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.definition.operation import Freshness, Reprocessing, Validation
+from spark_jobs.ledger.status.lag import SourceLook
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
 from spark_jobs.reprocessing.due_tuples import due_now
 from spark_jobs.warehouse.freshness_episodes import Episode, read_untold
@@ -65,10 +66,11 @@ class WaitingWorkReader:
 
     Args:
         window: over which rates and freshness are taken.
+        look: sees what has landed where no driver looks; None: nobody does.
     """
 
-    def __init__(self, window: timedelta) -> None:
-        self._statuses = StatusReader(window)
+    def __init__(self, window: timedelta, look: SourceLook | None = None) -> None:
+        self._statuses = StatusReader(window, look)
         self._settings: dict[str, tuple[Any, _Settings]] = {}
         self._due: dict[str, tuple[datetime, bool]] = {}
 

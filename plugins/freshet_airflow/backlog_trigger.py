@@ -16,7 +16,7 @@ _PAUSE = timedelta(seconds=15)
 # A run that found the stream overloaded has done nothing, and left no trace in the warehouse.
 _LONGEST_PAUSE = timedelta(minutes=5)
 _PAUSE_AFTER_TROUBLE = timedelta(minutes=1)
-_BUSY = ("starting", "restarting", "catching up", "overloaded", "blocked")
+_BUSY = ("starting", "restarting", "catching up", "late", "overloaded", "blocked")
 _IN_TROUBLE = ("failed", "abandoned")
 
 

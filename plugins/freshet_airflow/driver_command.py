@@ -17,8 +17,16 @@ from spark_jobs.settings import PROJECT_ROOT, Home
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
+    from spark_jobs.definition import PipelineDefinition
+
 DEFAULT_CONNECTION_ID = "spark_default"
 STREAM_LOAD = str(PROJECT_ROOT / "spark_jobs" / "stream_load.py")
+CORRELATE_STREAMS = str(PROJECT_ROOT / "spark_jobs" / "correlate_streams.py")
+
+
+def application_of(definition: PipelineDefinition) -> str:
+    """The Python file that spark-submit runs for a pipeline: that of one stream, or of several."""
+    return STREAM_LOAD if definition.streams is None else CORRELATE_STREAMS
 
 
 def driver_command(

@@ -25,6 +25,8 @@ class Alert:
         since: when the target began to be missed; ISO text.
         until: when that was over; ISO text, None: not yet.
         p99_ms: freshness of 99 of 100 facts of the last minute; None where none were loaded.
+        unread: what has landed and is not loaded now, in words.
+        oldest_unread: when the oldest of it landed; ISO text, None: nothing is unread, or it is not known.
         target_ms: how fresh they are to be.
         reason: how the target was missed when that began.
         advice: what to do first.
@@ -37,6 +39,8 @@ class Alert:
     since: str
     until: str | None
     p99_ms: float | None
+    unread: str
+    oldest_unread: str | None
     target_ms: float
     reason: str
     advice: str
@@ -52,6 +56,7 @@ class Alert:
             status: of its pipeline.
             base_url: of Airflow's UI.
         """
+        oldest = status.lag.oldest_unread
         return cls(
             pipeline=episode.pipeline,
             what="ended" if what == "recovered" and status.state in _NOT_LOADING else what,
@@ -59,6 +64,8 @@ class Alert:
             since=episode.began_at.isoformat(timespec="seconds"),
             until=None if episode.recovered_at is None else episode.recovered_at.isoformat(timespec="seconds"),
             p99_ms=status.freshness_window.p99_ms,
+            unread=status.lag.in_words,
+            oldest_unread=None if oldest is None else oldest.isoformat(timespec="seconds"),
             target_ms=status.target_ms,
             reason=episode.reason,
             advice=_advice(what, status),
@@ -85,6 +92,7 @@ class Alert:
             *([f"Ended:   {_readable(self.until)}"] if self.until else []),
             f"Reason:  {self.reason}",
             f"State:   {self.state}",
+            f"Unread:  {self.unread}",
             f"Freshness p99 now: {now}; target: {self.target_ms / 1000:g} s",
             "",
             self.advice,
@@ -103,6 +111,11 @@ def _advice(what: News, status: PipelineStatus) -> str:
         return _advice_to_load(status)
     if what == "recovered":
         return "Nothing is to be done about freshness. Tuples that were shed meanwhile are loaded by reprocess_shed."
+    if status.state == "late":
+        return (
+            "What has landed waits unread: look at the page Warehouse freshness for a batch that takes long, and at "
+            f"the end of the driver's log: {status.log_file}."
+        )
     if status.state == "overloaded":
         return (
             "More arrives than can be loaded in time. Look at the page Warehouse freshness: if the arrival rate does "

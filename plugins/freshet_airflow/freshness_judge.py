@@ -63,7 +63,7 @@ class FreshnessJudge:
 
 
 def current_miss(waiting: WaitingWork) -> Miss | None:
-    """How the target is missed now: nothing can be loaded, the batch takes too long, or facts are late."""
+    """How the target is missed now: nothing can be loaded, events wait for too long, or facts are late."""
     status, now = waiting.status, waiting.read_at
     target = timedelta(milliseconds=status.target_ms)
     if status.state in ("down", "restarting"):
@@ -72,13 +72,26 @@ def current_miss(waiting: WaitingWork) -> Miss | None:
         return Miss(status.blocked_since, f"the stream is blocked: {status.blocked_by}")
     if status.state == "stopped":
         return None
-    if waiting.open_since is not None and now - waiting.open_since > target:
-        seconds = (now - waiting.open_since) / _SECOND
-        return Miss(waiting.open_since + target, f"nothing was committed for {seconds:.0f} s, while events wait")
+    unread = _unread(waiting, target)
+    if unread is not None:
+        return unread
     p99 = status.freshness_window.p99_ms
     if p99 is not None and p99 > status.target_ms:
         return Miss(now, f"99 of 100 facts are up to {p99 / 1000:.1f} s old when they can be read")
     return None
+
+
+def _unread(waiting: WaitingWork, target: timedelta) -> Miss | None:
+    """How events wait for too long: in a batch, or for one."""
+    now, lag = waiting.read_at, waiting.status.lag
+    if waiting.open_since is not None and now - waiting.open_since > target:
+        seconds = (now - waiting.open_since) / _SECOND
+        return Miss(waiting.open_since + target, f"nothing was committed for {seconds:.0f} s, while events wait")
+    if lag.oldest_unread is None or now - lag.oldest_unread <= target or waiting.status.state == "starting":
+        return None
+    # What had to wait for a driver counts from now on: the stream may have been stopped on purpose.
+    since = now if waiting.status.state == "catching up" else lag.oldest_unread + target
+    return Miss(since, f"unread: {lag.in_words}")
 
 
 def _down(status: PipelineStatus, now: datetime) -> Miss:
@@ -87,4 +100,5 @@ def _down(status: PipelineStatus, now: datetime) -> Miss:
     silence = timedelta(milliseconds=status.heartbeat_age_ms or 0.0)
     cause = f"has failed: {status.error}" if status.error else "has fallen silent"
     tries = f"; it is {status.state_in_words}" if status.restart else ""
-    return Miss(now - silence, f"the stream's driver {cause}{tries}")
+    waiting = f"; unread: {status.lag.in_words}" if status.lag.oldest_unread is not None else ""
+    return Miss(now - silence, f"the stream's driver {cause}{tries}{waiting}")

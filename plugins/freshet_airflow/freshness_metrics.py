@@ -23,16 +23,19 @@ _STATES = {
     "blocked": 6,
     "restarting": 7,
     "catching up": 8,
+    "late": 9,
+    "idle": 10,
 }
 
 
 class FreshnessMetrics:
     """Sends `freshet.<pipeline>.<gauge>` for each pipeline, every ten seconds at most.
 
-    Gauges: freshness_p50_ms, freshness_p99_ms, freshness_target_ms, arrival_rate, service_rate, hit_ratio,
-    backlog_shed, backlog_unmatched, backlog_rejected, staleness_ms (of the stalest cache) and state (stopped 0,
-    starting 1, running 2, draining 3, overloaded 4, down 5, blocked 6, restarting 7, catching up 8). What is not
-    known at the moment is not sent.
+    Gauges: unread_files, unread_bytes, oldest_unread_ms (0 without any; nobody having looked, none is sent but what is
+    known to be there), since_commit_ms, freshness_now_ms, freshness_p50_ms, freshness_p99_ms, freshness_target_ms,
+    arrival_rate, service_rate, hit_ratio, backlog_shed, backlog_unmatched, backlog_rejected, staleness_ms (of the
+    stalest cache) and state (stopped 0, starting 1, running 2, draining 3, overloaded 4, down 5, blocked 6,
+    restarting 7, catching up 8, late 9, idle 10). What is not known at the moment is not sent.
     """
 
     def __init__(self) -> None:
@@ -51,7 +54,14 @@ class FreshnessMetrics:
 def gauges(status: PipelineStatus) -> dict[str, float]:
     """The gauges of one pipeline, by name."""
     staleness = [cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None]
+    lag = status.lag
+    knows_lag = lag.oldest_unread is not None or lag.is_nothing
     values = {
+        "unread_files": lag.unread_files if knows_lag else None,
+        "unread_bytes": lag.unread_bytes if knows_lag else None,
+        "oldest_unread_ms": 0.0 if lag.is_nothing else lag.oldest_unread_age_ms,
+        "since_commit_ms": lag.commit_age_ms,
+        "freshness_now_ms": status.freshness_now_ms,
         "freshness_p50_ms": status.freshness_window.p50_ms,
         "freshness_p99_ms": status.freshness_window.p99_ms,
         "freshness_target_ms": status.target_ms,

@@ -41,7 +41,7 @@ class StreamJobOperator(BaseOperator):
         pipeline: name of the pipeline.
         warehouse_conn_id: Airflow connection of the warehouse; where it is not defined, FRESHET_WAREHOUSE_URL counts.
         spark_conn_id: Airflow connection of type spark.
-        application: Python file that spark-submit runs.
+        application: Python file that spark-submit runs; None: the one for pipelines of its kind.
         restart_policy: when to give up.
         watch: further arguments of `StreamJobTrigger`.
     """
@@ -52,7 +52,7 @@ class StreamJobOperator(BaseOperator):
         pipeline: str,
         warehouse_conn_id: str = warehouse_connection.DEFAULT_CONNECTION_ID,
         spark_conn_id: str = driver_command.DEFAULT_CONNECTION_ID,
-        application: str = driver_command.STREAM_LOAD,
+        application: str | None = None,
         restart_policy: RestartPolicy | None = None,
         watch: dict[str, Any] | None = None,
         **kwargs: Any,
@@ -121,12 +121,13 @@ class StreamJobOperator(BaseOperator):
     def attach_or_launch(self, connection: extensions.connection) -> DriverRecord | DriverLaunch:
         """The living driver, or the launch under way, or a new launch."""
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
+        application = self.application or driver_command.application_of(load_definition(self.pipeline))
         try:
             return attach_or_launch(
                 connection,
                 self.pipeline,
                 home(),
-                lambda: driver_command.driver_command(self.pipeline, self.spark_conn_id, home(), url, self.application),
+                lambda: driver_command.driver_command(self.pipeline, self.spark_conn_id, home(), url, application),
             )
         except PlatformError as error:
             raise AirflowFailException(str(error)) from error

@@ -14,6 +14,7 @@ from psycopg2 import extensions
 from freshet_airflow.freshness_metrics import FreshnessMetrics
 from freshet_airflow.warehouse_connection import READER_CONNECTION_ID, warehouse_url_in_trigger
 from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.settings import home
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:
@@ -89,7 +90,8 @@ class _WarehouseWatch:
     def _read(self, connection: extensions.connection) -> dict[str, WaitingWork]:
         if self._reader is None:
             # Not at the top: the DAG files, which are read again and again, lead here.
+            from spark_jobs.source.landing_look import LandingLook
             from spark_jobs.waiting_work import WaitingWorkReader
 
-            self._reader = WaitingWorkReader(WINDOW)
+            self._reader = WaitingWorkReader(WINDOW, LandingLook(home()))
         return self._reader.read(connection)

@@ -7,12 +7,14 @@ import re
 from pathlib import Path
 
 from spark_jobs.authoring.sample import Sample
+from spark_jobs.authoring.yaml_schema import FIRST_LINE, SCHEMA_FILE, pipeline_schema
 from spark_jobs.definition import load_definition
 from spark_jobs.definition.pipeline_files import definition_files
 from spark_jobs.errors import FreshetError
 from spark_jobs.settings import HOME_VARIABLE
 
 _TEMPLATE = """\
+{first_line}
 # A pipeline: events are joined with master data and loaded as facts, seconds after they happened.
 # Made from {sample}, {records:,} records of it. Look at what is marked with "?", then:
 #   freshet ddl {name} | freshet psql      makes the fact table
@@ -84,6 +86,7 @@ def definition_text(
     if sample.options:
         options = f"  options: {{{', '.join(f'{key}: {_scalar(value)}' for key, value in sample.options.items())}}}\n"
     return _TEMPLATE.format(
+        first_line=FIRST_LINE,
         sample=origin,
         records=sample.records,
         name=name,
@@ -100,7 +103,7 @@ def definition_text(
 
 
 def write_definition(text: str, name: str, folder: Path) -> Path:
-    """Write a definition into the pipelines' folder, if it is right, and there is none of that name.
+    """Write a definition into the pipelines' folder, if it is right, and there is none of that name; its schema, too.
 
     Returns:
         the file.
@@ -120,6 +123,7 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
         writing.write_text(text, encoding="utf-8")
         load_definition(writing)
         writing.rename(file)
+        (folder / SCHEMA_FILE).write_text(json.dumps(pipeline_schema(), indent=1) + "\n", encoding="utf-8")
     finally:
         writing.unlink(missing_ok=True)
         writing.parent.rmdir()

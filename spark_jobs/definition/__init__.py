@@ -4,6 +4,7 @@ model.py         PipelineDefinition, and pipeline_files.py: how its file is foun
 fields.py        the kinds of values that a file is made of
 ddl.py           Spark's DDL: the source's columns and their types
 correlation.py   the part that joins several streams, and what their joined tuples are like
+accumulation.py  what that needs besides, where a fact is filled in part by part
 operation.py     parts: how a pipeline is operated, what its facts must be like
 consistency.py   whether the parts fit together
 problems.py      the file itself, and what is said where it is wrong

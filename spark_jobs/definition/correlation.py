@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fields import Bytes, Duration, Part, Word
@@ -35,6 +35,11 @@ class FixedWindow(Part):
     fixed: Duration = Field(examples=["within: {fixed: 1h}"])
 
 
+_COLUMNS = WithJsonSchema(
+    {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
+)
+
+
 def _columns(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
@@ -52,7 +57,8 @@ class Correlate(Part):
         within: how long a tuple is valid from its event time on: tuples are joined that are valid at a common time
             (004 §5.1). Or fixed windows. None: for ever.
         emit: `complete`: a fact when all parts are there. `accumulate`: one fact for each key, made by the first
-            required part; later parts fill in their columns.
+            required part; later parts fill in their columns. The fact table and the held tuples are its state:
+            within, expired, lateness, idle_after, algorithm and memory mean nothing to it.
         required: with `accumulate`: the streams any of which makes the fact; by default the first one.
         expired: what becomes of a tuple that found no partner in its time: held, to be tried again, or rejected.
         lateness: how far out of order a stream's events may come; later ones are rejected, and kept.
@@ -61,7 +67,7 @@ class Correlate(Part):
         memory: bytes that the join's state may take, on all workers together.
     """
 
-    on: dict[Word, Annotated[tuple[Word, ...], BeforeValidator(_columns), Field(min_length=1)]] = Field(
+    on: dict[Word, Annotated[tuple[Word, ...], BeforeValidator(_columns), Field(min_length=1), _COLUMNS]] = Field(
         min_length=2, examples=["on: {orders: order_id, payments: order_id}"]
     )
     within: Duration | Annotated[FixedWindow, BeforeValidator(_window)] | None = Field(

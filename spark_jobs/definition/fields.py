@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
 from spark_jobs.byte_sizes import parse_bytes
 from spark_jobs.definition.problems import shown
@@ -107,18 +107,28 @@ def finite(value: Any) -> Any:
     return value
 
 
+# What editors are told of values that are written with a unit.
+_DURATION = WithJsonSchema({"type": "string", "pattern": r"^\s*(\d+(\.\d+)?\s*(ms|s|m|h|d)\s*)+$"})
+_BYTES = WithJsonSchema({"type": ["string", "integer"], "pattern": r"^\s*\d+(\.\d+)?\s*([kKmMgGtT]?([iI]?[bB])?)\s*$"})
+_RATE = WithJsonSchema({"type": ["string", "number"], "pattern": r"^\s*\d+(\.\d+)?\s*/\s*s\s*$"})
+
 Word = Annotated[str, Field(min_length=1)]
-Duration = Annotated[timedelta, _parsed(parse_duration, timedelta, _LONGEST), PlainSerializer(_duration_text)]
+Duration = Annotated[
+    timedelta, _parsed(parse_duration, timedelta, _LONGEST), PlainSerializer(_duration_text), _DURATION
+]
 Kept = Annotated[
-    timedelta, _parsed(parse_duration, timedelta, _LONGEST, otherwise=_FOR_EVER), PlainSerializer(_duration_text)
+    timedelta,
+    _parsed(parse_duration, timedelta, _LONGEST, otherwise=_FOR_EVER),
+    PlainSerializer(_duration_text),
+    _DURATION,
 ]
 # Freshness over the last day, on the page and in its charts, is read from the ledger's sums.
 LedgerKept = Annotated[
-    timedelta, _parsed(parse_duration, timedelta, _LONGEST, "1d", _FOR_EVER), PlainSerializer(_duration_text)
+    timedelta, _parsed(parse_duration, timedelta, _LONGEST, "1d", _FOR_EVER), PlainSerializer(_duration_text), _DURATION
 ]
-Rate = Annotated[float, BeforeValidator(_rate)]
-Count = Annotated[int, BeforeValidator(_count)]
-Share = Annotated[float, BeforeValidator(_share)]
-Bytes = Annotated[int, _parsed(parse_bytes, int, _MOST_MEMORY, _LEAST_MEMORY)]
-TableName = Annotated[str, AfterValidator(_table)]
-OptionText = Annotated[str, BeforeValidator(_option_text)]
+Rate = Annotated[float, BeforeValidator(_rate), _RATE]
+Count = Annotated[int, BeforeValidator(_count), Field(json_schema_extra={"minimum": 1, "maximum": _HIGHEST_COUNT})]
+Share = Annotated[float, BeforeValidator(_share), Field(json_schema_extra={"exclusiveMinimum": 0, "maximum": 1})]
+Bytes = Annotated[int, _parsed(parse_bytes, int, _MOST_MEMORY, _LEAST_MEMORY), _BYTES]
+TableName = Annotated[str, AfterValidator(_table), Field(json_schema_extra={"pattern": r"^[^.]+\.[^.]+$"})]
+OptionText = Annotated[str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "boolean", "integer"]})]

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
+from spark_jobs.definition.accumulation import accumulation_problems
 from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.correlation import Correlate, correlation_problems, joined_source
 from spark_jobs.definition.ddl import StreamType, parse_columns
@@ -261,6 +262,11 @@ class PipelineDefinition(Part):
     validation: Validation = Field(default=Validation(), examples=["validation: {every: 5m}"])
     retention: Retention = Field(default=Retention(), examples=["retention: {ledger: 30d}"])
 
+    @property
+    def accumulates(self) -> bool:
+        """Whether its facts are filled in part by part."""
+        return self.correlate is not None and self.correlate.emit == "accumulate"
+
     @model_validator(mode="before")
     @classmethod
     def _joins_streams(cls, content: Any) -> Any:
@@ -281,7 +287,10 @@ class PipelineDefinition(Part):
             missing, there = ("correlate", "streams") if self.correlate is None else ("streams", "correlate")
             problems.append(Problem(missing, f"is missing: {there} says nothing without it."))
         elif self.streams is not None and self.correlate is not None:
-            problems += correlation_problems(self.streams, self.correlate)
+            unsound = list(correlation_problems(self.streams, self.correlate))
+            problems += unsound
+            if self.correlate.emit == "accumulate" and not unsound:
+                problems += accumulation_problems(self.streams, self.correlate, self.fact, self.lookups)
         if problems:
             raise InconsistentDefinitionError(problems)
         return self

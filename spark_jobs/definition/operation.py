@@ -12,7 +12,16 @@ from spark_jobs.definition.fields import Count, Duration, Kept, LedgerKept, Part
 from spark_jobs.definition.problems import shown
 
 Kind = Literal[
-    "not_null", "unique", "between", "in_set", "matches", "references", "row_conservation", "freshness", "sql"
+    "not_null",
+    "unique",
+    "between",
+    "in_set",
+    "matches",
+    "references",
+    "row_conservation",
+    "completeness",
+    "freshness",
+    "sql",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 FACTS = "{facts}"
@@ -183,6 +192,7 @@ class Expectation(Part):
         not_null: columns without nulls.
         unique: columns that together tell the validated facts apart.
         row_conservation: the fact table holds as many facts as the ledger says.
+        completeness: the event ids that arrived are stored, each once; told by sketches.
         mostly: the share of the facts that must be so.
     """
 
@@ -195,6 +205,7 @@ class Expectation(Part):
         default=None, examples=["references: {column: customer_sk, relation: master.customer, key: customer_sk}"]
     )
     row_conservation: Literal[True] | None = Field(default=None, examples=["row_conservation: true"])
+    completeness: Literal[True] | None = Field(default=None, examples=["completeness: true"])
     freshness: FreshWithin | None = Field(default=None, examples=["freshness: {p99: 5s}"])
     sql: Sql | None = Field(default=None, examples=[f"sql: {{name: priced, rows: SELECT * FROM {FACTS} WHERE ...}}"])
     mostly: Share = Field(default=1.0, examples=["mostly: 0.99"])
@@ -202,8 +213,8 @@ class Expectation(Part):
     @model_validator(mode="before")
     @classmethod
     def _from_word(cls, content: Any) -> Any:
-        """`row_conservation` alone may stand for `row_conservation: true`."""
-        return {content: True} if content == "row_conservation" else content
+        """`row_conservation` alone may stand for `row_conservation: true`, and so may `completeness`."""
+        return {content: True} if content in ("row_conservation", "completeness") else content
 
     @model_validator(mode="after")
     def _check_kind(self) -> Expectation:
@@ -211,7 +222,7 @@ class Expectation(Part):
         if len(kinds) != 1:
             found = f"has {' and '.join(kinds)}" if kinds else "says nothing"
             raise ValueError(f"{found}; write one of {', '.join(KINDS)}.")
-        if self.mostly < 1 and self.kind in {"row_conservation", "freshness"}:
+        if self.mostly < 1 and self.kind in {"row_conservation", "completeness", "freshness"}:
             raise ValueError(f"mostly: {self.mostly} says nothing about {self.kind}; take it out.")
         return self
 

@@ -21,7 +21,7 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
-from spark_jobs.loading.stream_batch import StreamBatch
+from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kafka_slice import OffsetSlice
@@ -125,8 +125,7 @@ class BatchRun:
     ) -> None:
         began_at, started = time.time(), time.perf_counter()
         name, ranges = self._definition.name, batch.ranges
-        units = tuple(each.unit for each in ranges)
-        destination = StreamBatch(self._tables.event, self.fact, self.epoch, batch.batch_no, replayed, units)
+        destination = self._intake.destination(self._tables.event, self.fact, self.epoch, batch, replayed=replayed)
         context = self._context(destination, batch.batch_no, shedding=not draining)
         # A range that is given up is not read any more.
         wanted = [number for number in range(len(ranges)) if number not in batch.lost]
@@ -178,7 +177,7 @@ class BatchRun:
             raise FreshetError("Tables of master data have changed: the stream has to be started anew.")
         self._tables = replace(self._tables, fact=tables.fact)
 
-    def _context(self, destination: StreamBatch | Rehearsal, batch_no: int, *, shedding: bool) -> BatchContext:
+    def _context(self, destination: Destination, batch_no: int, *, shedding: bool) -> BatchContext:
         # The first batches are slow for a reason of their own (nothing is hot): that is no overload.
         shedding = shedding and self._definition.shedding.policy != "off" and self._batches >= SETTLING_BATCHES
         plans, fronts = self._lookups.plan_for_batch(batch_no)

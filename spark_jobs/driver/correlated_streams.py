@@ -9,16 +9,16 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import Correlate, FixedWindow
+from spark_jobs.definition.correlation import STREAM_SEPARATOR, Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
-from spark_jobs.driver.intake import Rehearse, SourceSlice, rehearsed
+from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
 from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StreamCounts
@@ -33,6 +33,7 @@ from spark_jobs.ledger.batch_streams import (
     former_batch,
 )
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.loading.loader import Destination
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
@@ -96,7 +97,7 @@ class CorrelatedStreams:
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`; notes how far the streams have come, which decides what is late in the batch."""
         former = self._last_batch(connection)
-        courses = self._courses(former)
+        courses = self._courses(former, ranges)
         batch_no = batch_ledger.open_batch(connection, self._definition.name, epoch, ranges, courses)
         return OpenBatch(batch_no, list(ranges), streams=courses, after=former.batch_no)
 
@@ -106,11 +107,17 @@ class CorrelatedStreams:
         quiet = draining or time.monotonic() - self._quiet_since > _QUIET_SECONDS
         return quiet and former.waiting > 0 and _reached(self._courses(former)) != _reached(former.courses)
 
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """As of `Intake`."""
+        return stream_batch(event, fact, epoch, batch, replayed=replayed)
+
     def front_stage(
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[SourceSlice]],
+        tasks: Sequence[Sequence[StreamSlice]],
         context: BatchContext,
         report: Report,
         *,
@@ -118,8 +125,7 @@ class CorrelatedStreams:
     ) -> RDD[Parcel]:
         """As of `Intake`: the joined tuples."""
         plan = self._plan(connection, batch, context.destination.fact)
-        slices = cast("Sequence[Sequence[StreamSlice]]", tasks)  # as LandedStreams cuts them
-        return correlated(self._spark, slices, plan, context, report, shuffle=shuffle)
+        return correlated(self._spark, tasks, plan, context, report, shuffle=shuffle)
 
     def close(
         self,
@@ -146,8 +152,14 @@ class CorrelatedStreams:
         self._former = former._replace(courses=courses)
         return self._former
 
-    def _courses(self, former: FormerBatch) -> tuple[StreamCourse, ...]:
-        return self._rules.next(former.courses, datetime.now(UTC), self._since, self._source.has_waiting)
+    def _courses(self, former: FormerBatch, ranges: Sequence[SourceRange] = ()) -> tuple[StreamCourse, ...]:
+        arriving = {each.unit.partition(STREAM_SEPARATOR)[0] for each in ranges}
+        return self._rules.next(
+            former.courses,
+            datetime.now(UTC),
+            self._since,
+            lambda stream: stream in arriving or self._source.has_waiting(stream),
+        )
 
     def _tallies(self, batch: OpenBatch, report: BatchReport) -> list[StreamTally]:
         now = datetime.now(UTC)

@@ -9,9 +9,12 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.loading.loader import Destination
+from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
@@ -59,11 +62,24 @@ class Intake(Protocol):
     def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
         """Whether a batch is to be made although nothing has landed."""
 
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """Where the batch's tasks load what they settle.
+
+        Args:
+            event: the pipeline's event columns.
+            fact: its fact table.
+            epoch: the driver's epoch.
+            batch: the open batch.
+            replayed: whether some of it may be stored already.
+        """
+
     def front_stage(
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[SourceSlice]],
+        tasks: Sequence[Sequence[Any]],
         context: BatchContext,
         report: Report,
         *,
@@ -96,6 +112,11 @@ class Intake(Protocol):
         """
 
 
+def stream_batch(event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool) -> StreamBatch:
+    """A batch whose tuples are facts, each for itself; arguments as of `Intake`."""
+    return StreamBatch(event, fact, epoch, batch.batch_no, replayed, tuple(each.unit for each in batch.ranges))
+
+
 class OneStream:
     """The tuples of a single stream, as they are read.
 
@@ -122,11 +143,17 @@ class OneStream:
         """Never: without tuples there is nothing to do."""
         return False
 
+    def destination(
+        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
+    ) -> Destination:
+        """As of `Intake`."""
+        return stream_batch(event, fact, epoch, batch, replayed=replayed)
+
     def front_stage(
         self,
         connection: extensions.connection,
         batch: OpenBatch,
-        tasks: Sequence[Sequence[SourceSlice]],
+        tasks: Sequence[Sequence[Any]],
         context: BatchContext,
         report: Report,
         *,
@@ -145,4 +172,4 @@ class OneStream:
         report: BatchReport,
     ) -> None:
         """As of `Intake`."""
-        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact)
+        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, unsettled=report.unsettled())

@@ -124,7 +124,10 @@ class StreamLoop:
             taken = source_ranges.taken_among(cursor, self._pipeline, ranges)
         new = [each for number, each in enumerate(ranges) if number not in taken]
         if new:
-            self._load(self._batches.open(connection, new), replayed=False)
+            batch = self._batches.open(connection, new)
+            # What it has taken and what it has left are told together: a file must not be seen in both, or in none.
+            drivers.heartbeat(connection, self._pipeline, self._epoch, self._source.unread)
+            self._load(batch, replayed=False)
 
     def _load(self, batch: batch_ledger.OpenBatch, *, replayed: bool) -> None:
         self._batches.load(self._connect(), batch, replayed=replayed, draining=self._draining)

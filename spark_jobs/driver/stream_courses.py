@@ -36,8 +36,8 @@ class CourseRules:
         Args:
             former: as it was noted with the last batch.
             now: by the clock.
-            since: from when a stream counts as silent that has never brought anything.
-            has_waiting: whether a stream has landed events that have not been read.
+            since: from when on we have listened: silence before does not count.
+            has_waiting: whether a stream has landed events that have not been read before.
         """
         active = [self._active(course) for course in former]
         idle = {course.stream for course in former if self._is_idle(course, former, now, since, has_waiting)}
@@ -71,7 +71,7 @@ class CourseRules:
         since: datetime,
         has_waiting: Callable[[str], bool],
     ) -> bool:
-        silent_since = course.last_arrival or since
+        silent_since = max(course.last_arrival or since, since)
         others = [other.last_arrival for other in all_ if other.stream != course.stream and other.last_arrival]
         brought = any(arrival > silent_since for arrival in others)
         return brought and now - silent_since > self.idle_after and not has_waiting(course.stream)

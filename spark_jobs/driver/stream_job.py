@@ -12,12 +12,13 @@ import psycopg2
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.correlated_streams import CorrelatedStreams
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.former_checkpoint import take_over_checkpoint
-from spark_jobs.driver.heartbeat import Heartbeat
+from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
 from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
@@ -95,7 +96,10 @@ class StreamJob:
         batches, source, lookups = self._prepare(spark, resume=resume)
         try:
             epoch = self._take_over(spark, batches, lookups)
-            beat = partial(drivers.heartbeat, pipeline=name, epoch=epoch)
+
+            def beat(connection: extensions.connection) -> Wanted:
+                return drivers.heartbeat(connection, name, epoch, source.unread)
+
             heartbeat = Heartbeat(self._url, name, beat, when_fenced=spark.cancelAllJobs)
             heartbeat.start()
             try:
@@ -113,6 +117,7 @@ class StreamJob:
                 self._finish_failed(epoch, "failed", f"{type(error).__name__}: {error}")
                 raise
             else:
+                beat(self._connect())  # what it told last was unread has been loaded since
                 drivers.finish(self._connect(), name, epoch, "stopped")
             finally:
                 heartbeat.stop()
@@ -169,6 +174,8 @@ class StreamJob:
             read = partial(read_slice, source=definition.source)
             return self._landed_files(definition.source), OneStream(definition, spark, read)
         source = LandedStreams({name: self._landed_files(stream) for name, stream in definition.streams.items()})
+        if definition.accumulates:
+            return source, AccumulatingStreams(definition, spark, source)
         return source, CorrelatedStreams(definition, spark, source, self._home, parts)
 
     def _landed_files(self, source: Source) -> LandedFiles:

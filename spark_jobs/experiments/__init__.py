@@ -1,6 +1,8 @@
 """What measures, rather than loads: it may import everything, and nothing but `cli` imports it.
 
-kernels/  load/  papers/   what `freshet bench` measures; each says what it compares and how
+kernels/  load/  correlate/  papers/
+                           what `freshet bench` measures; each says what it compares and how
+bench_server.py            a PostgreSQL server of a benchmark's own, and contenders that run against it
 semi_stream/               runs of the joins with R that the figures are made of
 numbered_relation.py       what the figures need of R, and PostgreSQL's tables as such
 virtual_relation.py        R on a disk that charges a virtual clock: the same figures on every machine

@@ -1,5 +1,15 @@
 """State that outlives a process: what a join of streams holds, in files.
 
-`spill_files` is the disk that joins spill to, `durable_join` brings an operator back to any version that was
-checkpointed. `joins` itself opens no file.
+| file | what it holds |
+|---|---|
+| bucket | a hash bucket of correlated streams: takes tuples, gives joined, late and expired ones, makes versions |
+| correlated | its plan, and the pieces that a take gives |
+| stored_bucket | a version as it lies in its folder, to be read beside the process that writes |
+| stream_tuples, segment | the tuples of one stream, in files that never change |
+| sorted_join | joins by the sorted keys of segments, for what memory does not hold |
+| key_codes, joined_tuples | keys as int64 codes; the tuples of all streams side by side |
+| state_folder | versions, their records, and the lock of the process that writes |
+| durable_join, spill_files | any operator, brought back by repeating its calls; the disk that joins spill to |
+
+`joins` itself opens no file.
 """

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.durable_files import HEADER_BYTES, FileKind, checked_content, with_header, write_durably
+from spark_jobs.durable_files import HEADER_BYTES, FileKind, checked_content
 from spark_jobs.errors import CacheDamagedError, StateDamagedError
 from spark_jobs.join_state.spill_files import STATE_ADVICE
 
@@ -22,16 +22,16 @@ Int64Array = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 SEGMENT = FileKind(b"FRSHSGM\0", 1, "segment of a bucket's tuples", STATE_ADVICE)
-# Ids, codes of the key, starts and ends by row; the rows by end; codes of the event ids, ascending, and their rows.
-_INDEX = (".id", ".key", ".start", ".end", ".by_end", ".event", ".by_event")
+# Ids, starts and ends by row; the rows by end; codes of keys and of event ids, ascending, and the rows of each.
+_INDEX = (".id", ".start", ".end", ".by_end", ".key", ".by_key", ".event", ".by_event")
 
 
 class Segment:
     """Tuples of one stream, in the order of their ids, with those that have left and are not yet dropped.
 
     Args:
-        index: of n tuples: ids, ascending; codes of the key; starts; ends; rows in the order of the ends; codes of the
-            event ids, ascending; their rows. Shape (n,) each.
+        index: of n tuples: ids, ascending; starts; ends; rows in the order of the ends; codes of the keys, ascending;
+            their rows; codes of the event ids, ascending; their rows. Shape (n,) each.
         tuples: the tuples as they came, shape (n,).
         joined: bool, shape (n,): which are in a result; changed as that changes.
         number: of the file; 0 where there is none.
@@ -41,7 +41,9 @@ class Segment:
     """
 
     def __init__(self, index: Sequence[Int64Array], tuples: pa.Table, joined: Flags, number: int = 0) -> None:
-        self.ids, self.keys, self.starts, self.ends, self._by_end, self._events, self._by_event = index
+        self._index = tuple(index)
+        self.ids, self.starts, self.ends, self._by_end = self._index[:4]
+        self._keys, self._by_key, self._events, self._by_event = self._index[4:]
         self.tuples = tuples
         self.joined = joined
         self.number = number
@@ -52,8 +54,8 @@ class Segment:
     def of(cls, columns: Sequence[Int64Array], tuples: pa.Table, joined: Flags) -> Segment:
         """Tuples in memory, from their ids, keys, starts, ends and codes of the event ids by row. O(n log n)."""
         ids, keys, starts, ends, events = columns
-        by_end, by_event = np.argsort(ends, kind="stable"), np.argsort(events)
-        return cls((ids, keys, starts, ends, by_end, events[by_event], by_event), tuples, joined)
+        by_end, by_key, by_event = np.argsort(ends, kind="stable"), np.argsort(keys), np.argsort(events)
+        return cls((ids, starts, ends, by_end, keys[by_key], by_key, events[by_event], by_event), tuples, joined)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -73,6 +75,8 @@ class Segment:
         O(log n + tuples that go).
         """
         ends, by_end = self.ends, self._by_end
+        if self.gone == len(by_end) or ends[by_end[self.gone]] > bound:
+            return np.empty(0, np.int64)
         until = bisect_right(range(len(by_end)), bound, lo=self.gone, key=lambda i: ends[by_end[i]])
         rows = by_end[self.gone : until]
         self.gone = until
@@ -82,45 +86,44 @@ class Segment:
         """The rows that have not left, ascending; int64, shape (m,). O(n log n)."""
         return np.sort(self._by_end[self.gone :]) if self.gone else np.arange(len(self))
 
-    def same_events(self, events: Int64Array) -> tuple[Int64Array, Int64Array]:
-        """Pairs of an asked row and a row here that have one code of the event id; both int64, shape (m,).
+    def same_keys(self, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Pairs of an asked row and a row here that have one code of the key; both int64, shape (m,).
+
+        Those of the asked rows ascend.
 
         Args:
-            events: int64, shape (k,). O(k log n + m).
+            keys: int64, shape (k,), ascending, so that memory is read in its order. O(k log n + m).
         """
-        first = np.searchsorted(self._events, events)
-        until = np.searchsorted(self._events, events, side="right")
-        counts = until - first
-        asked = np.repeat(np.arange(len(events)), counts)
-        offsets = np.arange(len(asked)) - np.repeat(np.cumsum(counts) - counts, counts)
-        return asked, self._by_event[np.repeat(first, counts) + offsets]
+        return _pairs(keys, self._keys, self._by_key)
 
-    def event_codes(self) -> Int64Array:
+    def same_events(self, events: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """The same by the codes of event ids."""
+        return _pairs(events, self._events, self._by_event)
+
+    def keys(self) -> Int64Array:
+        """Codes of the keys by row; int64, shape (n,). O(n)."""
+        return _by_row(self._keys, self._by_key)
+
+    def events(self) -> Int64Array:
         """Codes of the event ids by row; int64, shape (n,). O(n)."""
-        codes = np.empty(len(self), np.int64)
-        codes[self._by_event] = self._events
-        return codes
+        return _by_row(self._events, self._by_event)
 
-    def write(self, folder: Path, number: int) -> Segment:
-        """Write the tuples to a file, whose name is on the disk for certain when the folder is synced.
-
-        Returns:
-            The same, with its tuples in the file. O(bytes).
-        """
+    def content(self) -> pa.Buffer:
+        """What its file holds. O(bytes)."""
         table = self.tuples.combine_chunks()
-        index = (self.ids, self.keys, self.starts, self.ends, self._by_end, self._events, self._by_event)
-        for name, values in zip(_INDEX, index, strict=True):
+        for name, values in zip(_INDEX, self._index, strict=True):
             table = table.append_column(name, pa.array(values))
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
-        path = path_of(folder, number)
-        write_durably(path, with_header(SEGMENT, number, sink.getvalue()), sync_name=False)
-        with pa.memory_map(str(path)) as file:
-            content = file.read_buffer().slice(HEADER_BYTES)
-        written = _from_content(content, self.joined, number)
-        written.gone = self.gone
-        return written
+        return sink.getvalue()
+
+    def mapped(self, folder: Path) -> Segment:
+        """The same, with its tuples in the file that was written of its content. O(1)."""
+        with pa.memory_map(str(path_of(folder, self.number))) as file:
+            mapped = _from_content(file.read_buffer().slice(HEADER_BYTES), self.joined, self.number)
+        mapped.gone = self.gone
+        return mapped
 
 
 def path_of(folder: Path, number: int) -> Path:
@@ -158,15 +161,33 @@ def merged(segments: Sequence[Segment]) -> Segment | None:
         np.concatenate([column(segment)[rows] for segment, rows in kept])
         for column in (
             lambda segment: segment.ids,
-            lambda segment: segment.keys,
+            Segment.keys,
             lambda segment: segment.starts,
             lambda segment: segment.ends,
-            Segment.event_codes,
+            Segment.events,
         )
     ]
     joined = np.concatenate([segment.joined[rows] for segment, rows in kept])
     tables = [segment.tuples.take(rows) if segment.gone else segment.tuples for segment, rows in kept]
     return Segment.of(columns, pa.concat_tables(tables, promote_options="default"), joined)
+
+
+def _pairs(asked: Int64Array, codes: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Positions of asked codes, ascending, and rows that have the same; of the ascending codes the rows are given."""
+    beginning = int(np.searchsorted(asked, codes[0]))
+    asked = asked[beginning : np.searchsorted(asked, codes[-1], side="right")]
+    first = np.searchsorted(codes, asked)
+    there = np.flatnonzero(codes[first] == asked)
+    first, asked = first[there], asked[there]
+    counts = np.searchsorted(codes, asked, side="right") - first
+    offsets = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(beginning + there, counts), rows[np.repeat(first, counts) + offsets]
+
+
+def _by_row(codes: Int64Array, rows: Int64Array) -> Int64Array:
+    ordered = np.empty(len(rows), np.int64)
+    ordered[rows] = codes
+    return ordered
 
 
 def _from_content(content: pa.Buffer, joined: Flags, number: int) -> Segment:

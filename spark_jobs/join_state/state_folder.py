@@ -23,8 +23,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.durable_files import WRITING, FileKind, checked_content, sync_folder, with_header, write_durably
+from spark_jobs.durable_files import (
+    WRITING,
+    FileKind,
+    checked_content,
+    with_header,
+    write_all_durably,
+    write_durably,
+)
 from spark_jobs.errors import CacheDamagedError, StateDamagedError, StateInUseError
+from spark_jobs.join_state.segment import SEGMENT
 from spark_jobs.join_state.segment import path_of as segment_path
 from spark_jobs.join_state.spill_files import STATE_ADVICE
 
@@ -174,9 +182,19 @@ def read_version(folder: Path, version: int) -> VersionRecord:
         raise StateDamagedError(str(error)) from error
 
 
-def write_version(folder: Path, version: int, record: VersionRecord) -> None:
-    """Make a version: its segments have been written. It is on the disk when this returns."""
-    write_durably(_path(folder, version), with_header(_VERSION, version, record.packed()))
+def write_version(folder: Path, version: int, record: VersionRecord, contents: Mapping[int, pa.Buffer]) -> None:
+    """Make a version; it is on the disk when this returns.
+
+    Args:
+        folder: of the state.
+        version: its number.
+        record: what makes it.
+        contents: of the segments that have no file yet, by their numbers.
+    """
+    files = {
+        segment_path(folder, number): with_header(SEGMENT, number, content) for number, content in contents.items()
+    }
+    write_all_durably({**files, _path(folder, version): with_header(_VERSION, version, record.packed())})
 
 
 def remove_versions(folder: Path, *, before: int = 0, after: int | None = None) -> None:
@@ -205,8 +223,7 @@ def remove_segments(folder: Path, named: set[int]) -> None:
     """Remove all segments but some."""
     for path in folder.glob("segment.*"):
         if path.suffix[1:].isdigit() and int(path.suffix[1:]) not in named:
-            segment_path(folder, int(path.suffix[1:])).unlink(missing_ok=True)
-    sync_folder(folder)
+            path.unlink(missing_ok=True)
 
 
 def _path(folder: Path, version: int) -> Path:

@@ -3,13 +3,12 @@
     segments   [ oldest, large, in a file ] [ ... ] [ small ] [ in memory: came since the last checkpoint ]
 
 Each tuple is written once, and again when small segments are merged to a larger one, or when most of its segment has
-left: a constant number of times, for segments grow eightfold each time, to a largest size.
+left: a constant number of times, for segments grow eightfold each time, and large ones are not merged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -17,23 +16,24 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.join_state.segment import Segment, merged
+from spark_jobs.joins.structures.flags import set_flags
 
 Int64Array = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 # So many segments of one size are merged.
 _MERGED_AT_ONCE = 8
-# Tuples of the smallest size; and of the largest segments that are merged.
-_SMALL, _LARGE = 1024, 1 << 18
+# Tuples of the smallest size; and of the largest segments that are merged: to write those of a large batch again would
+# cost more than to look into some segments more.
+_SMALL, _LARGE = 1 << 10, 1 << 13
 _PIECE = 1 << 15
 
 
 class StreamTuples:
-    """Tuples of one stream, within what the caller reads of them.
+    """Tuples of one stream.
 
     Args:
         event_id: the columns that tell events apart.
-        exact: tells whether codes of the event id tell them apart.
         segments: what there is, oldest first.
         next_id: of the next tuple.
 
@@ -56,20 +56,22 @@ class StreamTuples:
         self.next_id = int(segment.ids[-1]) + 1
         self.waiting += len(segment)
 
-    def known(self, tuples: pa.Table, events: Int64Array, bound: int, *, exact: bool) -> Flags:
+    def known(self, tuples: pa.Table, events: Int64Array, order: Int64Array, bound: int, *, exact: bool) -> Flags:
         """Which tuples have the event id of one that is here; bool, shape (n,). O(n log segment) a segment.
 
         Args:
             tuples: shape (n,).
             events: codes of their event ids.
+            order: int64, shape (n,): the rows in the order of the codes.
             bound: what ends there or before has left.
             exact: whether the codes tell all event ids apart.
         """
         known = np.zeros(len(events), np.bool_)
+        ordered = events[order]
         for segment in self.segments:
-            asked, rows = segment.same_events(events)
+            asked, rows = segment.same_events(ordered)
             there = segment.ends[rows] > bound
-            asked, rows = asked[there], rows[there]
+            asked, rows = order[asked[there]], rows[there]
             if len(asked) and not exact:
                 same = _equal(tuples.take(asked), segment.tuples.take(rows), self._event_id)
                 asked = asked[same]
@@ -77,33 +79,18 @@ class StreamTuples:
         return known
 
     def fetch(self, ids: Int64Array) -> pa.Table:
-        """Tuples by their ids, in that order; all of them are here. O(n log segments)."""
-        parts, rows = [], []
+        """Tuples by their ids, in that order; at least one, and all of them are here. O(n log segments)."""
+        spread = self._by_segment(ids)
+        parts = [segment.tuples.take(segment.rows_of(ids[where])) for segment, where in spread]
+        if len(parts) == 1:
+            return parts[0]
         place = np.empty(len(ids), np.int64)
-        of = np.searchsorted([int(segment.ids[0]) for segment in self.segments], ids, side="right") - 1
-        first = 0
-        for number in np.unique(of).tolist():
-            where = np.flatnonzero(of == number)
-            segment = self.segments[number]
-            rows = segment.rows_of(ids[where])
-            if len(where) == len(ids):
-                return segment.tuples.take(rows)
-            parts.append(segment.tuples.take(rows))
-            place[where] = np.arange(first, first + len(where))
-            first += len(where)
+        place[np.concatenate([where for _, where in spread])] = np.arange(len(ids))
         return pa.concat_tables(parts, promote_options="default").combine_chunks().take(place)
 
     def join(self, ids: Int64Array) -> int:
-        """Note that tuples are in a result; how many of them are for the first time. O(n log n)."""
-        new = 0
-        ids = np.unique(ids)
-        cuts = np.searchsorted(ids, [int(segment.ids[0]) for segment in self.segments] + [self.next_id])
-        for segment, first, until in zip(self.segments, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True):
-            if first == until:
-                continue
-            rows = segment.rows_of(ids[first:until])
-            new += int((~segment.joined[rows]).sum())
-            segment.joined[rows] = True
+        """Note that tuples are in a result; how many of them are for the first time. O(n log segments)."""
+        new = sum(set_flags(segment.joined, segment.rows_of(ids[where])) for segment, where in self._by_segment(ids))
         self.waiting -= new
         return new
 
@@ -127,22 +114,32 @@ class StreamTuples:
             for first in range(0, len(rows), _PIECE):
                 yield segment.tuples.take(rows[first : first + _PIECE])
 
-    def write(self, folder: Path, number: Callable[[], int]) -> None:
-        """Bring all tuples to files, and merge what has become small. Amortised O(1) a tuple, O(log n) to sort it.
+    def _by_segment(self, ids: Int64Array) -> list[tuple[Segment, Int64Array]]:
+        """The segments in which tuples lie, and for each the positions of those in `ids`. O(n log segments)."""
+        firsts = [int(segment.ids[0]) for segment in self.segments]
+        # Of 16 bits, because numpy sorts such keys by counting.
+        of = (np.searchsorted(firsts, ids, side="right") - 1).astype(np.uint16)
+        order = np.argsort(of, kind="stable")
+        cuts = np.searchsorted(of[order], np.arange(len(firsts) + 1))
+        return [
+            (segment, order[first:until])
+            for segment, first, until in zip(self.segments, cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)
+            if first < until
+        ]
 
-        Args:
-            folder: where segments lie.
-            number: gives each file its number.
+    def compact(self) -> None:
+        """Merge what has become small, and drop what has left where that is most. Amortised O(1) a tuple to write it.
+
+        What has no file then (its number is 0) has to be written.
         """
-        written: list[Segment] = []
+        compacted: list[Segment] = []
         for together in _together(self.segments):
-            if len(together) == 1 and together[0].number and 2 * together[0].living >= len(together[0]):
-                written.append(together[0])
-                continue
-            whole = together[0] if len(together) == 1 and not together[0].gone else merged(together)
-            if whole is not None:
-                written.append(whole.write(folder, number()))
-        self.segments = written
+            first = together[0]
+            if len(together) == 1 and (2 * first.living >= len(first) if first.number else not first.gone):
+                compacted.append(first)
+            elif (whole := merged(together)) is not None:
+                compacted.append(whole)
+        self.segments = compacted
 
 
 def _together(segments: Sequence[Segment]) -> list[list[Segment]]:

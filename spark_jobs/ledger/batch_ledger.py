@@ -13,14 +13,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import psycopg2.extras
 from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import Place
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.batch_streams import (
     StreamCourse,
     StreamTally,
@@ -31,6 +33,7 @@ from spark_jobs.ledger.batch_streams import (
 )
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges, plan_ranges, planned_ranges
 from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fencing import lock_against_loaders, require_epoch
@@ -163,6 +166,8 @@ def close_batch(
     statistics: Mapping[str, Any],
     fact: FactTable,
     streams: Sequence[StreamTally] = (),
+    settle: Callable[[extensions.cursor], Sequence[StreamTally]] | None = None,
+    unsettled: IdSketch | None = None,
 ) -> None:
     """Commit a batch: settle duplicates between facts and held tuples, sum its parts up, and note what was read.
 
@@ -175,6 +180,8 @@ def close_batch(
         statistics: figures of the batch, as JSON takes them.
         fact: the pipeline's fact table.
         streams: of correlated streams, what became of each one's events.
+        settle: of accumulating facts, what tells that instead; it may settle parts before, in the same transaction.
+        unsettled: event ids that were read, less those that were loaded; None where nobody knows.
 
     Raises:
         WriterFencedError: a newer driver has taken over.
@@ -190,7 +197,9 @@ def close_batch(
         ((state,),) = lock_against_loaders(cursor, pipeline, query, [batch_no])
         if state == "started":
             arrived = close_ranges(cursor, batch_no, ends)
-            _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, streams)
+            if settle is not None:
+                streams = settle(cursor)
+            _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, streams, unsettled)
 
 
 def _close(
@@ -202,9 +211,11 @@ def _close(
     statistics: Mapping[str, Any],
     fact: FactTable,
     streams: Sequence[StreamTally],
+    unsettled: IdSketch | None = None,
 ) -> None:
     """Close a batch whose row is locked against its loaders; `arrived`: records of its ranges, None if not counted."""
-    dropped = _drop_held_facts(cursor, fact, pipeline, batch_no)
+    dropped, dropped_ids, told = _drop_held_facts(cursor, fact, pipeline, batch_no)
+    id_sketches.close(cursor, pipeline, batch_no, unsettled, dropped_ids, told)
     cursor.execute(
         "DELETE FROM freshet.batch_part WHERE batch_no = %s "
         "RETURNING facts, shed, unmatched, rejected, duplicates, event_latency, arrival_latency",
@@ -243,7 +254,9 @@ def _close(
     _add_to_minute(cursor, batch_no)
 
 
-def _drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int) -> Counter[Place]:
+def _drop_held_facts(
+    cursor: extensions.cursor, fact: FactTable, pipeline: str, batch_no: int
+) -> tuple[Counter[Place], IdSketch, list[str]]:
     """Delete the tuples that a batch holds although they are facts.
 
     Two transactions that run at the same time don't see each other's tuples, and no constraint spans the fact
@@ -257,9 +270,12 @@ def _drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, 
         batch_no: the batch.
 
     Returns:
-        how many were deleted, by place. Costs an index probe for each tuple that the batch holds, in bounded memory.
+        how many were deleted, by place; their event ids; and some of these. Costs an index probe for each tuple that
+        the batch holds, in bounded memory.
     """
     dropped: Counter[Place] = Counter()
+    ids = IdSketch()
+    told: list[str] = []
     with cursor.connection.cursor("held_by_batch") as held:
         # Digests, which stand for ids that no fact can have, begin with a brace.
         held.execute(
@@ -268,20 +284,19 @@ def _drop_held_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, 
             [pipeline, batch_no],
         )
         while event_ids := [event_id for (event_id,) in held.fetchmany(_IDS_AT_ONCE)]:
-            dropped += _drop_facts(cursor, fact, pipeline, event_ids)
-    return dropped
-
-
-def _drop_facts(cursor: extensions.cursor, fact: FactTable, pipeline: str, event_ids: list[str]) -> Counter[Place]:
-    stored = stored_event_ids(cursor, fact, event_ids)
-    if not stored.any():
-        return Counter()
-    cursor.execute(
-        "WITH deleted AS (DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s) RETURNING place) "
-        "SELECT place, count(*) FROM deleted GROUP BY place",
-        [pipeline, [event_id for event_id, is_fact in zip(event_ids, stored, strict=True) if is_fact]],
-    )
-    return Counter(dict(cursor.fetchall()))
+            stored = stored_event_ids(cursor, fact, event_ids)
+            if not stored.any():
+                continue
+            cursor.execute(
+                "DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s) "
+                "RETURNING place, event_hash, event_id",
+                [pipeline, [event_id for event_id, is_fact in zip(event_ids, stored, strict=True) if is_fact]],
+            )
+            deleted = cursor.fetchall()
+            dropped.update(place for place, _, _ in deleted)
+            ids.add(np.array([code for _, code, _ in deleted], np.int64))
+            told = id_sketches.sample([*told, *(event_id for _, _, event_id in deleted)], id_sketches.MOST_DROPPED)
+    return dropped, ids, told
 
 
 def _add_to_minute(cursor: extensions.cursor, batch_no: int) -> None:

@@ -20,6 +20,7 @@ from spark_jobs.definition.operation import Retention
 from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
+from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.sums import HITS, PLACED, PROBES, RECORDS, added_histogram
 
 _log = logging.getLogger(__name__)
@@ -151,6 +152,7 @@ def prune(connection: extensions.connection, pipeline: str, retention: Mapping[s
     if age := retention.get("ledger"):
         pruned["batch"] = _repeat(connection, _PRUNE_BATCHES, pipeline, age)
         pruned["reprocessing_run"] = _repeat(connection, _PRUNE_RUNS, pipeline, age)
+        id_sketches.prune(connection, pipeline, ROWS_AT_ONCE)
         for table, old in _BY_AGE.items():
             statement = f"""
                 WITH deleted AS (

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Literal, NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.ledger.unread_files import TAKEN, landing_time
 from spark_jobs.warehouse.copy_encoding.characters import storable
 
-_LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
-# What is planned or done, in one way or another, and is not to be planned again.
-_TAKEN = "state IN ('planned', 'loaded', 'set aside', 'lost') AND removed_at IS NULL"
 _WHOLE = "(first = 0 AND last IS NOT DISTINCT FROM size)"
 _FEW_UNITS = 50_000
 _ROWS_AT_ONCE = 50_000
@@ -47,10 +45,7 @@ class SourceRange:
     @property
     def landed_at(self) -> datetime | None:
         """When its records arrived; a time that PostgreSQL and Python don't share is the nearest one that they do."""
-        if self.modified_ns is None:
-            return None
-        seconds = min(max(self.modified_ns / 1e9, 0.0), _LAST_SECOND)
-        return datetime.fromtimestamp(seconds, UTC)
+        return None if self.modified_ns is None else landing_time(self.modified_ns)
 
 
 @dataclass(frozen=True)
@@ -99,12 +94,12 @@ def taken_units(connection: extensions.connection, pipeline: str, units: Sequenc
         cursor.execute(
             f"""
             SELECT unit, last, size, modified_ns FROM freshet.source_range
-            WHERE pipeline = %(pipeline)s AND {few} AND {_TAKEN} AND {_WHOLE}
+            WHERE pipeline = %(pipeline)s AND {few} AND {TAKEN} AND {_WHOLE}
             UNION ALL
             SELECT unit, coalesce((SELECT upper(part) FROM unnest(parts) AS part WHERE lower(part) = 0), 0), size,
                 modified_ns
             FROM (SELECT unit, range_agg(int8range(first, last)) AS parts, size, modified_ns FROM freshet.source_range
-                  WHERE pipeline = %(pipeline)s AND {few} AND {_TAKEN} AND NOT {_WHOLE}
+                  WHERE pipeline = %(pipeline)s AND {few} AND {TAKEN} AND NOT {_WHOLE}
                   GROUP BY unit, size, modified_ns) AS taken
             """,
             {"pipeline": pipeline, "units": list(units)},
@@ -121,7 +116,7 @@ def taken_among(cursor: extensions.cursor, pipeline: str, ranges: Sequence[Sourc
             AS wanted (unit, first, last, size, modified_ns, number)
         WHERE EXISTS (SELECT FROM freshet.source_range AS range WHERE pipeline = %s AND range.unit = wanted.unit
             AND range.size = wanted.size AND range.modified_ns = wanted.modified_ns AND range.first <= wanted.first
-            AND range.last >= wanted.last AND {_TAKEN})
+            AND range.last >= wanted.last AND {TAKEN})
         """,
         [*_columns(ranges)[:-1], pipeline],
     )

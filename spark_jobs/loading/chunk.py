@@ -13,8 +13,9 @@ from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal, blame_table
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts, may_be_too_long
+from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactTable
 
 # A transaction holds no more. Larger ones load no faster, and their tuples must be kept in memory until the commit, in
@@ -58,6 +59,13 @@ class Chunk:
     facts: EncodedFacts | None
     held: HeldRows
     tuples: int
+
+    def ids(self, fact: FactTable) -> IdSketch:
+        """The event ids of its tuples. O(n)."""
+        ids = IdSketch(self.held.event_hashes)
+        if self.facts is not None:
+            ids.add(event_hashes(self.facts.tuples, fact.key))
+        return ids
 
     def where(self, kept: np.ndarray, fact: FactTable) -> Chunk:
         """The chunk without the facts that are not kept; bool, one for each. They still count among its tuples."""

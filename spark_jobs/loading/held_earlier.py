@@ -9,10 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
+from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.loading.held_rows import HeldRows
+from spark_jobs.loading.held_rows import HeldRows, hash_of_stream
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
-from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]
@@ -153,6 +154,14 @@ class HeldEarlier:
         suspects = self._suspects(cursor, lambda: rows.event_hashes, batch_no)
         event_ids = rows.event_ids if suspects.size else []
         return self._confirmed(cursor, len(rows), suspects, [event_ids[suspect] for suspect in suspects])
+
+    def among_stream(
+        self, cursor: extensions.cursor, tuples: pa.Table, key: Sequence[FactColumn], stream: str, batch_no: int
+    ) -> Bools:
+        """As `among`, for events of one of several streams; `key` are the columns of its event id."""
+        suspects = self._suspects(cursor, lambda: event_hashes(tuples, key) ^ hash_of_stream(stream), batch_no)
+        texts = event_id_texts(tuples.take(pa.array(suspects)), key).to_pylist()
+        return self._confirmed(cursor, tuples.num_rows, suspects, [stream + STREAM_SEPARATOR + text for text in texts])
 
     def _suspects(self, cursor: extensions.cursor, hashes: Callable[[], Int64Array], batch_no: int) -> Int64Array:
         """Numbers of the tuples that the filter takes for known."""

@@ -22,7 +22,7 @@ from spark_jobs.warehouse.copy_encoding.characters import storable, text_faults
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import TIMESTAMPTZ, utc_times
 from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts
+from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactColumn
 
 _TEXT = PostgresType("text", "text")
@@ -41,8 +41,9 @@ _COLUMNS = {
     "event_time": TIMESTAMPTZ,
     "arrived_at": TIMESTAMPTZ,
     "batch_no": _BIGINT,
+    "correlation_key": _TEXT,
 }
-_NULLABLE = ("relation", "event_time", "source_unit", "source_position")
+_NULLABLE = ("relation", "event_time", "source_unit", "source_position", "correlation_key")
 _TARGETS = [Target(name, name, kind, name in _NULLABLE) for name, kind in _COLUMNS.items()]
 _NAMES = ", ".join(_COLUMNS)
 
@@ -92,13 +93,22 @@ class HeldRows:
         """Hash codes of the event ids, int64, shape (n,)."""
         return self._table["event_hash"].to_numpy() if self._table is not None else np.empty(0, np.int64)
 
+    def with_keys(self, keys: pa.ChunkedArray) -> HeldRows:
+        """The rows as parts of accumulating facts, whose keys these are; string array, shape (n,)."""
+        if self._table is None:
+            return self
+        return HeldRows(
+            self._table.set_column(self._table.column_names.index("correlation_key"), "correlation_key", keys)
+        )
+
     def without(self, dropped: np.ndarray) -> HeldRows:
         """The rows that are not dropped; bool, shape (n,)."""
         return HeldRows(self._table.filter(pa.array(~dropped)) if self._table is not None else None)
 
     def joined(self, more: HeldRows) -> HeldRows:
         """These rows and more."""
-        return HeldRows(pa.concat_tables([rows._table for rows in (self, more) if rows._table is not None]))
+        tables = [rows._table for rows in (self, more) if rows._table is not None]
+        return HeldRows(pa.concat_tables(tables) if tables else None)
 
     def encoded(self) -> EncodedRows:
         """As freshet.held_tuple takes them; at least one."""
@@ -107,33 +117,42 @@ class HeldRows:
         assert not unfit.size, complaints[0]  # everything was made storable
         return rows
 
-    def store(self, cursor: extensions.cursor) -> Counter[Place]:
+    @property
+    def places(self) -> Counter[Place]:
+        """How many there are of each place."""
+        return Counter(self._table["place"].to_pylist()) if self._table is not None else Counter()
+
+    def store(self, cursor: extensions.cursor) -> np.ndarray:
         """Store those whose event ids are not held yet.
 
         Args:
             cursor: in a transaction.
 
         Returns:
-            how many were stored, by place.
+            which were stored, bool, shape (n,).
         """
         if self._table is None or not len(self):
-            return Counter()
+            return np.empty(0, np.bool_)
         rows = self.encoded()
         cursor.execute("SAVEPOINT before_held")
         try:
             _copy(cursor, "freshet.held_tuple", rows)
         except psycopg2.errors.UniqueViolation:
             cursor.execute("ROLLBACK TO before_held")
-            return _insert_new(cursor, rows)
+            stored = _insert_new(cursor, rows)
+            placed = zip(self.event_ids, self._table["place"].to_pylist(), strict=True)
+            # Of two with one id the table has one: the first that is like it stands for it.
+            return np.array([stored.get(id_) == place and bool(stored.pop(id_)) for id_, place in placed], np.bool_)
         cursor.execute("RELEASE before_held")
-        return Counter(self._table["place"].to_pylist())
+        return np.ones(len(self), np.bool_)
 
 
 def _copy(cursor: extensions.cursor, table: str, rows: EncodedRows) -> None:
     cursor.copy_expert(f"COPY {table} ({_NAMES}) FROM STDIN (FORMAT binary)", rows.stream(), size=1 << 20)
 
 
-def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> Counter[Place]:
+def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> dict[str, Place]:
+    """Event ids of those that were stored, with their places."""
     cursor.execute(
         f"CREATE TEMPORARY TABLE freshet_held ON COMMIT DROP AS SELECT {_NAMES} FROM freshet.held_tuple WITH NO DATA"
     )
@@ -141,16 +160,13 @@ def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> Counter[Place]:
     # In the order of the key, so that two loaders of the same tuples can't wait for each other in a circle.
     cursor.execute(
         f"""
-        WITH stored AS (
-            INSERT INTO freshet.held_tuple ({_NAMES}) SELECT {_NAMES} FROM freshet_held ORDER BY event_id
-            ON CONFLICT DO NOTHING RETURNING place
-        )
-        SELECT place, count(*) FROM stored GROUP BY place
+        INSERT INTO freshet.held_tuple ({_NAMES}) SELECT {_NAMES} FROM freshet_held ORDER BY event_id
+        ON CONFLICT DO NOTHING RETURNING event_id, place
         """
     )
-    counts: Counter[Place] = Counter(dict(cursor.fetchall()))
+    stored: dict[str, Place] = dict(cursor.fetchall())
     cursor.execute("DROP TABLE freshet_held")
-    return counts
+    return stored
 
 
 def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: int, units: pa.Array) -> pa.Table:
@@ -176,6 +192,7 @@ def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: 
         "event_time": utc_times(plain_array(tuples[event.event_time])),
         "arrived_at": utc_times(plain_array(tuples[ARRIVED_AT])).fill_null(datetime.now(UTC)),
         "batch_no": pa.repeat(batch_no, count),
+        "correlation_key": pa.nulls(count, pa.large_string()),
     }
     return pa.table(columns)
 
@@ -185,6 +202,25 @@ def _origin(tuples: pa.Table, column: str) -> pa.Array:
     if column not in tuples.column_names:
         return pa.nulls(tuples.num_rows, pa.int64())
     return plain_array(tuples[column]).cast(pa.int64())
+
+
+def identity_hashes(tuples: pa.Table, event: EventColumns, key: Sequence[FactColumn]) -> np.ndarray:
+    """Hash codes of the event ids under which tuples that were decoded are stored, as facts or held; int64, shape (n,).
+
+    Args:
+        tuples: shape (n,), as those of a `Held`.
+        event: the pipeline's event columns.
+        key: columns of the event id.
+    """
+    hashes = event_hashes(tuples, key)
+    suspects = np.full(len(hashes), may_be_too_long(tuples, key))
+    for column in key:
+        if tuples[column.source].null_count:
+            suspects |= tuples[column.source].is_null().to_numpy()
+    if suspects.any():
+        held = Held("rejected", "", None, tuples.filter(pa.array(suspects)))
+        hashes[suspects] = _identities(held, payloads(held.tuples, event).records, key)[1]
+    return hashes
 
 
 def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tuple[pa.Array, np.ndarray]:
@@ -205,9 +241,13 @@ def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tup
 def _of_stream(stream: str, event_ids: pa.Array, hashes: np.ndarray) -> tuple[pa.Array, np.ndarray]:
     """Ids and hash codes of a stream's tuples: others than those of another stream's, and of joined tuples."""
     prefix, nothing = pa.scalar(stream + STREAM_SEPARATOR, event_ids.type), pa.scalar("", event_ids.type)
+    return pc.binary_join_element_wise(prefix, event_ids, nothing), hashes ^ hash_of_stream(stream)
+
+
+def hash_of_stream(stream: str) -> np.ndarray:
+    """What the hash codes of a stream's event ids are combined with, by exclusive or; int64, shape (1,)."""
     name = np.frombuffer(stream.encode(), np.uint8)
-    own = hash_bytes(np.array([0, len(name)]), name)
-    return pc.binary_join_element_wise(prefix, event_ids, nothing), hashes ^ own
+    return hash_bytes(np.array([0, len(name)]), name)
 
 
 def storable_reasons(reason: str | pa.StringArray, count: int) -> pa.Array:

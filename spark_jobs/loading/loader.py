@@ -18,6 +18,7 @@ from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.held_earlier import HeldEarlier
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.loading.refusals import ErrorKind, kind_of_error, words
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.connection import PATIENCE, address, connect
 from spark_jobs.warehouse.fact_table import FactTable
 
@@ -105,6 +106,10 @@ def session_of(url: str, pipeline: str, epoch: int, session_name: str, patience:
 class LoadingTransaction(Protocol):
     """A part of an outcome, ready to be stored in one transaction."""
 
+    @property
+    def ids(self) -> IdSketch:
+        """The event ids of all its tuples; none, where the destination does not compare them."""
+
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Store it, all or nothing.
 
@@ -136,6 +141,10 @@ class Destination(Protocol):
     def careful(self) -> bool:
         """Whether some of the tuples may be stored already."""
 
+    @property
+    def compares_ids(self) -> bool:
+        """Whether the event ids that are read are compared with those that are loaded."""
+
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for loads into here.
 
@@ -163,6 +172,9 @@ class Loader:
         destination: where to.
         retried: whether this is a retry of the task: some of its tuples may be stored already.
         patience: how long to wait for a warehouse that does not answer.
+
+    Attributes:
+        settled: the event ids of all tuples that it has stored, or found to be stored already.
     """
 
     def __init__(
@@ -173,6 +185,7 @@ class Loader:
         self._first_mode = StorageMode.CAREFUL if retried or destination.careful else StorageMode.OPTIMISTIC
         self._mode = self._first_mode
         self._session = destination.session(url, patience)
+        self.settled = IdSketch()
 
     def load(self, outcome: Outcome) -> LoadCounts:
         """Store an outcome, chunk by chunk, each in one transaction.
@@ -185,10 +198,13 @@ class Loader:
         """
         counts = LoadCounts()
         for part in cut(outcome):
-            counts += self._load(self._destination.transaction(part))
+            transaction = self._destination.transaction(part)
+            counts += self.store(transaction)
+            self.settled += transaction.ids
         return counts
 
-    def _load(self, transaction: LoadingTransaction) -> LoadCounts:
+    def store(self, transaction: LoadingTransaction) -> LoadCounts:
+        """Store what one transaction of the destination takes; errors as of `load`."""
         mode, conflicts, uncertain = self._mode, 0, False
         for _ in range(_MOST_ATTEMPTS):
             try:

@@ -16,6 +16,9 @@ from spark_jobs.relation.arrow_buffers import binary_parts, plain_array
 from spark_jobs.warehouse.copy_encoding.characters import is_sound_text, text_faults
 from spark_jobs.warehouse.json_text import json_objects
 
+HELD_ID, PAYLOAD, PAYLOAD_ENCODING = "_held_id", "_payload", "_payload_encoding"
+SOURCE_UNIT, SOURCE_POSITION = "_source_unit", "_source_position"
+"""Columns of tuples that are read back: the event id as freshet.held_tuple has it, and what holds the record."""
 RECORD_ENCODINGS = ("json", "csv", "json.base64", "csv.base64")
 """Encodings of payloads that are records: a format, or the bytes of it in base64."""
 

@@ -16,12 +16,14 @@ from psycopg2 import extensions
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.loading.chunk import Chunk, prepare
+from spark_jobs.loading.dropped_ids import DroppedIds
 from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal
 from spark_jobs.relation.arrow_buffers import plain_array
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
@@ -49,6 +51,11 @@ class StreamBatch:
     careful: bool = False
     units: tuple[str, ...] = ()
 
+    @property
+    def compares_ids(self) -> bool:
+        """What was read and is neither stored nor a duplicate is lost."""
+        return True
+
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the pipeline and epoch."""
         return session_of(url, self.event.pipeline, self.epoch, loader_session_name(self.event.pipeline), patience)
@@ -73,6 +80,12 @@ class BatchTransaction:
         self._batch = batch
         self._chunk = chunk
         self._part_id = str(uuid4())
+        self._ids = chunk.ids(batch.fact)
+
+    @property
+    def ids(self) -> IdSketch:
+        """The event ids of its tuples."""
+        return self._ids
 
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Store the chunk, all or nothing.
@@ -81,27 +94,29 @@ class BatchTransaction:
             WriterFencedError: a newer driver has taken over, or the batch is closed. Nothing was stored.
             psycopg2.Error: PostgreSQL raised an error; nothing was stored, unless the connection was lost.
         """
-        batch, chunk = self._batch, self._chunk
+        batch, chunk, dropped = self._batch, self._chunk, DroppedIds()
         connection = session.connection()
         with connection, connection.cursor() as cursor:
-            _check_open(cursor, batch)
+            check_open(cursor, batch.event.pipeline, batch.epoch, batch.batch_no)
             if mode is StorageMode.TUPLE_BY_TUPLE:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
             if chunk.facts is not None:
                 held_before = session.held_earlier.among(cursor, chunk.facts.tuples, batch.fact, batch.batch_no)
+                if held_before.any():
+                    dropped.add_tuples(chunk.facts.tuples.filter(pa.array(held_before)), batch.fact.key)
                 chunk = chunk.where(~held_before, batch.fact)
-            facts, held = _store_facts(cursor, batch, chunk, mode)
+            facts, held = _store_facts(cursor, batch, chunk, mode, dropped)
             if len(held):
-                held = held.without(session.held_earlier.among_rows(cursor, held, batch.batch_no))
+                held = dropped.without(held, session.held_earlier.among_rows(cursor, held, batch.batch_no))
             if mode is not StorageMode.OPTIMISTIC and len(held):
                 # The ledger does this again when it closes the batch, which is enough where duplicates are rare.
-                held = held.without(stored_event_ids(cursor, batch.fact, held.event_ids))
-            placed = held.store(cursor)
+                held = dropped.without(held, stored_event_ids(cursor, batch.fact, held.event_ids))
+            placed = dropped.without(held, ~held.store(cursor)).places
             stored = facts.num_rows + placed.total()
             counts = LoadCounts(
                 facts.num_rows, placed["shed"], placed["unmatched"], placed["rejected"], chunk.tuples - stored
             )
-            _record(cursor, batch, self._part_id, counts, facts, session.commit_seconds)
+            _record(cursor, batch, self._part_id, counts, facts, session.commit_seconds, self._ids, dropped)
             committing = time.perf_counter()
         session.commit_seconds = time.perf_counter() - committing
         return counts
@@ -118,25 +133,28 @@ class BatchTransaction:
         return None if row is None else LoadCounts(*row)
 
 
-def _check_open(cursor: extensions.cursor, batch: StreamBatch) -> None:
-    """Make newer drivers, and a driver that would close the batch, wait until the transaction ends."""
-    pipeline = batch.event.pipeline
+def check_open(cursor: extensions.cursor, pipeline: str, driver_epoch: int, batch_no: int) -> None:
+    """Make newer drivers, and a driver that would close the batch, wait until the transaction ends.
+
+    Raises:
+        WriterFencedError: there is a newer driver already, or the batch is closed.
+    """
     query = (
         "SELECT p.epoch, b.state FROM freshet.pipeline p JOIN freshet.batch b ON b.pipeline = p.name "
         "WHERE p.name = %(pipeline)s AND b.batch_no = %(batch_no)s"
     )
-    cursor.execute(read_locked(query), {"pipeline": pipeline, "batch_no": batch.batch_no})
+    cursor.execute(read_locked(query), {"pipeline": pipeline, "batch_no": batch_no})
     row = cursor.fetchone()
     if row is None:
-        raise WriterFencedError(f"Pipeline {pipeline} has no batch {batch.batch_no} in this warehouse.")
+        raise WriterFencedError(f"Pipeline {pipeline} has no batch {batch_no} in this warehouse.")
     epoch, state = row
-    check_epoch(epoch, pipeline, batch.epoch)
+    check_epoch(epoch, pipeline, driver_epoch)
     if state != "started":
-        raise WriterFencedError(f"Batch {batch.batch_no} of pipeline {pipeline} is {state}; it takes no more.")
+        raise WriterFencedError(f"Batch {batch_no} of pipeline {pipeline} is {state}; it takes no more.")
 
 
 def _store_facts(
-    cursor: extensions.cursor, batch: StreamBatch, chunk: Chunk, mode: StorageMode
+    cursor: extensions.cursor, batch: StreamBatch, chunk: Chunk, mode: StorageMode, dropped: DroppedIds
 ) -> tuple[pa.Table, HeldRows]:
     """The facts that are stored now, by their times, and all tuples to hold."""
     if chunk.facts is None:
@@ -148,7 +166,12 @@ def _store_facts(
         rejected = refused_tuples(tuples, refused)
         held = held.joined(HeldRows.build([rejected], batch.event, batch.fact.key, batch.batch_no, batch.units))
     times = tuples.select([batch.event.event_time, ARRIVED_AT])
-    return times if new.all() else times.filter(pa.array(new)), held
+    if new.all():
+        return times, held
+    stored_already = ~new
+    stored_already[list(refused)] = False
+    dropped.add_tuples(tuples.filter(pa.array(stored_already)), batch.fact.key)
+    return times.filter(pa.array(new)), held
 
 
 def refused_tuples(tuples: pa.Table, refused: Mapping[int, Refusal]) -> Held:
@@ -164,13 +187,18 @@ def _record(
     counts: LoadCounts,
     facts: pa.Table,
     commit_seconds: float,
+    ids: IdSketch,
+    dropped: DroppedIds,
 ) -> None:
     """Write the batch's part. The commit, which is still to come, is taken to last as long as the last one."""
+    stored = IdSketch()
+    stored += ids
+    stored -= dropped.sketch
     histograms = [latencies(facts, column, commit_seconds) for column in (batch.event.event_time, ARRIVED_AT)]
     cursor.execute(
         "INSERT INTO freshet.batch_part (part_id, batch_no, facts, shed, unmatched, rejected, duplicates, "
-        "event_latency, arrival_latency) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
-        [part_id, batch.batch_no, *counts, *histograms],
+        "event_latency, arrival_latency, sketch, dropped) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        [part_id, batch.batch_no, *counts, *histograms, stored.to_bytes(), dropped.told],
     )
 
 

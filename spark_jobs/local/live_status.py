@@ -15,7 +15,9 @@ from rich.live import Live
 from rich.text import Text
 
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
+from spark_jobs.ledger.status.driver_states import LOADING
+from spark_jobs.ledger.status.lag import SourceLook
+from spark_jobs.ledger.status.pipeline_status import Freshness, PipelineStatus, StatusReader
 from spark_jobs.ledger.status.table import StatusTable
 from spark_jobs.warehouse.connection import connect
 
@@ -29,13 +31,14 @@ class LiveStatus:
         console: where to show it.
         warehouse_url: libpq URL of the warehouse.
         footer: a line below the table.
+        look: sees what has landed where no driver looks; None: nobody does.
     """
 
-    def __init__(self, console: Console, warehouse_url: str, footer: str) -> None:
+    def __init__(self, console: Console, warehouse_url: str, footer: str, look: SourceLook | None = None) -> None:
         self._console = console
         self._url = warehouse_url
         self._footer = Text.from_markup(footer)
-        self._reader = StatusReader()
+        self._reader = StatusReader(look=look)
         self._connection: extensions.connection | None = None
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._line_due_at = 0.0
@@ -94,13 +97,14 @@ def show_once(console: Console, statuses: Sequence[PipelineStatus]) -> None:
 
 
 def _plain_line(status: PipelineStatus) -> str:
-    freshness = status.freshness_window
-    percentiles = " / ".join("-" if ms is None else f"{ms:.0f} ms" for ms in (freshness.p50_ms, freshness.p99_ms))
+    shown = status.freshness_window if status.state in LOADING else Freshness(None, None)
+    percentiles = " / ".join("-" if ms is None else f"{ms:.0f} ms" for ms in (shown.p50_ms, shown.p99_ms))
     hits = "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}"
     reason = status.overload_reason or status.blocked_by
     state = f"{status.state} ({reason})" if reason else status.state_in_words
     return (
-        f"{status.name}: {state}, arrived {status.arrived}, loaded {status.loaded}, shed {status.shed}, "
-        f"unmatched {status.unmatched}, rejected {status.rejected}, {status.service_rate:.0f} facts/s, "
-        f"hit ratio {hits}, freshness p50 / p99 {percentiles}, target {status.target_ms:.0f} ms"
+        f"{status.name}: {state}, unread {status.lag.in_words}, arrived {status.arrived}, loaded {status.loaded}, "
+        f"shed {status.shed}, unmatched {status.unmatched}, rejected {status.rejected}, "
+        f"{status.service_rate:.0f} facts/s, hit ratio {hits}, freshness p50 / p99 {percentiles}, "
+        f"target {status.target_ms:.0f} ms"
     )

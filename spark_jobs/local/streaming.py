@@ -22,6 +22,7 @@ from spark_jobs.local.live_status import LiveStatus
 from spark_jobs.local.session_process import log_tail
 from spark_jobs.local.workload_process import WorkloadProcess
 from spark_jobs.settings import Home
+from spark_jobs.source.landing_look import LandingLook
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.drivers import DriverRecord
@@ -168,7 +169,8 @@ class Streaming:
         problem: FreshetError | None = None
         address = f"[link={self._airflow.url}]{self._airflow.url}[/link]"
         footer = f"Airflow: {address}   Logs: {escape(str(self._home.logs))}"
-        with self._airflow.api() as api, LiveStatus(self._console, self._url, footer) as live, StopSignal() as stop:
+        live_status = LiveStatus(self._console, self._url, footer, LandingLook(self._home))
+        with self._airflow.api() as api, live_status as live, StopSignal() as stop:
             runs, batches = StreamRuns(api, self._pipelines), BatchDags(api, self._pipelines)
             try:
                 runs.wait_until_known()

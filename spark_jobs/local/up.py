@@ -41,6 +41,7 @@ from spark_jobs.local.warehouse_server import warehouse
 from spark_jobs.local.workload_process import WorkloadProcess
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
+from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.workload.tpch import seed
@@ -98,7 +99,9 @@ def run_up(
                 day = BadDay(plan, definitions, home(), rate, console)
                 course = day.run
             first_rate = rate if day is None else WARM_UP_RATE * rate
-            workload = WorkloadProcess(home(), scale, first_rate, steady=day is not None)
+            workload = WorkloadProcess(
+                *(home(), scale, first_rate), steady=day is not None, fulfilment="fulfilment" in definitions
+            )
             status = _Up(home(), definitions, pipelines, workload, scale, port, console).run(course)
             return status if day is None or _show(day, console, figures_file) else 1
         except KeyboardInterrupt:
@@ -185,11 +188,10 @@ class _Up:
 
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():
-            if definition.source.kafka is not None:
-                continue
-            landing = definition.source.resolved_path(self._home)
-            if landing.is_relative_to(self._home.root):
-                landing.mkdir(parents=True, exist_ok=True)
+            streams = (definition.streams or {definition.name: definition.source}).values()
+            for landing in (each.resolved_path(self._home) for each in streams if each.kafka is None):
+                if landing.is_relative_to(self._home.root):
+                    landing.mkdir(parents=True, exist_ok=True)
         with steps.step("Warehouse schema"):
             migrate(url)
         if workload_process.PIPELINES & self._definitions.keys():
@@ -209,7 +211,7 @@ class _Up:
             holds = holds and proof.holds and not (complete and proof.pending_files)
             self._console.print(proof.render())
         with contextlib.closing(connect(url)) as connection:
-            show_once(self._console, read_status(connection))
+            show_once(self._console, read_status(connection, look=LandingLook(self._home, ONE_LOOK)))
         return holds
 
     def _stop_processes(self, airflow: EmbeddedAirflow) -> None:

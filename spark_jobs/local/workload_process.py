@@ -10,7 +10,7 @@ from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sess
 from spark_jobs.settings import HOME_VARIABLE, Home
 
 # The pipelines that it writes events for.
-PIPELINES = frozenset({"orders", "order_lines"})
+PIPELINES = frozenset({"orders", "order_lines", "fulfilment"})
 STOP_GRACE_SECONDS = 10.0
 _NAME = "workload"
 
@@ -23,11 +23,15 @@ class WorkloadProcess:
         scale: TPC-H scale factor of the master data.
         rate: mean number of orders per second.
         steady: orders arrive evenly, not in bursts.
+        fulfilment: payments and shipments of the orders land, too.
     """
 
-    def __init__(self, home: Home, scale: float, rate: float, *, steady: bool = False) -> None:
+    def __init__(
+        self, home: Home, scale: float, rate: float, *, steady: bool = False, fulfilment: bool = False
+    ) -> None:
         self._home = home
-        self._options = ["--scale", str(scale), "--rate", str(rate), *(["--steady"] if steady else [])]
+        self._options = ["fulfilment" if fulfilment else "orders"]
+        self._options += ["--scale", str(scale), "--rate", str(rate), *(["--steady"] if steady else [])]
         self._log = home.logs / f"{_NAME}.log"
         self._record = home.processes / f"{_NAME}.json"
         self._process = SessionProcess.recorded(_NAME, self._record)

@@ -70,6 +70,7 @@ class JoinedEvents:
     def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, staging: FindsStagedColumns) -> None:
         source, fact = definition.source, definition.fact
         self._event_id = source.event_id
+        self._fact_columns = fact.columns
         self._staging = staging
         self.lookups = [
             JoinedLookup(cursor, number, lookup, source.event_time, staging)
@@ -89,6 +90,11 @@ class JoinedEvents:
     def key_types(self) -> dict[str, str]:
         """Column of the event id -> PostgreSQL's name of the type that it has in the fact table."""
         return {part: self._fact_types[column] for part, column in zip(self._event_id, self.key_columns, strict=True)}
+
+    @property
+    def loaded_types(self) -> dict[str, str]:
+        """Column of the source -> PostgreSQL's name of the type that it has in the fact table, of those that it has."""
+        return {origin: self._fact_types[column] for column, origin in reversed(self._fact_columns.items())}
 
     @property
     def stored_key(self) -> sql.Composable:

@@ -94,14 +94,14 @@ class StagedStream:
         )
         return sql.SQL("({})").format(needed)
 
-    def ids(self, key_types: Mapping[str, str], *, coded: bool) -> StreamIds:
+    def ids(self, types: Mapping[str, str], *, coded: bool) -> StreamIds:
         """Gives its records their ids.
 
         Args:
-            key_types: column of the joined tuples' id -> PostgreSQL's name of its type in the fact table.
+            types: column of the joined tuples -> PostgreSQL's name of its type in the fact table.
             coded: whether joined tuples are held: then their payloads are compared.
         """
-        own = {column: key_types[self.named(column)] for column in self.source.event_id}
+        own = {column: types[self.named(column)] for column in self.source.event_id}
         return StreamIds(EventIds(self.source, own, self._held), self, coded=coded)
 
     def object_codes(self, joined: pa.Table) -> Int64Array:

@@ -55,8 +55,8 @@ class StoredTuples:
             sql.SQL(
                 """
                 CREATE TEMPORARY VIEW {held} AS
-                SELECT {event_id} AS event_id, place, reason, payload, payload_encoding, source_unit, event_time,
-                    batch_no, EXISTS (
+                SELECT {event_id} AS event_id, place, reason, relation, payload, payload_encoding, source_unit,
+                    event_time, batch_no, EXISTS (
                         SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no AND state = 'started'
                     ) AS is_of_open_batch
                 FROM freshet.held_tuple WHERE pipeline = {pipeline} AND {condition};

@@ -14,10 +14,11 @@ from itertools import combinations
 import pyarrow as pa
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition import Correlate
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import COMPLETED_AT, FixedWindow
 from spark_jobs.proof.account import AbsentRecords, Account
 from spark_jobs.proof.held import Int64Array
+from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.staged_events import LANDED, LANDED_TABLE, StagedColumn
 from spark_jobs.proof.staged_stream import CODE, START, StagedStream, joined_codes
 
@@ -40,22 +41,34 @@ class StreamJoin:
 
     Args:
         cursor: in the proof's transaction.
-        correlate: how the streams are joined.
+        definition: the pipeline.
         streams: all of them.
 
     Attributes:
+        facts: what the columns of the facts should be.
         labels: how to name each file, by its number: those of all streams, in the order in which they arrived.
         arrivals: when each of them arrived.
         absent: joined tuples whose parts are there no longer.
     """
 
-    def __init__(self, cursor: extensions.cursor, correlate: Correlate, streams: list[StagedStream]) -> None:
+    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, streams: list[StagedStream]) -> None:
+        assert definition.correlate is not None
         self._cursor = cursor
-        self._correlate = correlate
+        self._correlate = definition.correlate
         self._streams = streams
+        self.facts = self._events(definition)
         self.labels: list[str] = []
         self.arrivals: list[datetime] = []
         self.absent = AbsentRecords()
+        self._lacking: list[StagedStream] = []
+
+    def _events(self, definition: PipelineDefinition) -> JoinedEvents:
+        return JoinedEvents(self._cursor, definition, self)
+
+    @property
+    def lacking(self) -> list[StagedStream]:
+        """The streams of which records are there no longer, once the table is made."""
+        return self._lacking
 
     def column(self, source_column: str) -> StagedColumn:
         """Where a column of the joined tuples is found."""
@@ -83,6 +96,8 @@ class StreamJoin:
             # A record may be a part of any number of joined tuples.
             self.absent = AbsentRecords([unit for account in accounts for unit in account.absent.units], None)
         for stream, account in zip(self._streams, accounts, strict=True):
+            if account.absent.units:
+                self._lacking.append(stream)
             self._make_parts(stream, ranks[stream.number], came_once=not account.absent.units)
         self._make_joined()
 
@@ -153,49 +168,43 @@ class StreamJoin:
         return sql.SQL("floor({}::numeric / {})").format(stream.column(START), length)
 
     def _make_joined(self) -> None:
-        starts = [self._part(stream, stream.column(START)) for stream in self._streams]
-        times = [self._part(stream, stream.column(stream.source.event_time)) for stream in self._streams]
-        values = [
-            sql.SQL("{} AS {}").format(
-                self._part(stream, stream.column(column)), sql.Identifier(self.column(stream.named(column)).name)
-            )
-            for stream in self._streams
-            for column in stream.source.columns
-            if column in stream.staging.columns
-        ]
-        ids = [self._part(stream, sql.SQL("event_id")) for stream in self._streams]
-        inner = [sql.SQL("substr({0}, 2, length({0}) - 2)").format(event_id) for event_id in ids]
         self._cursor.execute(
             sql.SQL(
-                """
-                CREATE TEMPORARY TABLE {name} ON COMMIT DROP AS
-                SELECT greatest({ranks}) AS file, {may_lack} AS pending, NULL::text AS raw_id, false AS raw_held,
-                    '[' || concat_ws(',', {inner}) || ']' AS event_id, {loadable} AS loadable, NULL::bigint AS record,
-                    {codes} # greatest({starts}) AS object, {is_open} AS is_open,
-                    greatest({times}) AS {completed}, {ids}, {values}
-                FROM {joined};
-                ANALYZE {landed}
-                """
+                "CREATE TEMPORARY TABLE {name} ON COMMIT DROP AS SELECT {columns} {tables}; ANALYZE {landed}"
             ).format(
                 name=sql.Identifier(LANDED_TABLE),
+                columns=_COMMA.join(self._columns()),
+                tables=self._from_clause(),
                 landed=LANDED,
-                ranks=_COMMA.join(self._parts("rank")),
-                may_lack=_OR.join(self._parts("may_lack")),
-                is_open=_OR.join(self._parts("is_open")),
-                inner=_COMMA.join(inner),
-                loadable=_AND.join(self._parts("loadable")),
-                codes=_XOR.join(self._part(stream, stream.column(CODE)) for stream in self._streams),
-                starts=_COMMA.join(starts),
-                ids=_COMMA.join(
-                    sql.SQL("{} AS {}").format(event_id, id_column(stream))
-                    for stream, event_id in zip(self._streams, ids, strict=True)
-                ),
-                times=_COMMA.join(times),
-                completed=sql.Identifier(_COMPLETED.name),
-                values=_COMMA.join(values),
-                joined=_NOTHING.join(self._tables()),
             )
         )
+
+    def _columns(self) -> Iterator[sql.Composable]:
+        """SQL of the joined tuples' columns; a part may be missing, with nulls in its place."""
+        ids = self._parts("event_id")
+        inner = (sql.SQL("substr({0}, 2, length({0}) - 2)").format(event_id) for event_id in ids)
+        codes = (self._part(stream, stream.column(CODE)) for stream in self._streams)
+        starts = (self._part(stream, stream.column(START)) for stream in self._streams)
+        times = (self._part(stream, stream.column(stream.source.event_time)) for stream in self._streams)
+        yield sql.SQL("greatest({}) AS file").format(_COMMA.join(self._parts("rank")))
+        for name, flag in (("pending", "may_lack"), ("is_open", "is_open")):
+            of_parts = (sql.SQL("{} IS true").format(part) for part in self._parts(flag))
+            yield sql.SQL("{} AS {}").format(_OR.join(of_parts), sql.Identifier(name))
+        unloadable = (sql.SQL("{} IS false").format(part) for part in self._parts("loadable"))
+        yield sql.SQL("NOT ({}) AS loadable").format(_OR.join(unloadable))
+        yield sql.SQL("NULL::text AS raw_id, false AS raw_held, NULL::bigint AS record")
+        yield sql.SQL("'[' || concat_ws(',', {}) || ']' AS event_id").format(_COMMA.join(inner))
+        yield sql.SQL("{} # greatest({}) AS object").format(_XOR.join(codes), _COMMA.join(starts))
+        yield sql.SQL("greatest({}) AS {}").format(_COMMA.join(times), sql.Identifier(_COMPLETED.name))
+        for stream in self._streams:
+            yield sql.SQL("{} AS {}").format(self._part(stream, sql.SQL("event_id")), id_column(stream))
+            for column in stream.source.columns:
+                if column in stream.staging.columns:
+                    name = sql.Identifier(self.column(stream.named(column)).name)
+                    yield sql.SQL("{} AS {}").format(self._part(stream, stream.column(column)), name)
+
+    def _from_clause(self) -> sql.Composable:
+        return sql.SQL("FROM {}").format(_NOTHING.join(self._tables()))
 
     def _tables(self) -> Iterator[sql.Composable]:
         """SQL for FROM: each stream with those before it."""

@@ -85,6 +85,7 @@ class Standings:
         cursor: in the proof's transaction; `unstored`, `unequal` and `waiting_<n>` are made.
         stream: the stream.
         account: of its files.
+        held: SQL name of its held tuples, but for those that wait.
         joined: of the joined tuples with R.
         results: the joined tuples that are held.
         findings: takes what is found.
@@ -95,6 +96,7 @@ class Standings:
         cursor: extensions.cursor,
         stream: StagedStream,
         account: Account,
+        held: sql.Identifier,
         joined: JoinedEvents,
         results: StoredTuples,
         findings: Findings,
@@ -102,17 +104,18 @@ class Standings:
         self._cursor = cursor
         self._stream = stream
         self._account = account
+        self._held = held
         self._findings = findings
-        own = [stream.named(column) for column in stream.source.event_id]
-        first = list(joined.key_types).index(own[0]) + 1
+        numbers = {origin: number for number, origin in enumerate(joined.key_types, 1)}
+        own = [numbers.get(stream.named(column), 0) for column in stream.source.event_id]
         self._execute(
             _STANDING,
             is_part=is_part(stream, joined),
             results=LANDED,
             held_results=results.held,
             pruned_results=results.pruned,
-            first=sql.Literal(first),
-            last=sql.Literal(first + len(own) - 1),
+            first=sql.Literal(min(own)),
+            last=sql.Literal(max(own)),
         )
 
     def check(self) -> None:
@@ -209,7 +212,7 @@ class Standings:
                 came_again=sql.SQL("copies > 1 OR {}").format(sql.Literal(bool(self._account.absent.units))),
                 id=id_column(stream),
                 landed=stream.landed,
-                held=stream.stored.held,
+                held=self._held,
                 pruned=stream.stored.pruned,
                 waiting=stream.table("waiting"),
                 result=stream.table("result"),
@@ -230,14 +233,15 @@ def words(alias: str) -> sql.Composable:
 
 def is_part(stream: StagedStream, joined: JoinedEvents) -> sql.Composable:
     """SQL: the event of `landed`, of this stream, is that which the key of `fact` names."""
-    keys = zip(joined.key_types.items(), joined.key_columns, strict=True)
-    by_name = {stream.named(column): column for column in stream.source.event_id}
+    keys = dict(zip(joined.key_types, zip(joined.key_types.values(), joined.key_columns, strict=True), strict=True))
     conditions = []
-    for (origin, wanted), column in keys:
-        if origin in by_name:
-            staged = stream.staging.column(by_name[origin])
-            value = comparable(sql.SQL("landed.{}").format(sql.Identifier(staged.name)), staged.type, wanted)
-            conditions.append(sql.SQL("fact.{} = {}").format(sql.Identifier(column), value))
+    for column in stream.source.event_id:
+        if stream.named(column) not in keys:  # facts are filled in part by part, and are known by another stream's
+            return sql.SQL("false")
+        wanted, stored = keys[stream.named(column)]
+        staged = stream.staging.column(column)
+        value = comparable(sql.SQL("landed.{}").format(sql.Identifier(staged.name)), staged.type, wanted)
+        conditions.append(sql.SQL("fact.{} = {}").format(sql.Identifier(stored), value))
     return sql.SQL(" AND ").join(conditions)
 
 

@@ -1,24 +1,25 @@
 """The proof of a pipeline that joins several streams: of its facts, and of each stream's law.
 
 The joined tuples are made here by SQL, of all landed events but those that were rejected as late. Facts, and joined
-tuples that are held, are compared with them as with the events of one source.
+tuples that are held, are compared with them as with the events of one source. Facts that accumulate are compared with
+the events that they name.
 """
 
 from __future__ import annotations
 
-from psycopg2 import extensions
+from psycopg2 import extensions, sql
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.proof.account import Account
+from spark_jobs.proof.accumulated_facts import AccumulatedParts
 from spark_jobs.proof.comparison import Comparison
 from spark_jobs.proof.held import HeldTuples
 from spark_jobs.proof.held_comparison import HeldComparison
-from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.landing_folder import Landing
 from spark_jobs.proof.ledger_sums import check_batches, check_sums
-from spark_jobs.proof.proof import DIFFERENCES, NOTES, Findings, Proof
+from spark_jobs.proof.proof import DIFFERENCES, NOTES, Findings, Proof, StreamPlaces
 from spark_jobs.proof.staged_events import LANDED
 from spark_jobs.proof.staged_stream import StagedStream
 from spark_jobs.proof.stored_tuples import StoredTuples
@@ -34,77 +35,117 @@ def prove_streams(cursor: extensions.cursor, definition: PipelineDefinition, hom
 
     Args:
         cursor: in a transaction that sees one state of the warehouse.
-        definition: the pipeline, whose facts are made when all parts are there.
+        definition: the pipeline.
         home: the installation, with landing folders and state.
         progress: is told of the files that are read.
 
     Raises:
         SchemaMismatchError: a table of the pipeline is missing in the warehouse.
     """
-    assert definition.streams is not None
-    assert definition.correlate is not None
-    findings = Findings()
-    # The snapshot first, then the state and the landing: what is loaded has landed.
-    streams = [StagedStream(cursor, definition, number, name) for number, name in enumerate(definition.streams)]
-    join = StreamJoin(cursor, definition.correlate, streams)
-    joined = JoinedEvents(cursor, definition, join)
-    stored = StoredTuples.of_join(cursor, definition.name)
-    held = HeldTuples(cursor, stored, definition.source, join.object_codes)
-    ids = [stream.ids(joined.key_types, coded=held.has_objects) for stream in streams]
-    stage_waiting(cursor, definition, home.join_state(definition.name), list(zip(streams, ids, strict=True)), findings)
-    accounts = []
-    for stream, of_stream in zip(streams, ids, strict=True):
-        landing = Landing.of(definition.name, stream.source, home, stream.prefix)
-        accounts.append(Account(cursor, landing, stream.source, of_stream, stream.staging, findings))
-        accounts[-1].read(progress)
-    progress.add_task("comparing", total=None)
-    join.make(accounts)
-    lacking = [stream for stream, account in zip(streams, accounts, strict=True) if account.absent.units]
-    comparison = Comparison(cursor, definition, joined, stored, join, findings, may_be_absent(lacking, joined))
-    comparison.find_unstored()
-    comparison.in_two_places()
-    held_results = HeldComparison(cursor, stored, LANDED, join.absent, findings)
-    held_results.extra()
-    comparison.wrong_facts()
-    held_results.payloads()
-    held_results.rejected(joined.can_match)
+    return _StreamsProof(cursor, definition, home).run(progress)
 
-    compared, places = [held_results], []
-    for stream, account in zip(streams, accounts, strict=True):
-        held_events = HeldComparison(cursor, stream.stored, stream.landed, account.absent, findings)
-        held_events.extra()
-        held_events.payloads()
-        held_events.rejected(stream.can_match)
-        compared.append(held_events)
-        standings = Standings(cursor, stream, account, joined, stored, findings)
+
+class _StreamsProof:
+    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, home: Home) -> None:
+        assert definition.streams is not None
+        assert definition.correlate is not None
+        self._cursor = cursor
+        self._definition = definition
+        self._home = home
+        self._findings = Findings()
+        # The snapshot first, then the state and the landing: what is loaded has landed.
+        self._streams = [
+            StagedStream(cursor, definition, number, name) for number, name in enumerate(definition.streams)
+        ]
+        self._accumulated = None
+        if definition.correlate.emit == "accumulate":
+            self._accumulated = AccumulatedParts(cursor, definition, self._streams)
+        self._join = self._accumulated or StreamJoin(cursor, definition, self._streams)
+        self._stored = StoredTuples.of_join(cursor, definition.name)
+        held = HeldTuples(cursor, self._stored, definition.source, self._join.object_codes)
+        types = self._join.facts.loaded_types
+        self._ids = [stream.ids(types, coded=held.has_objects) for stream in self._streams]
+
+    def run(self, progress: Progress) -> Proof:
+        """Stage and compare everything."""
+        cursor, definition, findings, join = self._cursor, self._definition, self._findings, self._join
+        held_elsewhere = self._stage_waiting()
+        accounts = self._read(progress)
+        progress.add_task("comparing", total=None)
+        join.make(accounts)
+        absent = may_be_absent(join.lacking, join.facts)
+        comparison = Comparison(cursor, definition, join.facts, self._stored, join, findings, absent)
+        comparison.find_unstored()
+        comparison.in_two_places()
+        held = HeldComparison(cursor, self._stored, LANDED, join.absent, findings)
+        held.extra()
+        comparison.wrong_facts()
+        held.payloads()
+        held.rejected(join.facts.can_match)
+        compared, places = [held], []
+        for stream, account, elsewhere in zip(self._streams, accounts, held_elsewhere, strict=True):
+            compared.append(self._compare_held(stream, account))
+            places.append(self._compare_places(stream, account, elsewhere))
+        report_missing_results(cursor, self._streams, join.labels, findings)
+        counts: dict[str, int] = {
+            place: sum(each.held[place] + each.pruned[place] for each in compared) for place in PLACES
+        }
+        check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
+        check_batches(cursor, definition.name, findings)
+        return Proof(
+            pipeline=definition.name,
+            files=len(join.labels),
+            pending_files=sum(account.pending_files for account in accounts),
+            records=sum(account.records for account in accounts),
+            pending_records=sum(stream.pending for stream in places),
+            facts=comparison.facts,
+            shed=held.held["shed"],
+            unmatched=held.held["unmatched"],
+            rejected=held.held["rejected"],
+            pruned=held.pruned.total(),
+            resolvable=comparison.resolvable(),
+            unchecked=held.unchecked,
+            former=comparison.explained.former,
+            unprovable=comparison.explained.unprovable + comparison.gone,
+            gone_facts=comparison.gone,
+            gone_held=sum(each.gone for each in compared),
+            differences=findings.of(DIFFERENCES),
+            notes=findings.of(NOTES),
+            streams=tuple(places),
+        )
+
+    def _stage_waiting(self) -> list[sql.Identifier]:
+        """Stage the events that wait, of each stream; gives the names of its tuples that are held and don't wait."""
+        if self._accumulated is not None:
+            return [self._accumulated.stage_waiting(stream) for stream in self._streams]
+        folder = self._home.join_state(self._definition.name)
+        by_id = list(zip(self._streams, self._ids, strict=True))
+        stage_waiting(self._cursor, self._definition, folder, by_id, self._findings)
+        return [stream.stored.held for stream in self._streams]
+
+    def _read(self, progress: Progress) -> list[Account]:
+        accounts = []
+        for stream, ids in zip(self._streams, self._ids, strict=True):
+            landing = Landing.of(self._definition.name, stream.source, self._home, stream.prefix)
+            account = Account(self._cursor, landing, stream.source, ids, stream.staging, self._findings)
+            account.read(progress)
+            accounts.append(account)
+        return accounts
+
+    def _compare_held(self, stream: StagedStream, account: Account) -> HeldComparison:
+        held = HeldComparison(self._cursor, stream.stored, stream.landed, account.absent, self._findings)
+        held.extra()
+        held.payloads()
+        held.rejected(stream.can_match)
+        return held
+
+    def _compare_places(self, stream: StagedStream, account: Account, elsewhere: sql.Identifier) -> StreamPlaces:
+        facts = self._join.facts
+        standings = Standings(self._cursor, stream, account, elsewhere, facts, self._stored, self._findings)
         standings.check()
-        places.append(standings.places())
+        if self._accumulated is not None:
+            self._accumulated.check_waiting(stream, self._findings)
+        places = standings.places()
         if not account.absent.units:
-            check_stream(cursor, definition.name, places[-1], findings)
-    report_missing_results(cursor, streams, join.labels, findings)
-    counts: dict[str, int] = {
-        place: sum(each.held[place] + each.pruned[place] for each in compared) for place in PLACES
-    }
-    check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
-    check_batches(cursor, definition.name, findings)
-    return Proof(
-        pipeline=definition.name,
-        files=len(join.labels),
-        pending_files=sum(account.pending_files for account in accounts),
-        records=sum(account.records for account in accounts),
-        pending_records=sum(stream.pending for stream in places),
-        facts=comparison.facts,
-        shed=held_results.held["shed"],
-        unmatched=held_results.held["unmatched"],
-        rejected=held_results.held["rejected"],
-        pruned=held_results.pruned.total(),
-        resolvable=comparison.resolvable(),
-        unchecked=held_results.unchecked,
-        former=comparison.explained.former,
-        unprovable=comparison.explained.unprovable + comparison.gone,
-        gone_facts=comparison.gone,
-        gone_held=sum(each.gone for each in compared),
-        differences=findings.of(DIFFERENCES),
-        notes=findings.of(NOTES),
-        streams=tuple(places),
-    )
+            check_stream(self._cursor, self._definition.name, places, self._findings)
+        return places

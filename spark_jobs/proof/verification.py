@@ -14,7 +14,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.errors import NotProvableError
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.source_proof import prove_source
 from spark_jobs.proof.streams_proof import prove_streams
@@ -42,15 +41,9 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
         home: the installation, which holds the landing folder.
 
     Raises:
-        NotProvableError: its facts are accumulated, part by part.
         SchemaMismatchError: a table of the pipeline is missing in the warehouse.
         WarehouseUnavailableError: the warehouse can't be reached.
     """
-    if definition.correlate is not None and definition.correlate.emit == "accumulate":
-        raise NotProvableError(
-            f"{definition.name} accumulates its facts (correlate.emit: accumulate), which `freshet verify` does not "
-            "prove yet; it proves pipelines of one source, and those with emit: complete."
-        )
     started = time.monotonic()
     connection = connect(warehouse_url, application_name=f"freshet verify {definition.name}")
     try:

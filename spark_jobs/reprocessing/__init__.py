@@ -9,6 +9,7 @@
     settlement.py           the transaction that makes facts, and deletes or changes the held rows
     chunk_failure.py        chunks that fail for a reason of their own
     requeue.py              rejected tuples become due again
+    held_tuples.py          why tuples are held; forgets some
 
 A held tuple changes in place or becomes a fact in the transaction that deletes it, and a transaction settles only
 rows that are what they were when they were read. So runs may be killed, repeated and run beside each other and

@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts, Place
+from spark_jobs.ledger import id_sketches
 from spark_jobs.loading.chunk import EncodedFacts, fitting
 from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import storable_reasons
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.payload import HELD_ID
 from spark_jobs.loading.stream_batch import latencies, refused_tuples
-from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
+from spark_jobs.reprocessing.held_reading import VERSION
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
+from spark_jobs.sketches.id_sketch import IdSketch
+from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactTable
 
 # How often the pause doubles at most: after a dozen tries it is thousands of times the first.
@@ -131,6 +135,11 @@ class ReprocessingRun:
         """Held tuples are no facts, and as long as their rows are locked no other transaction makes facts of them."""
         return False
 
+    @property
+    def compares_ids(self) -> bool:
+        """What a run does not settle stays held: nothing is lost by it."""
+        return False
+
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the run."""
         pipeline = self.event.pipeline
@@ -162,6 +171,11 @@ class SettlingTransaction:
         if part.facts is not None:
             self._facts, rejected = fitting(part.facts, run.fact, run.batch_no)
             self._held = part.held + rejected
+
+    @property
+    def ids(self) -> IdSketch:
+        """None: they are not compared."""
+        return IdSketch()
 
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Settle them, all or nothing.
@@ -222,9 +236,12 @@ class SettlingTransaction:
             kept = np.ones(stored.num_rows, np.bool_)
             kept[list(refused)] = False
             stored = stored.filter(pa.array(kept))
-        cursor.execute(
-            "DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s)",
-            [self._run.event.pipeline, stored[HELD_ID].to_pylist()],
+        id_sketches.make_facts(
+            cursor,
+            self._run.event.pipeline,
+            self._run.batch_no,
+            stored[HELD_ID].to_pylist(),
+            event_hashes(stored, self._run.fact.key),
         )
         return stored, [refused_tuples(facts.tuples, refused)] if refused else []
 

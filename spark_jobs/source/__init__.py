@@ -3,9 +3,11 @@
 on the driver   landed_files.py   what is new, in which order and which pieces
                 kafka_topic.py    the same of a topic: by partition and offset
                 kafka_offsets.py  what the brokers say of a topic's offsets
+                landed_streams.py the folders of several streams as one source
                 after_load.py     archives or deletes what was loaded
 in a task       file_reading.py   a slice of a file to arrivals.py
                 planned_file.py   the file, which must be the one that was planned
+                held_records.py   payloads of held tuples, read back
                 damage.py         whether a file is damaged, or the machine can't read it
                 kafka_reading.py  a slice of a partition to arrivals.py
                 records/          bytes to arrow: one contract for JSON, CSV and Parquet

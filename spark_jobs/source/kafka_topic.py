@@ -7,6 +7,7 @@ import itertools
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -20,6 +21,7 @@ from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_offsets import TopicOffsets
 from spark_jobs.source.kafka_slice import OffsetRange, OffsetSlice, Partition
 from spark_jobs.timestamps import parse_timestamp
+from spark_jobs.warehouse.drivers import Unread
 
 _log = logging.getLogger(__name__)
 
@@ -63,11 +65,22 @@ class KafkaTopic:
         self._described_at = self._oldest_at = 0.0
         self._sampled_at: float | None = None
         self._record_bytes = _GUESSED_BYTES
+        self._looked_at: float | None = None
 
     @property
     def waiting_records(self) -> int:
         """Offsets that have been seen and not been taken."""
         return sum(max(end - self._next[partition], 0) for partition, end in self._ends.items())
+
+    @property
+    def unread(self) -> Unread | None:
+        """What was seen and left: partitions, about how many bytes, since when; None before the first look."""
+        if self._looked_at is None:
+            return None
+        records = self.waiting_records
+        since = min(self._seen_ns.values(), default=None)
+        landed_at = None if since is None else datetime.fromtimestamp(since / 1e9, UTC)
+        return Unread(len(self._seen_ns), int(records * self._record_bytes), landed_at, self._looked_at)
 
     def resume(self, taken: Callable[[list[str]], Iterable[tuple[str, int, int | None, int | None]]]) -> None:
         """Begin anew with what the ledger knows; before the first look.
@@ -110,6 +123,7 @@ class KafkaTopic:
             self._oldest_at = now
             self._pass_over_removed()
         self._tell_group()
+        self._looked_at = now
 
     def take(self, most_bytes: int) -> list[SourceRange]:
         """The next ranges: about `most_bytes`, and at least one offset of each partition that has any."""

@@ -13,9 +13,11 @@ from pathlib import Path
 
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.ledger.unread_files import landing_time
 from spark_jobs.source.file_names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.source.record_lines import line_end_at_or_after
+from spark_jobs.warehouse.drivers import Unread
 
 MOST_RANGES = 10_000
 # A file is not cut into less: smaller pieces cost more to begin than they are worth.
@@ -53,6 +55,9 @@ class LandedFiles:
     Args:
         folder: the landing folder.
         cuttable: whether a file may be read in pieces: its records are lines.
+
+    Attributes:
+        unread: what was seen and left when ranges were taken last; None before that. Any thread may ask.
     """
 
     def __init__(self, folder: Path, *, cuttable: bool) -> None:
@@ -67,6 +72,8 @@ class LandedFiles:
         self._may_come = False  # whether a file was left alone that may be written without a change of the folder
         self._again: Iterator[str] = iter(())
         self._looked_again = 0.0
+        self._looked_at = time.monotonic()
+        self.unread: Unread | None = None
 
     @property
     def waiting_files(self) -> int:
@@ -119,9 +126,10 @@ class LandedFiles:
             modified_ns = self._folder.stat().st_mtime_ns
         except OSError as error:
             raise self._away(error) from error
-        if modified_ns == self._listed_at_ns:
-            return
         now = time.monotonic()
+        if modified_ns == self._listed_at_ns:
+            self._looked_at = now
+            return
         if modified_ns != self._folder_seen[0]:
             self._folder_seen = (modified_ns, now)
         self._may_come = now - self._folder_seen[1] < _CLOCK_TICK_SECONDS
@@ -130,6 +138,7 @@ class LandedFiles:
         for name in found - self._known.keys() - self._named:
             self._see(name)
         self._listed_at_ns = -1 if self._may_come else modified_ns
+        self._looked_at = now
 
     def take(self, most_bytes: int) -> list[SourceRange]:
         """The next ranges, in order: at most `most_bytes`, but at least one range where there is any.
@@ -157,6 +166,8 @@ class LandedFiles:
                 self._drop_first()
                 self._begun.pop(name, None)
                 self._known[name] = _Version(size, modified_ns)
+        landed_at = landing_time(self._waiting[0][0]) if self._waiting else None
+        self.unread = Unread(self.waiting_files, self.waiting_bytes, landed_at, self._looked_at)
         return taken
 
     def forget(self, units: Iterable[str]) -> None:

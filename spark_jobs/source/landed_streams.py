@@ -10,6 +10,7 @@ from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.warehouse.drivers import Unread
 
 # Of what a batch may read, a stream that is ahead of another one is left a quarter of its equal share.
 _LEAST_SHARE = 4
@@ -48,6 +49,21 @@ class LandedStreams:
     def waiting_bytes(self) -> int:
         """Bytes that have been seen and not been taken."""
         return sum(files.waiting_bytes for files in self._files.values())
+
+    @property
+    def unread(self) -> Unread | None:
+        """What was seen and left when ranges were taken last, of all streams; None before that."""
+        seen = [files.unread for files in self._files.values()]
+        known = [each for each in seen if each is not None]
+        if len(known) < len(seen):
+            return None
+        landed = [each.landed_at for each in known if each.landed_at is not None]
+        return Unread(
+            sum(each.files for each in known),
+            sum(each.bytes for each in known),
+            min(landed, default=None),
+            min(each.looked_at for each in known),
+        )
 
     def has_waiting(self, stream: str) -> bool:
         """Whether files of a stream have landed that have not been taken whole."""
@@ -101,14 +117,14 @@ class LandedStreams:
             for each in files.changed()
         ]
 
-    def pieces(self, ranges: Sequence[tuple[int, SourceRange]], parts: int) -> list[list[FileSlice]]:
-        """The slices of ranges, `StreamSlice`s, dealt out to at most `parts` tasks of about the same number of bytes.
+    def pieces(self, ranges: Sequence[tuple[int, SourceRange]], parts: int) -> list[list[StreamSlice]]:
+        """The slices of ranges, dealt out to at most `parts` tasks of about the same number of bytes.
 
         Args:
             ranges: with their numbers in the batch.
             parts: tasks.
         """
-        shares: list[list[FileSlice]] = []
+        shares: list[list[StreamSlice]] = []
         for number, (stream, files) in enumerate(self._files.items()):
             prefix = stream_unit(stream, "")
             own = [
@@ -118,7 +134,7 @@ class LandedStreams:
             ]
             for task in files.pieces(own, parts):
                 shares.append([StreamSlice(**vars(piece), stream=number) for piece in task])
-        tasks: list[tuple[int, int, list[FileSlice]]] = [(0, number, []) for number in range(min(parts, len(shares)))]
+        tasks: list[tuple[int, int, list[StreamSlice]]] = [(0, number, []) for number in range(min(parts, len(shares)))]
         for share in sorted(shares, key=_bytes, reverse=True):
             size, number, pieces = tasks[0]
             heapq.heapreplace(tasks, (size + _bytes(share), number, pieces + share))

@@ -28,7 +28,7 @@ from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport
 from spark_jobs.stages.exchange import MISSING, Parcel, page_column, parcels, unpacked
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
 from spark_jobs.stages.opened_relation import OpenedRelation, open_relation
-from spark_jobs.stages.task_loading import TaskLoading
+from spark_jobs.stages.task_loading import TaskLoading, partition_number
 
 Report = Callable[[TaskReport], Any]
 
@@ -71,6 +71,7 @@ class _BackTask:
         self._loading.finish()
         report.seconds["load"] = self._loading.seconds
         report.seconds["total"] = time.perf_counter() - self._started
+        report.unsettled = self._loading.unsettled.to_bytes()
         self._send(report)
         rest = waiting.filter(pa.array(~complete))
         return rest if rest.num_rows else None
@@ -91,6 +92,7 @@ class _BackTask:
         report = TaskReport(
             stage="back",
             lookup=plan.position,
+            partition=partition_number(),
             seconds={"join": time.perf_counter() - self._started},
             counts={
                 "asked": tuples.num_rows,

@@ -157,6 +157,9 @@ class TaskReport:
         offers: tuples of R that proved frequent, with their keys and frequencies.
         algorithm: the back stage that was run.
         reason: why `auto` chose it.
+        partition: number of the task in its stage.
+        unsettled: packed IdSketch of the event ids that the task has read, less those that it has loaded: summed over
+            the tasks of a batch there are none.
     """
 
     stage: Literal["collect", "correlate", "front", "back"]
@@ -170,6 +173,8 @@ class TaskReport:
     offers: tuple[RelationRows, np.ndarray] | None = None
     algorithm: str | None = None
     reason: str | None = None
+    partition: int = 0
+    unsettled: bytes | None = None
 
 
 def concatenated(tables: list[pa.Table]) -> pa.Table:

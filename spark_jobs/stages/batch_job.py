@@ -12,6 +12,7 @@ from typing import Any
 from pyspark import RDD, SparkContext
 
 from spark_jobs.source.landed_streams import StreamSlice
+from spark_jobs.stages.accumulate_task import accumulate_task
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.collect_task import collect_task
@@ -19,7 +20,7 @@ from spark_jobs.stages.correlate_task import correlate_task
 from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.front_task import Read, front_task
 from spark_jobs.stages.pinned_tasks import pinned_over_parcels, pinned_over_shuffle
-from spark_jobs.stages.stream_plan import JoinPlan
+from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
 
 Report = Callable[[TaskReport], Any]
 
@@ -82,6 +83,46 @@ def correlated(
     return pinned_over_parcels(spark, collected.collect(), plan.buckets, correlate)
 
 
+def accumulated(
+    spark: SparkContext,
+    tasks: Sequence[Sequence[StreamSlice]],
+    streams: Sequence[StreamPlan],
+    batch: BatchContext,
+    report: Report,
+    *,
+    shuffle: bool,
+) -> RDD[Parcel]:
+    """Tasks that read tuples of several streams, and load them as parts of accumulating facts; as of `front_stage`.
+
+    Args:
+        spark: runs the tasks.
+        tasks: the pieces that each task of the first stage reads.
+        streams: of the pipeline, in its order.
+        batch: the batch; its parts are the buckets of keys.
+        report: takes the tasks' reports.
+        shuffle: how tuples travel to their buckets, as of `settle`. If not, the first stage has run on return.
+    """
+
+    def collect(number: int, _: Iterable[Any]) -> Iterator[Parcel]:
+        return collect_task(batch, streams, batch.parts, tasks[number], report)
+
+    def accumulate(bucket: int, parcels: Iterable[bytes]) -> Iterator[Parcel]:
+        return accumulate_task(batch, bucket, parcels, report)
+
+    if not tasks:
+        return spark.emptyRDD()
+    collected = _tasks(spark, len(tasks)).mapPartitionsWithIndex(collect)
+    if shuffle:
+        shuffled: RDD[Any] = collected.partitionBy(batch.parts, _owner)
+        return shuffled.mapPartitionsWithIndex(
+            lambda bucket, arrived: accumulate(bucket, (tuples for _, tuples in arrived))
+        )
+    packed = list(_by_owner(collected.collect()).values())
+    if not packed:
+        return spark.emptyRDD()
+    return _tasks(spark, len(packed)).mapPartitionsWithIndex(lambda number, _: accumulate(number, packed[number]))
+
+
 def settle(waiting: RDD[Parcel], batch: BatchContext, report: Report, *, shuffle: bool) -> None:
     """Take tuples through the front stage, as these tasks do, and all back stages; each task loads what it settles.
 
@@ -124,12 +165,16 @@ def _shuffled(
 def _carried(
     spark: SparkContext, parcels: Sequence[Parcel], batch: BatchContext, lookup: int, report: Report
 ) -> list[Parcel]:
-    by_owner: dict[int, list[bytes]] = defaultdict(list)
-    for owner, tuples in parcels:
-        by_owner[owner].append(tuples)
-    packed = list(by_owner.values())
+    packed = list(_by_owner(parcels).values())
 
     def back(number: int, _: Iterable[Any]) -> Iterator[Parcel]:
         return back_task(batch, lookup, packed[number], report)
 
     return _tasks(spark, len(packed)).mapPartitionsWithIndex(back).collect()
+
+
+def _by_owner(parcels: Sequence[Parcel]) -> dict[int, list[bytes]]:
+    by_owner: dict[int, list[bytes]] = defaultdict(list)
+    for owner, tuples in parcels:
+        by_owner[owner].append(tuples)
+    return by_owner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -46,7 +47,7 @@ def correlate_task(
     """
     joining = _Joining(plan, bucket, parcels)
     yield from front_task(context, [bucket], joining.read, report)
-    report(TaskReport(stage="correlate", seconds={}, counts={}, streams={bucket: joining.counts}))
+    report(TaskReport(stage="correlate", seconds=joining.seconds, counts={}, streams={bucket: joining.counts}))
 
 
 class _Joining:
@@ -57,20 +58,29 @@ class _Joining:
         self._bucket = bucket
         self._parcels = parcels
         self.counts: tuple[StreamCounts, ...] = ()
+        self.seconds = {"restore": 0.0, "take": 0.0, "checkpoint": 0.0}
 
     def read(self, bucket: int) -> Iterator[Arrivals]:
         """The joined tuples, and those of the streams that are late or have expired."""
-        plan = self._plan
+        plan, seconds = self._plan, self.seconds
+        began = time.perf_counter()
         arrived = by_stream(self._parcels, len(plan.streams))
         taken = []
         with taken_bucket(plan, bucket) as state:
+            seconds["restore"] = time.perf_counter() - began
+            began = time.perf_counter()
             for correlated in state.take(arrived, plan.reached, plan.reached):
+                seconds["take"] += time.perf_counter() - began
                 taken.append(correlated.counts)
                 joined = correlated.joined if correlated.joined.num_rows else plan.joined.empty_table()
                 yield Arrivals(joined, list(self._held(correlated)), joined.num_rows)
+                began = time.perf_counter()
+            seconds["take"] += time.perf_counter() - began
+            began = time.perf_counter()
             state.checkpoint(plan.batch_no)
             if plan.keep_from:
                 state.forget(plan.keep_from)
+            seconds["checkpoint"] = time.perf_counter() - began
         self.counts = total_counts(taken)
 
     def _held(self, correlated: Correlated) -> Iterator[Held]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
 from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples
+from spark_jobs.loading.held_rows import HeldRows, identity_hashes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
@@ -21,7 +22,7 @@ from spark_jobs.stages.batch_context import BatchContext, LookupPlan, PieceEnd, 
 from spark_jobs.stages.exchange import MISSING, Parcel, parcels, with_pages
 from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
 from spark_jobs.stages.screening import screen, screen_keys
-from spark_jobs.stages.task_loading import TaskLoading
+from spark_jobs.stages.task_loading import TaskLoading, partition_number
 
 Read = Callable[[Any], Iterator[Arrivals]]
 """Reads one piece of a task's input."""
@@ -75,7 +76,17 @@ class _FrontTask:
             "total": time.perf_counter() - self._started,
         }
         hits = {front.plan.position: front.hits for front in self._fronts if front.hits is not None}
-        self._send(TaskReport(stage="front", seconds=seconds, counts=dict(self._counts), pieces=ends, hits=hits))
+        self._send(
+            TaskReport(
+                stage="front",
+                partition=partition_number(),
+                seconds=seconds,
+                counts=dict(self._counts),
+                pieces=ends,
+                hits=hits,
+                unsettled=self._loading.unsettled.to_bytes(),
+            )
+        )
 
     def _settle(self, arrivals: Arrivals) -> Iterator[Parcel]:
         """Load what is complete; what is not is the result."""
@@ -83,9 +94,19 @@ class _FrontTask:
         facts, held, waiting = self._join(arrivals.tuples)
         self._join_seconds += time.perf_counter() - started
         self._counts["ignored"] += arrivals.ignored
+        self._sketch(arrivals)
         self._loading.add(facts, arrivals.rejected + held)
         if waiting is not None:
             yield from parcels(waiting, self._context)
+
+    def _sketch(self, arrivals: Arrivals) -> None:
+        """Note the event ids as they were read, before anything is done with them."""
+        destination, ids = self._context.destination, self._loading.unsettled
+        if not destination.compares_ids:
+            return
+        event, key = destination.event, destination.fact.key
+        ids.add(identity_hashes(arrivals.tuples, event, key))
+        ids.add(HeldRows.build(arrivals.rejected, event, key, 0).event_hashes)
 
     def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:
         """Facts, held tuples, and tuples that wait for a back stage."""

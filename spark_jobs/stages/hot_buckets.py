@@ -9,6 +9,10 @@ from pathlib import Path
 from spark_jobs.join_state.bucket import Bucket
 from spark_jobs.stages.stream_plan import JoinPlan
 
+# Another worker may hold the bucket: that of a driver that was replaced, or one that Spark keeps idle. The task is
+# tried again then, and Spark takes the idle one for it.
+_PATIENCE_SECONDS = 2.0
+
 _held: dict[Path, Bucket] = {}
 
 
@@ -27,7 +31,7 @@ def taken_bucket(plan: JoinPlan, number: int) -> Iterator[Bucket]:
         bucket.close()
         bucket = None
     if bucket is None:
-        bucket = Bucket(plan.bucket, folder, plan.version)
+        bucket = Bucket(plan.bucket, folder, plan.version, patience_seconds=_PATIENCE_SECONDS)
     try:
         yield bucket
     except BaseException:

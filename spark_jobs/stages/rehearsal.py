@@ -36,6 +36,7 @@ from spark_jobs.relation.page_index import PageRanges
 from spark_jobs.relation.queries import sample_query
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.back_stage_join import back_stages
 from spark_jobs.stages.back_task import back_task
@@ -67,6 +68,11 @@ class Rehearsal:
     fact: FactTable
     careful: bool = False
 
+    @property
+    def compares_ids(self) -> bool:
+        """As of a batch."""
+        return True
+
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """A session like a batch's."""
         return session_of(url, self.event.pipeline, _NOBODY, loader_session_name(self.event.pipeline), patience)
@@ -90,6 +96,11 @@ class RehearsedTransaction:
     def __init__(self, rehearsal: Rehearsal, chunk: Chunk) -> None:
         self._rehearsal = rehearsal
         self._chunk = chunk
+
+    @property
+    def ids(self) -> IdSketch:
+        """A sketch, as a batch makes one."""
+        return self._chunk.ids(self._rehearsal.fact)
 
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Go through it; nothing is stored."""

@@ -13,6 +13,7 @@ from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from spark_jobs.join_state.bucket import StreamCounts
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.stages.batch_context import Collected, LookupPlan, PieceEnd, TaskReport
 
 
@@ -77,6 +78,18 @@ class BatchReport:
     def bucket_counts(self) -> dict[int, tuple[StreamCounts, ...]]:
         """What became of each stream's tuples, by bucket."""
         return {bucket: counts for report in self._reports for bucket, counts in report.streams.items()}
+
+    def unsettled(self) -> IdSketch:
+        """The event ids that were read, less those that were loaded: none, if none was lost on its way.
+
+        Of a task that is tried again the last report counts: it has read and loaded all of its tuples once more.
+        """
+        last = {(report.stage, report.lookup, report.partition): report.unsettled for report in self._reports}
+        total = IdSketch()
+        for packed in last.values():
+            if packed is not None:
+                total += IdSketch.from_bytes(packed)
+        return total
 
     def hits(self, lookup: int) -> NDArray[np.int64] | None:
         """Hits of each slot of a lookup's hot set, shape (slots,); None where they were not counted."""

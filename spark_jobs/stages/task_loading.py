@@ -10,7 +10,14 @@ from pyspark import TaskContext
 from spark_jobs.loading.chunk import MOST_ROWS
 from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.stages.batch_context import BatchContext, concatenated
+
+
+def is_retried() -> bool:
+    """Whether the task that runs here has been tried before: some of its tuples may be stored already."""
+    task = TaskContext.get()
+    return task is not None and task.attemptNumber() > 0
 
 
 class TaskLoading:
@@ -18,16 +25,16 @@ class TaskLoading:
 
     Attributes:
         seconds: time spent in the warehouse.
+        unsettled: the event ids that the task has read, less those that it has loaded.
     """
 
     def __init__(self, context: BatchContext) -> None:
-        task = TaskContext.get()
-        retried = task is not None and task.attemptNumber() > 0
-        self._loader = Loader(context.warehouse_url, context.destination, retried=retried)
+        self._loader = Loader(context.warehouse_url, context.destination, retried=is_retried())
         self._facts: list[pa.Table] = []
         self._held: list[Held] = []
         self._rows = 0
         self.seconds = 0.0
+        self.unsettled = IdSketch()
 
     def add(self, facts: pa.Table | None, held: list[Held]) -> None:
         """Take settled tuples; loads them when a chunk is full."""
@@ -46,5 +53,13 @@ class TaskLoading:
         started = time.perf_counter()
         facts = concatenated(self._facts) if self._facts else None
         self._loader.load(Outcome(facts, self._held))
+        self.unsettled -= self._loader.settled
+        self._loader.settled = IdSketch()
         self._facts, self._held, self._rows = [], [], 0
         self.seconds += time.perf_counter() - started
+
+
+def partition_number() -> int:
+    """Which of its stage's tasks this is; the same when it is tried again."""
+    task = TaskContext.get()
+    return 0 if task is None else task.partitionId()

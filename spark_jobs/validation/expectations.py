@@ -49,6 +49,8 @@ def _defaults(
     connection: extensions.connection, definition: PipelineDefinition, columns: FactColumns, window: Window
 ) -> Iterator[Expectation]:
     yield Expectation(row_conservation=True)
+    if columns.batch_no is not None and definition.streams is None:
+        yield Expectation(completeness=True)
     yield Expectation(unique=columns.event_id)
     filled = {*columns.not_null, *columns.event_id, columns.event_time}
     yield Expectation(not_null=tuple(name for name in columns.types if name in filled))

@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
+from spark_jobs.warehouse.fact_table import FactColumn
 
 
 @dataclass(frozen=True)
@@ -22,6 +25,8 @@ class FactColumns:
         event_id: names of those that hold the event id.
         event_time: name of the one that holds the event time; None if there is none.
         batch_no: name of the one that holds the number of the load; None if there is none.
+        key: those that hold the event id, as loaders know them.
+        id_types: the types of the event id's columns in the stream.
     """
 
     table: sql.Identifier
@@ -30,6 +35,8 @@ class FactColumns:
     event_id: tuple[str, ...]
     event_time: str | None
     batch_no: str | None
+    key: tuple[FactColumn, ...]
+    id_types: tuple[StreamType, ...]
 
 
 def read_fact_columns(connection: extensions.connection, definition: PipelineDefinition) -> FactColumns:
@@ -55,6 +62,12 @@ def read_fact_columns(connection: extensions.connection, definition: PipelineDef
     _check(definition, found, connection.info.user)
     columns = definition.fact.columns
     by_source = {source: name for name, source in reversed(columns.items())}
+    id_types = tuple(definition.source.columns[source] for source in definition.source.event_id)
+    key = tuple(
+        FactColumn(name, source, kind.arrow(), PostgresType(found[name][0], found[name][0]), nullable=False)
+        for source, kind in zip(definition.source.event_id, id_types, strict=True)
+        for name in [by_source[source]]
+    )
     return FactColumns(
         sql.Identifier(schema, table),
         {name: found[name][0] for name in columns},
@@ -62,6 +75,8 @@ def read_fact_columns(connection: extensions.connection, definition: PipelineDef
         tuple(by_source[source] for source in definition.source.event_id),
         by_source.get(definition.source.event_time),
         by_source.get(BATCH_NO),
+        key,
+        id_types,
     )
 
 

@@ -96,7 +96,7 @@ def _look(
     window = read_window(reading, definition.name, selection, columns)
     if window is None:
         return Report(definition.name, validation_id, "no data", str(selection)), ()
-    report = _check(definition, reading, home, columns, window, validation_id)
+    report = _check(definition, reading, home, columns, window, selection, validation_id)
     return report, () if report.result == "error" else window.loads
 
 
@@ -106,6 +106,7 @@ def _check(
     home: Home,
     columns: FactColumns,
     window: Window,
+    selection: Selection,
     validation_id: int,
 ) -> Report:
     # Great Expectations takes seconds to import: not before there is something to validate.
@@ -113,7 +114,7 @@ def _check(
     from spark_jobs.validation.gx.suite import Suite
     from spark_jobs.validation.gx.suite_run import run_suite
 
-    suite = Suite(reading, definition.name, columns, window)
+    suite = Suite(reading, definition.name, columns, window, selection)
     expectations = expectations_of(reading, definition, columns, window)
     check_patterns(reading, columns, expectations)
     stated = suite.stated(expectations)

@@ -108,6 +108,22 @@ def read_window(
     return Window(scope, tuple(loads), ranges, facts, streamed, closed_until, condition, exact)
 
 
+def chosen_loads(cursor: extensions.cursor, pipeline: str, selection: Selection) -> tuple[list[int], list[int]]:
+    """Numbers of the closed loads that are selected, and of all others.
+
+    Loads that stored no facts are among them, for they may have lost theirs. No validation is noted of those: of `new`
+    ones they count until a later load was validated.
+    """
+    cursor.execute(
+        f"{_LOADS} SELECT batch_no, NOT open AND ({_CHOSEN[selection.what]}) IS TRUE AND (facts > 0 OR "
+        "%(what)s <> 'new' OR batch_no > (SELECT coalesce(max(batch_no), 0) FROM load WHERE validation_id IS NOT NULL))"
+        " FROM load ORDER BY batch_no",
+        {"pipeline": pipeline, **selection.model_dump()},
+    )
+    loads = cursor.fetchall()
+    return [number for number, chosen in loads if chosen], [number for number, chosen in loads if not chosen]
+
+
 def ranges_between(numbers: Sequence[int], others: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """The fewest ranges that hold all of the numbers and none of the others; each sorted, ends included."""
     ranges: list[tuple[int, int]] = []

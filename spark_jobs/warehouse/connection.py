@@ -112,7 +112,7 @@ def _unavailable(url: str, patience: timedelta, error: psycopg2.Error) -> Wareho
         # libpq's complaint about a URL that it can't read quotes the URL.
         text, password = "libpq can't read it as a URL or connection string", None
     if password:
-        text = text.replace(password, "***")
+        text = re.sub(rf"(?<!\w){re.escape(password)}(?!\w)", "***", text)  # not where it is a part of a word
     return WarehouseUnavailableError(
         f"The warehouse at {address(url)} can't be reached (tried for up to {patience.total_seconds():.0f} s): {text} "
         f"Check that the server runs, and FRESHET_WAREHOUSE_URL."

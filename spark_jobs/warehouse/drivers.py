@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -60,6 +61,28 @@ class DriverRecord:
         if self.state != "running" or (now or self.read_at) - self.heartbeat_at > max_silence:
             return False
         return not is_gone(self.host, self.process_id, self.process_started_at)
+
+
+@dataclass(frozen=True)
+class Unread:
+    """What has landed in a source and was in no batch when it was looked at.
+
+    Attributes:
+        files: how many; one of which a batch has taken a part counts, too.
+        bytes: of them, but for such parts.
+        landed_at: when the oldest of them landed; None without any.
+        looked_at: when that was seen, by `time.monotonic` of this process.
+    """
+
+    files: int
+    bytes: int
+    landed_at: datetime | None
+    looked_at: float
+
+    @property
+    def age(self) -> timedelta:
+        """Time since the look."""
+        return timedelta(seconds=max(time.monotonic() - self.looked_at, 0.0))
 
 
 @dataclass(frozen=True)
@@ -179,23 +202,33 @@ def take_over(
     return int(row[0])
 
 
-def heartbeat(connection: extensions.connection, pipeline: str, epoch: int) -> Literal["running", "draining", "fenced"]:
+def heartbeat(
+    connection: extensions.connection, pipeline: str, epoch: int, unread: Unread | None = None
+) -> Literal["running", "draining", "fenced"]:
     """Tell the warehouse that the driver of this epoch lives, and learn what it is to do.
+
+    Args:
+        connection: to the warehouse.
+        pipeline: its name.
+        epoch: the driver's.
+        unread: what it has seen of its source and not begun to load; None before its first look.
 
     Returns:
         "running" or "draining", as the operator wants it; "fenced" if a newer driver has taken over, or this
         one has been declared finished: it must stop.
     """
+    seen = (unread.age, unread.files, unread.bytes, unread.landed_at) if unread else (None,) * 4
     with connection, connection.cursor() as cursor:
         cursor.execute(
             """
-            UPDATE freshet.driver SET heartbeat_at = clock_timestamp()
+            UPDATE freshet.driver SET heartbeat_at = clock_timestamp(),
+                looked_at = clock_timestamp() - %s::interval, unread_files = %s, unread_bytes = %s, unread_since = %s
             FROM freshet.pipeline
             WHERE driver.pipeline = %s AND driver.epoch = %s AND driver.state = 'running'
                 AND pipeline.name = driver.pipeline AND pipeline.epoch = driver.epoch
             RETURNING pipeline.desired_state
             """,
-            [pipeline, epoch],
+            [*seen, pipeline, epoch],
         )
         row = cursor.fetchone()
     return "fenced" if row is None else row[0]

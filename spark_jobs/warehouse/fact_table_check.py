@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from spark_jobs.warehouse.copy_encoding.rows import encoder_for
 if TYPE_CHECKING:
     from spark_jobs.definition import PipelineDefinition
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
+from spark_jobs.warehouse.part_table import nullable_complaints, part_tables
 
 # Equal values of these types always look the same, so that an event id has one form only.
 _EVENT_ID_TYPES = (
@@ -47,7 +48,7 @@ def describe_fact_table(
     """
     schema, table = definition.fact.table.split(".", 1)
     with connection, connection.cursor() as cursor:
-        oid, problems = _find_table(cursor, schema, table)
+        oid, problems = _find_table(cursor, schema, table, updated=definition.accumulates)
         if oid is None:
             raise _mismatch(definition, problems)
         found = _read_columns(cursor, oid)
@@ -71,7 +72,20 @@ def describe_fact_table(
     if problems:
         raise _mismatch(definition, problems)
     assert key is not None
-    return FactTable(schema, table, tuple(columns), key, definition.fact.on_refused)
+    fact = FactTable(schema, table, tuple(columns), key, definition.fact.on_refused)
+    if definition.accumulates:
+        complaints = list(_part_complaints(definition, fact, found))
+        if complaints:
+            raise _mismatch(definition, complaints)
+    return fact
+
+
+def _part_complaints(definition: PipelineDefinition, fact: FactTable, found: Mapping[str, _Column]) -> Iterator[str]:
+    """What keeps a row from being filled in part by part."""
+    parts = part_tables(definition, fact)
+    yield from nullable_complaints(definition, parts)
+    for part in parts:
+        yield from _identity_complaints(found[column.name] for column in part.event_id)
 
 
 def _mismatch(definition: PipelineDefinition, problems: Iterable[str]) -> SchemaMismatchError:
@@ -80,15 +94,16 @@ def _mismatch(definition: PipelineDefinition, problems: Iterable[str]) -> Schema
     )
 
 
-def _find_table(cursor: extensions.cursor, schema: str, table: str) -> tuple[int | None, list[str]]:
+def _find_table(cursor: extensions.cursor, schema: str, table: str, *, updated: bool) -> tuple[int | None, list[str]]:
     cursor.execute(
         """
         SELECT c.oid, c.relkind IN ('r', 'p'), c.relhasrules,
                has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'INSERT')
                    AND has_any_column_privilege(c.oid, 'SELECT')
+                   AND (has_any_column_privilege(c.oid, 'UPDATE') OR NOT %s)
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
         """,
-        [schema, table],
+        [updated, schema, table],
     )
     row = cursor.fetchone()
     if row is None:
@@ -109,7 +124,7 @@ def _find_table(cursor: extensions.cursor, schema: str, table: str) -> tuple[int
     if not granted:
         problems.append(
             f"the role {cursor.connection.info.user} may not load it; "
-            f"GRANT USAGE on its schema, and SELECT, INSERT on the table"
+            f"GRANT USAGE on its schema, and SELECT, INSERT{', UPDATE' if updated else ''} on the table"
         )
     return oid, problems
 
@@ -202,8 +217,16 @@ def _key_complaint(keys: Iterable[tuple[str, ...]], definition: PipelineDefiniti
     )
 
 
-def _event_id_complaints(key: Iterable[_Column]) -> Iterable[str]:
+def _event_id_complaints(key: Sequence[_Column]) -> Iterator[str]:
+    yield from _identity_complaints(key)
     for column in key:
+        if not column.not_null:
+            yield f"column {column.name} is part of the event id, but takes nulls; declare it NOT NULL"
+
+
+def _identity_complaints(columns: Iterable[_Column]) -> Iterator[str]:
+    """Columns in which equal event ids may look different, or different ones equal."""
+    for column in columns:
         if column.type.name not in _EVENT_ID_TYPES or column.type.fraction not in (None, 6):
             yield (
                 f"column {column.name} is part of the event id, which can't be of type {column.type.sql}; "
@@ -214,5 +237,3 @@ def _event_id_complaints(key: Iterable[_Column]) -> Iterable[str]:
                 f"column {column.name} is part of the event id, but its collation takes different texts as equal; "
                 f'use a deterministic one, such as COLLATE "C"'
             )
-        if not column.not_null:
-            yield f"column {column.name} is part of the event id, but takes nulls; declare it NOT NULL"

@@ -73,7 +73,7 @@ def percentile(histogram: ArrayLike | None, fraction: float) -> float | None:
     share = 1.0 - (float(reached[bucket]) - rank) / float(counts[bucket])
     upper = UPPER_BOUNDS[min(bucket, _STEPS)]
     lower = upper / RATIO if 0 < bucket <= _STEPS else upper
-    return float(lower * (upper / lower) ** share) / 1e6
+    return min(float(lower * (upper / lower) ** share), float(_DAY)) / 1e6
 
 
 def longest(histogram: ArrayLike | None) -> float | None:

@@ -32,6 +32,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "batch",
             "batch_part",
             "batch_stream",
+            "id_sketch",
             "source_range",
             "held_tuple",
             "driver",
@@ -65,7 +66,7 @@ _LACKING = """
     SELECT 'TABLE', privilege, table_name, pg_get_userbyid(relowner)
     FROM found, unnest(%(privileges)s) AS privilege WHERE NOT has_table_privilege(%(role)s, "table", privilege)
 """
-_LACKED = {"USAGE": "use the schema", "SELECT": "read", "INSERT": "load facts into"}
+_LACKED = {"USAGE": "use the schema", "SELECT": "read", "INSERT": "load facts into", "UPDATE": "fill in facts of"}
 
 
 class NotGranted(NamedTuple):
@@ -243,7 +244,10 @@ def _needed_tables(role: str, definition: PipelineDefinition) -> Iterator[tuple[
         yield lookup.relation, ("SELECT",)
     if role == NOTER:
         return
-    yield definition.fact.table, ("SELECT", "INSERT") if role == LOADER else ("SELECT",)
+    if role == LOADER:
+        yield definition.fact.table, ("SELECT", "INSERT", *(("UPDATE",) if definition.accumulates else ()))
+    else:
+        yield definition.fact.table, ("SELECT",)
     if role == VALIDATOR:
         for expectation in definition.validation.expectations:
             if expectation.references is not None:

@@ -1,7 +1,11 @@
-"""Workloads: TPC-H master data and orders, Zipf popularity, bursty self-similar arrivals, bad input.
+"""Workloads: TPC-H master data and orders, what follows an order, Nexmark's auctions, bursty arrivals, bad input.
 
 tpch.py  tpch_files.py                             master data, generated and loaded
 order_stream.py  order_source.py  order_events.py  orders and their lines, landing as they are due
-rates.py  bursts.py  zipf.py  bad_input.py         how many, when, with which keys, and with which defects
+fulfilment.py                                      payments and shipments that follow the orders
+auction_stream.py  nexmark.py                      persons, auctions and bids
+pace.py  rates.py  bursts.py  zipf.py              when, how many, with which keys
+transit.py  bad_input.py                           how far out of order, and with which defects
 landing.py  workload_state.py  stop_signal.py      files that land whole; where a stream goes on; a signal to end
+draws.py                                           random numbers by the number of an event
 """

@@ -98,8 +98,9 @@ class ArrivalSchedule:
 
     def next_due(self, count: int = 1) -> float:
         """When `count` more, at least 1, will be due than were handed out."""
-        while len(self._planned) < count:
-            self._plan_until(self._planned_until + STEP_SECONDS * (count - len(self._planned) - 1))
+        while (missing := count - len(self._planned)) > 0:
+            # In doubling spans: steps are few where many tuples arrive in each, and copies few where there are few.
+            self._plan_until(self._planned_until + min(STEP_SECONDS * (missing - 1), self._planned_until))
         return float(self._planned[count - 1])
 
     def _plan_until(self, elapsed: float) -> None:

@@ -1,94 +1,62 @@
-"""The workload of the shipped pipelines: TPC-H orders and their lines land as files of events, in real time."""
+"""The workload of TPC-H: orders and their lines, payments and shipments land as files of events."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import WorkloadError
 from spark_jobs.settings import Home
-from spark_jobs.workload.bursts import ArrivalSchedule, bursty_arrivals, steady_arrivals
-from spark_jobs.workload.landing import land, remove_unfinished
+from spark_jobs.workload.fulfilment import EVENT_TIMES, LONGEST_SECONDS, parts_of
+from spark_jobs.workload.landing import land, land_parquet, prepare
 from spark_jobs.workload.order_events import EventFiles, OrderFiles, OrderLineFiles, Written
-from spark_jobs.workload.order_source import OrderSource
-from spark_jobs.workload.rates import HIGHEST_RATE, Phase, SteeredRate, phased
+from spark_jobs.workload.order_source import Orders, OrderSource
+from spark_jobs.workload.pace import FloatArray, Pace, PacedRun, Stop
 from spark_jobs.workload.tpch_files import generated_scales, tables_folder
+from spark_jobs.workload.transit import Disorder, Transit
 from spark_jobs.workload.workload_state import WorkloadState
+from spark_jobs.workload.zipf import IntArray
 
 MAX_ORDERS_PER_FILE = 20_000  # bounds memory when the rate asked for is more than this machine can write
-CLOCK_JUMP_SECONDS = 1.0  # between the wall clock and the running time: the machine slept, or its clock was set
 
 
 @dataclass(frozen=True)
-class OrderStreamOptions:
-    """What the workload is to be like.
+class OrderStreamOptions(Pace):
+    """What the workload is to be like; see also Pace.
 
     Attributes:
-        rate: mean number of orders per second.
-        phases: from when on it is another.
-        bursty: arrivals in self-similar bursts; otherwise steady.
         zipf: exponent of Zipf's law for customers, parts and suppliers; 0 keeps TPC-H's own.
-        seed: equal seeds give equal events (but for their times).
-        duration: end after this time; None: go on until stopped.
         orders: end after this number of orders; None: no limit.
         bad_share: share of bad input among orders, and among lines (see bad_input.py).
-        tick: time from one file of a pipeline to the next.
         scale: TPC-H scale whose orders are taken; None: the only one that is generated.
+        fulfilment: payments and shipments of the orders land too, so far out of order; None: they don't.
 
     Raises:
         WorkloadError: a value is out of range.
     """
 
-    rate: float = 200.0
-    phases: Sequence[Phase] = ()
-    bursty: bool = True
     zipf: float = 1.0
-    seed: int = 1
-    duration: timedelta | None = None
     orders: int | None = None
     bad_share: float = 0.0
-    tick: timedelta = timedelta(seconds=0.5)
     scale: float | None = None
+    fulfilment: Disorder | None = None
 
-    def __post_init__(self) -> None:
-        problems = [
-            (
-                0 < self.rate <= HIGHEST_RATE,
-                f"rate {self.rate:g}: give more than 0 and at most {HIGHEST_RATE:,.0f} orders per second",
-            ),
-            *(
-                (
-                    0 <= phase.rate <= HIGHEST_RATE,
-                    f"phase {phase.rate:g}: give at most {HIGHEST_RATE:,.0f} orders per second, or 0 for a pause",
-                )
-                for phase in self.phases
-            ),
-            (0 <= self.zipf < math.inf, f"zipf {self.zipf:g}: give 0 (TPC-H's own keys), 1 (80/20 rule) or above"),
-            (self.seed >= 0, f"seed {self.seed}: give 0 or above"),
-            (self.duration is None or self.duration > timedelta(), "duration: give more than nothing"),
-            (self.orders is None or self.orders > 0, f"orders {self.orders}: give 1 or above"),
-            (0 <= self.bad_share <= 1, f"bad share {self.bad_share:g}: give a share from 0 to 1"),
-            (self.tick >= timedelta(milliseconds=10), f"tick {self.tick}: give 10ms or above"),
-        ]
-        wrong = [text for is_fine, text in problems if not is_fine]
-        if wrong:
-            raise WorkloadError(f"The workload can't be made like this. {'; '.join(wrong)}.")
+    @property
+    def limit(self) -> int | None:
+        """Number of orders after which it ends; None: no limit."""
+        return self.orders
 
-
-class Stop(Protocol):
-    """Something that tells when to end: a StopSignal, or a threading.Event."""
-
-    def wait(self, seconds: float, /) -> bool:
-        """Wait no longer than this; return whether the end has come."""
+    def _conditions(self) -> Iterator[tuple[bool, str]]:
+        yield from super()._conditions()
+        yield 0 <= self.zipf < math.inf, f"zipf {self.zipf:g}: give 0 (TPC-H's own keys), 1 (80/20 rule) or above"
+        yield self.orders is None or self.orders > 0, f"orders {self.orders}: give 1 or above"
+        yield 0 <= self.bad_share <= 1, f"bad share {self.bad_share:g}: give a share from 0 to 1"
 
 
 def write_order_stream(
@@ -119,6 +87,7 @@ class _OrderStream:
     """One run of the workload."""
 
     def __init__(self, home: Home, scale: float, options: OrderStreamOptions) -> None:
+        self._home = home
         self._options = options
         self._source = OrderSource(
             tables_folder(home, scale), zipf=options.zipf, seed=options.seed, bad_share=options.bad_share
@@ -128,60 +97,58 @@ class _OrderStream:
             (files, home.landing(files.pipeline)) for files in (OrderFiles(), OrderLineFiles())
         ]
         for files, folder in self._files:
-            remove_unfinished(folder)
-            if not home.workload_state.exists() and any(folder.glob(f"{files.pipeline}-*.{files.suffix}")):
-                raise WorkloadError(
-                    f"{folder} holds events, but {home.workload_state}, which says where to continue, is gone. "
-                    "Use another FRESHET_HOME, or empty the landing folders and the warehouse."
-                )
-        home.workload_rate.unlink(missing_ok=True)  # an earlier run was steered by it
-        rate = SteeredRate(home.workload_rate, phased(options.rate, options.phases))
-        arrivals = bursty_arrivals(rate, seed=options.seed) if options.bursty else steady_arrivals(rate)
-        self._schedule = ArrivalSchedule(arrivals)
+            prepare(folder, f"{files.pipeline}-*.{files.suffix}", home.workload_state)
+        # Parts of orders that were placed in an earlier run come in this one.
+        self._parts = {
+            stream: Transit(event_time, home.workload_under_way / f"{stream}.parquet")
+            for stream, event_time in (EVENT_TIMES.items() if options.fulfilment else ())
+        }
+        self._written = {files.pipeline: files.written for files, _ in self._files}
+        for stream in self._parts:
+            prepare(home.landing(stream), f"{stream}-*.parquet", home.workload_state)
+            self._written[stream] = Written()
 
     def run(self, stop: Stop, on_tick: Callable[[dict[str, Written]], None]) -> dict[str, Written]:
-        """Write until the end, in real time."""
-        tick = self._options.tick.total_seconds()
-        end = self._options.duration.total_seconds() if self._options.duration else math.inf
-        orders_left = self._options.orders or math.inf
+        """Write until the end."""
         self._source.take(self._state.next_order, 1)  # reads ahead, so that the first tick isn't late
-        started = time.monotonic()
-        started_at = time.time()
-        elapsed = 0.0
-        backlog: npt.NDArray[np.float64] = np.empty(0)
-        is_last = False
-        while not is_last:
-            # Ticks that were missed are not made up for: all that is due by now goes out with this one.
-            next_tick = 0.0 if len(backlog) else (elapsed // tick + 1) * tick
-            is_stopped = stop.wait(started + min(next_tick, end) - time.monotonic())
-            elapsed = time.monotonic() - started
-            if abs(time.time() - elapsed - started_at) > CLOCK_JUMP_SECONDS:
-                started_at = time.time() - elapsed
-            due = np.concatenate([backlog, self._schedule.due(min(elapsed, end))])
-            moments, backlog = np.split(due, [int(min(MAX_ORDERS_PER_FILE, orders_left))])
-            orders_left -= len(moments)
-            is_last = is_stopped or elapsed >= end or orders_left == 0
-            self._write(started_at + moments, last=is_last)
-            on_tick(self._written())
-        return self._written()
+        self._home.workload_rate.unlink(missing_ok=True)  # an earlier run was steered by it
+        run = PacedRun(
+            self._options,
+            steered_by=self._home.workload_rate,
+            most_per_tick=MAX_ORDERS_PER_FILE,
+            settles_in=LONGEST_SECONDS if self._parts else 0.0,
+        )
+        run.run(self._write, stop, lambda: on_tick(self._written))
+        return self._written
 
-    def _write(self, moments: npt.NDArray[np.float64], *, last: bool) -> None:
-        """Land one file per pipeline with the orders of these moments (seconds since 1970, UTC)."""
-        if not len(moments) and not last:
+    def _write(self, moments: FloatArray, now: float, *, last: bool) -> None:
+        """Land one file per pipeline with the orders of these moments, and what has followed earlier ones."""
+        if len(moments) or last:
+            first, file_number = self._state.reserve(len(moments))
+            rows = self._source.take(first, len(moments))
+            order_times = np.round(moments * 1e6).astype(np.int64)
+            line_times = np.repeat(order_times, rows.lines_per_order)
+            for (files, folder), table, times in zip(
+                self._files, (rows.orders, rows.lines), (order_times, line_times), strict=True
+            ):
+                content = files.next_file(table, times, last=last)
+                if content is not None:
+                    land(folder, f"{files.pipeline}-{file_number:09}.{files.suffix}", content)
+            self._send_parts(first, rows, order_times)
+        for stream, parts in self._parts.items():
+            until = time.time() if last and self._options.past else now
+            for table in parts.settle(until) if last else parts.landed(now):
+                _, file_number = self._state.reserve(0)
+                land_parquet(self._home.landing(stream), f"{stream}-{file_number:09}.parquet", table)
+                self._written[stream].events += table.num_rows
+
+    def _send_parts(self, first: int, rows: Orders, order_times: IntArray) -> None:
+        disorder, seed = self._options.fulfilment, self._options.seed
+        if disorder is None:
             return
-        first, file_number = self._state.reserve(len(moments))
-        rows = self._source.take(first, len(moments))
-        order_times = np.round(moments * 1e6).astype(np.int64)
-        line_times = np.repeat(order_times, rows.lines_per_order)
-        for (files, folder), table, times in zip(
-            self._files, (rows.orders, rows.lines), (order_times, line_times), strict=True
-        ):
-            content = files.next_file(table, times, last=last)
-            if content is not None:
-                land(folder, f"{files.pipeline}-{file_number:09}.{files.suffix}", content)
-
-    def _written(self) -> dict[str, Written]:
-        return {files.pipeline: files.written for files, _ in self._files}
+        for purpose, (stream, (parts, of)) in enumerate(parts_of(rows.orders, first, order_times, seed).items()):
+            delays = disorder.delays(seed, 20 + purpose, first, len(order_times))
+            self._parts[stream].send(parts, delays[of])
 
 
 def _scale(home: Home, wanted: float | None) -> float:

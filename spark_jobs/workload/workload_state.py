@@ -11,7 +11,7 @@ from spark_jobs.errors import WorkloadError
 
 @dataclass
 class _Position:
-    scale: str
+    scale: str | None
     next_order: int = 0
     next_file: int = 0
 
@@ -24,13 +24,13 @@ class WorkloadState:
 
     Args:
         file: where the state is kept; made by the first reservation.
-        scale: TPC-H scale, as text. An order's number stands for an order of this scale only.
+        scale: TPC-H scale, as text: an order's number stands for an order of this scale only. None: of no table.
 
     Raises:
         WorkloadError: the file is damaged, or was made by a workload of another scale.
     """
 
-    def __init__(self, file: Path, *, scale: str) -> None:
+    def __init__(self, file: Path, *, scale: str | None) -> None:
         self._file = file
         self._position = _read(file) if file.exists() else _Position(scale)
         if self._position.scale != scale:
@@ -39,10 +39,10 @@ class WorkloadState:
                 f"Use the same scale, or another FRESHET_HOME. ({file})"
             )
 
-    def reserve(self, orders: int) -> tuple[int, int]:
-        """Reserve consecutive order numbers and one file number; return the first order's and the file's."""
+    def reserve(self, count: int) -> tuple[int, int]:
+        """Reserve consecutive numbers and one file number; return the first order's (or event's) and the file's."""
         first, file_number = self._position.next_order, self._position.next_file
-        self._position.next_order += orders
+        self._position.next_order += count
         self._position.next_file += 1
         unfinished = self._file.with_name(f".{self._file.name}")
         unfinished.write_text(json.dumps(asdict(self._position)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -163,6 +164,15 @@ def test_a_webhook_that_refuses_does_not_betray_its_url(
     with pytest.raises(Exception, match="can't be reached") as unreachable:
         tell_webhook(alert(connection, home))
     assert "s3cret" not in str(unreachable.value)
+
+
+def test_an_alert_tells_what_is_unread(home: Home, connection: extensions.connection) -> None:
+    register(connection)
+    unread = drivers.Unread(12, 3_500_000, datetime.now(UTC) - timedelta(seconds=46), time.monotonic())
+    drivers.heartbeat(connection, "orders", drive(connection), unread)
+    told = alert(connection, home)
+    assert "Unread:  12 files (3.34 MB), the oldest for 4" in told.text
+    assert told.to_dict()["oldest_unread"] is not None
 
 
 def test_what_to_do_first_depends_on_the_state(home: Home, connection: extensions.connection) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from airflow.observability import stats
@@ -13,6 +14,7 @@ from freshet_airflow.freshness_metrics import FreshnessMetrics
 from psycopg2 import extensions
 
 from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.warehouse import drivers
 from tests.ledger.ledger_rows import add_batch, drive, register
 
 
@@ -48,7 +50,9 @@ def test_each_pipeline_has_its_gauges(
 ) -> None:
     for name in ("orders", "order_lines"):
         register(connection, name)
-    drive(connection)
+    epoch = drive(connection)
+    unread = drivers.Unread(12, 3400, datetime.now(UTC) - timedelta(seconds=46), time.monotonic())
+    drivers.heartbeat(connection, "orders", epoch, unread)
     add_batch(connection, age=timedelta(minutes=2), facts=1)
     add_batch(connection, facts=120, shed=60, latencies_ms=(1000,) * 120)
     FreshnessMetrics().send(read_status(connection))
@@ -61,9 +65,13 @@ def test_each_pipeline_has_its_gauges(
     assert (orders["arrival_rate"], orders["service_rate"]) == (3, 2)
     assert (orders["backlog_shed"], orders["backlog_unmatched"], orders["backlog_rejected"]) == (60, 0, 0)
     assert orders["state"] == 4
+    assert (orders["unread_files"], orders["unread_bytes"]) == (12, 3400)
+    assert 46_000 <= orders["oldest_unread_ms"] == orders["freshness_now_ms"]
+    assert orders["since_commit_ms"] >= 0
     # What is not known is not sent; a stopped stream is 0.
     assert "staleness_ms" not in orders
     assert "airflow.freshet.order_lines.freshness_p99_ms" not in gauges
+    assert "airflow.freshet.order_lines.unread_files" not in gauges
     assert gauges["airflow.freshet.order_lines.state"] == 0
 
 

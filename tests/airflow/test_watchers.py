@@ -278,6 +278,10 @@ def test_a_hiccup_shorter_than_the_grace_is_none(freshness: Looks, connection: e
         ("UPDATE freshet.driver SET blocked_by = 'disk full', blocked_since = now()", "is blocked: disk full"),
         ("INSERT INTO freshet.batch (pipeline, epoch, started_at) "
          "VALUES ('orders', 1, clock_timestamp() - interval '20 s')", "nothing was committed for"),
+        ("UPDATE freshet.driver SET looked_at = now(), unread_files = 9, unread_bytes = 900, "
+         "unread_since = now() - interval '50 s'", "unread: 9 files (900 B), the oldest for"),
+        ("UPDATE freshet.driver SET state = 'failed', error = 'out of luck', looked_at = now(), unread_files = 9, "
+         "unread_bytes = 900, unread_since = now() - interval '50 s'", "out of luck; unread: at least 9 files"),
     ],
 )  # fmt: skip
 def test_a_stream_that_does_not_load_misses_its_target(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import psycopg2
 from psycopg2 import extensions, sql
@@ -63,10 +64,19 @@ class PageWarehouse:
         finally:
             stream.close()
 
-    def load(self, stream: Stream, *, facts: int = 0, shed: int = 0, unmatched: int = 0, rejected: int = 0) -> None:
-        """One batch with this many new orders in each place."""
+    def load(
+        self,
+        stream: Stream,
+        *,
+        facts: int = 0,
+        shed: int = 0,
+        unmatched: int = 0,
+        rejected: int = 0,
+        age: timedelta = timedelta(),
+    ) -> None:
+        """One batch with this many new orders in each place; the facts happened that long ago."""
         counts: dict[Place, int] = {"shed": shed, "unmatched": unmatched, "rejected": rejected}
-        loaded = stream.orders(self._ids(facts))
+        loaded = stream.orders(self._ids(facts), at=datetime.now(UTC) - age)
         held = [
             Held(place, "no time", "master.customer", stream.orders(self._ids(number)))
             for place, number in counts.items()
@@ -75,6 +85,25 @@ class PageWarehouse:
         batch_no = stream.open()
         stream.loader(batch_no).load(Outcome(loaded, held))
         stream.close_batch(batch_no, statistics=STATISTICS)
+
+    def look(self, stream: Stream, *, files: int = 0, waited: float = 0.0) -> None:
+        """Its driver looks at its source, and finds as many files of 1,000 bytes that have waited for some seconds."""
+        landed_at = datetime.now(UTC) - timedelta(seconds=waited) if files else None
+        unread = drivers.Unread(files, 1000 * files, landed_at, time.monotonic())
+        drivers.heartbeat(stream.connection, "orders", stream.epoch, unread)
+        # It goes on looking, however long the test takes.
+        self._execute(
+            "UPDATE freshet.driver SET looked_at = looked_at + interval '1 h', "
+            "heartbeat_at = heartbeat_at + interval '1 h'"
+        )
+
+    def kill(self, silent: timedelta) -> None:
+        """The driver's process is one that has ended, and has said nothing for that long."""
+        self._execute(
+            "UPDATE freshet.driver SET process_id = %s, heartbeat_at = clock_timestamp() - %s, "
+            "looked_at = clock_timestamp() - %s",
+            *(2**22 + 1, silent, silent),  # more than any process's number
+        )
 
     def validate(self, pipeline: str, failure: str, page: str) -> None:
         """A validation with one expectation, which has failed."""

@@ -105,6 +105,50 @@ def test_a_stream_that_can_not_go_on_is_told_with_its_reason(log_in: LogIn, ware
         expect(line_of(freshness, "orders")).to_contain_text(f"try 2 of 5: {drivers.GONE}")
 
 
+def test_a_stream_that_does_not_load_does_not_look_fresh(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    with warehouse.running_orders() as stream:
+        warehouse.look(stream)
+        freshness = opened(log_in(), f"{ROUTE}#orders")
+        line, detail = line_of(freshness, "orders"), freshness.locator("section.freshness")
+        expect(line.locator(".badge").first).to_have_text("idle")
+        expect(line.locator(".lag")).to_have_text("none")
+        warehouse.load(stream, facts=100)
+        expect(line.locator(".badge").first).to_have_text("running")
+        warehouse.look(stream, files=9, waited=46)
+        expect(line.locator(".badge").first).to_have_text("late")
+        expect(line.locator(".lag")).to_contain_text(re.compile(r"9 files.*[4-9]\d s"))
+        expect(line.locator(".p99")).to_have_class(re.compile("late"))
+        expect(detail).to_contain_text("9 files (8.79 KB), the oldest for")
+        warehouse.look(stream)
+        warehouse.kill(silent=timedelta(seconds=25))
+        expect(line.locator(".badge").first).to_have_text("down")
+        expect(line.locator(".lag")).to_have_text("unknown")
+        expect(line.locator(".p99")).to_have_text("\N{EN DASH}")
+        expect(detail).to_contain_text("more may have landed since")
+
+
+def test_facts_that_are_older_than_a_day_are_not_told_as_if_that_were_exact(
+    log_in: LogIn, warehouse: PageWarehouse
+) -> None:
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=5, age=timedelta(days=3))
+        freshness = opened(log_in())
+        expect(line_of(freshness, "orders").locator(".p99")).to_have_text("over 24 h")
+
+
+def test_nothing_is_cut_off_or_scrolls_sideways_on_a_narrow_screen(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=12_345, shed=30_000, unmatched=5, rejected=2)
+        warehouse.look(stream, files=1200, waited=4000)
+        page = log_in(viewport={"width": 1024, "height": 768})
+        freshness = opened(page)
+        expect(line_of(freshness, "orders")).to_be_visible()
+        room = frame_of(page).evaluate(
+            "[...document.querySelectorAll('.table-room, html')].map((each) => each.scrollWidth - each.clientWidth)"
+        )
+        assert room == [0, 0]
+
+
 def test_a_running_stream_is_shown_live_without_losing_focus(log_in: LogIn, warehouse: PageWarehouse) -> None:
     with warehouse.running_orders() as stream:
         warehouse.load(stream, facts=100)

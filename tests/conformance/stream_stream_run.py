@@ -13,6 +13,7 @@ from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.experiments.virtual_spill import VirtualSpill
 from spark_jobs.joins.stream_stream import ALGORITHMS, PredicateKind, create
 from spark_jobs.joins.stream_stream.base import Results, StreamStreamJoin, Tuples
+from spark_jobs.joins.stream_stream.emission import AsFound
 from spark_jobs.joins.stream_stream.patterns import Pattern, constant
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate, Values
 from tests.joins.stream_stream.naive_join import Matches, Row, naive_join, tuples_of
@@ -21,6 +22,7 @@ BATCHES = (1, 2, 7, 49, 50, 51, 1000)
 FOR_EVER = 2**62
 PAGE_BYTES = 256
 KEYS = 40
+LATENESS = 15
 
 
 class SameParity:
@@ -46,22 +48,32 @@ PREDICATES: dict[PredicateKind, tuple[Predicate, Matches]] = {
 
 @dataclass(frozen=True)
 class Case:
-    """What is joined by which algorithm; `joined` makes the operator on a disk."""
+    """What is joined by which algorithm; `joined` makes the operator on a disk.
+
+    Attributes:
+        any_order: whether tuples come in any order, and only `reach` tells how far a stream is.
+    """
 
     algorithm: str
     predicate: PredicateKind = "equality"
     streams: int = 2
+    any_order: bool = False
 
     @property
     def validity(self) -> bool:
         return ALGORITHMS[self.algorithm].validity
 
     @property
+    def ordered(self) -> bool:
+        return ALGORITHMS[self.algorithm].ordered and not self.any_order
+
+    @property
     def intervals(self) -> bool:
         return self.predicate == "overlap"
 
     def joined(self, memory: int, spill: VirtualSpill) -> StreamStreamJoin:
-        return create(self.algorithm, self.streams, PREDICATES[self.predicate][0], memory, spill)
+        policies = {"emission": AsFound()} if self.any_order else {}
+        return create(self.algorithm, self.streams, PREDICATES[self.predicate][0], memory, spill, **policies)
 
     def least_memory(self) -> int:
         """The smallest budget in bytes with which the operator can be made."""
@@ -80,7 +92,10 @@ class Case:
 
 
 def random_streams(case: Case, randomness: random.Random, counts: Sequence[int]) -> list[list[Row]]:
-    """Streams of skewed keys, in order of their validity where there is one: windows of changing length."""
+    """Streams of skewed keys, in order of their validity where there is one: windows of changing length.
+
+    Where any order will do, each tuple is late by up to LATENESS.
+    """
     streams = []
     for count in counts:
         clock, rows = 0, []
@@ -90,6 +105,8 @@ def random_streams(case: Case, randomness: random.Random, counts: Sequence[int])
             validity = (clock, clock + randomness.choice((1, 5, 20, 60))) if case.validity else (0, FOR_EVER)
             rows.append((key, key + randomness.choice((1, 1, 2, 6)), *validity))
         rows.sort(key=lambda row: row[2:])
+        if case.any_order:
+            rows.sort(key=lambda row: row[2] + randomness.randrange(LATENESS))
         streams.append([Row(id_, *row) for id_, row in enumerate(rows)])
     return streams
 
@@ -124,6 +141,7 @@ class Run:
         self.join = (self.make or self.case.joined)(self.memory, self.spill)
         self.arrived: list[list[Row]] = [[] for _ in range(self.case.streams)]
         self._latest = (-(2**63), -(2**63))
+        self._reached = [-(2**63)] * self.case.streams
         self._propagated: list[tuple[int, Pattern]] = []
         self._check()
 
@@ -133,6 +151,18 @@ class Run:
 
     def punctuate(self, stream: int, pattern: Pattern) -> None:
         self.take(self.join.punctuate(stream, pattern))
+
+    def reach(self, stream: int, start: int) -> None:
+        """Tell how far a stream is. Where memory holds all, what is over by that has left, and was told."""
+        self._reached[stream] = max(self._reached[stream], start)
+        self.take(self.join.reach(stream, start))
+        if self.join.tuples_on_disk():
+            return
+        matched = {pair for ids in self.found for pair in enumerate(ids)}
+        for number, rows in enumerate(self.arrived):
+            bound = min(reached for other, reached in enumerate(self._reached) if other != number)
+            over = {(number, row.id) for row in rows if row.end <= bound}
+            assert over - matched == {pair for pair in self.unmatched if pair[0] == number}
 
     def advance(self) -> None:
         self.take(self.join.advance())
@@ -150,7 +180,7 @@ class Run:
         for ids, start, end in zip(zip(*results.ids.tolist(), strict=True), starts, ends, strict=True):
             assert ids not in self.found, f"{ids} came twice"
             assert self.unmatched.isdisjoint(enumerate(ids)), f"{ids} has a tuple that was told as unmatched"
-            if ALGORITHMS[self.case.algorithm].ordered:
+            if self.case.ordered:
                 assert (start, end) >= self._latest
                 self._latest = (start, end)
             self._assert_not_propagated(ids)
@@ -192,6 +222,8 @@ class Run:
                     self.punctuate(stream, pattern)
                 if until == len(streams[stream]) or randomness.random() < 0.5:
                     break
+            if self.case.any_order and positions[stream] < len(streams[stream]) and randomness.random() < 0.5:
+                self.reach(stream, min(row.start for row in streams[stream][positions[stream] :]))
             while randomness.random() < pauses:
                 self.advance()
         self.finish()

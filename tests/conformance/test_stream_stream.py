@@ -20,6 +20,12 @@ CASES = [
     for algorithm in ALGORITHMS.values()
     for predicate in algorithm.predicates
     for streams in range(2, min(5, algorithm.most_streams) + 1)
+] + [
+    Case(algorithm.name, predicate, streams, any_order=True)
+    for algorithm in ALGORITHMS.values()
+    if algorithm.any_order
+    for predicate in algorithm.predicates
+    for streams in ((2, 3) if predicate == "equality" else (3,))
 ]
 least_memory = cache(Case.least_memory)
 
@@ -30,7 +36,7 @@ SIZED_CASES = [(case, size) for case in CASES for size in SIZES if size == "ampl
 
 
 def name_of(case: Case) -> str:
-    return f"{case.algorithm}-{case.predicate}-{case.streams}"
+    return f"{case.algorithm}-{case.predicate}-{case.streams}{'-any_order' if case.any_order else ''}"
 
 
 each_case = pytest.mark.parametrize("case", CASES, ids=name_of)

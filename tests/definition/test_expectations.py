@@ -35,6 +35,7 @@ ALL = r"""
     - matches: {column: shop, regex: '\m[a-z]+$'}
     - references: {column: shop_sk, relation: master.shop, key: shop_sk, besides: [-1]}
     - row_conservation
+    - completeness
     - freshness: {p99: 5s}
     - sql: {name: cheap, rows: "SELECT * FROM {facts} WHERE price > 5;"}
       mostly: 0.9
@@ -52,7 +53,7 @@ def test_each_kind_is_read(tmp_path: Path) -> None:
     expectations = definition.validation.expectations
     assert [each.kind for each in expectations] == [
         *("not_null", "unique", "between", "between", "between", "in_set", "matches", "references"),
-        *("row_conservation", "freshness", "sql"),
+        *("row_conservation", "completeness", "freshness", "sql"),
     ]
     assert expectations[0].columns == ("visit", "shop_sk")
     days, times = expectations[3].between, expectations[4].between

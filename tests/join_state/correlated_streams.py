@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from itertools import product
+from pathlib import Path
 
 import pyarrow as pa
 
@@ -27,9 +28,10 @@ class Event:
     time: int
 
 
-def plan_of(
-    streams: int = 2, window: Window | None = SlidingWindow(100), key: str = "whole", memory: int = 1 << 22
-) -> BucketPlan:
+WINDOW = SlidingWindow(100)
+
+
+def plan_of(streams: int = 2, window: Window | None = WINDOW, key: str = "whole", memory: int = 1 << 22) -> BucketPlan:
     """A plan whose streams are called a, b, c ..."""
     columns = ("key", "site") if key == "composite" else ("key",)
     return BucketPlan(
@@ -156,6 +158,11 @@ class Taken:
         self.outcome = Outcome()
         self._plan = plan
         self._key = key
+
+    def reopen(self, folder: Path, version: int) -> None:
+        """Go on in another process, as it were."""
+        self.bucket.close()
+        self.bucket = Bucket(self._plan, folder, version)
 
     def take(self, batch: Sequence[Sequence[Event]], late_before: Sequence[int], reached: Sequence[int]) -> None:
         arrived = [table(events, self._key) if events else None for events in batch]

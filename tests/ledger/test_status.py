@@ -13,8 +13,9 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
+from spark_jobs.ledger.status.lookup_status import LookupStatus
 from spark_jobs.ledger.status.overload import stream_load
-from spark_jobs.ledger.status.pipeline_status import LookupStatus, StatusReader, read_status, to_json
+from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status, to_json
 from spark_jobs.warehouse import drivers
 from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
 
@@ -370,6 +371,21 @@ def test_a_stream_that_sheds_or_is_late_is_overloaded(connection: extensions.con
     status = only(read_status(connection))
     assert status.state == "overloaded"
     assert status.overload_reason == stream_load(connection, "orders").reason
+
+
+def test_auto_that_had_nothing_to_choose_says_so(connection: extensions.connection) -> None:
+    register(connection)
+    lookups = [
+        {"relation": "master.customer", "algorithm": "auto", "reason": None, "probes": 9, "hits": 9},
+        {"relation": "master.part", "algorithm": "auto", "reason": None, "probes": 0, "hits": 0},
+        {"relation": "master.supplier", "algorithm": "hybrid_join", "reason": "1 s against 4 s", "asked": 3},
+    ]
+    add_batch(connection, facts=9, statistics={"lookups": lookups})
+    assert [lookup.reason for lookup in only(read_status(connection)).lookups] == [
+        "nothing to choose in the newest batch: every key was hot",
+        "nothing to choose in the newest batch: no tuple asked for it",
+        "1 s against 4 s",
+    ]
 
 
 def test_overload_ends_when_nothing_was_shed_for_a_while(connection: extensions.connection) -> None:

@@ -7,13 +7,15 @@ from datetime import UTC, datetime
 from rich.console import Console
 
 from spark_jobs.ledger.status.backlog import Backlog, PlaceBacklog
+from spark_jobs.ledger.status.lag import Lag
+from spark_jobs.ledger.status.lookup_status import LookupStatus
 from spark_jobs.ledger.status.operations import CacheStatus, ValidationStatus
-from spark_jobs.ledger.status.pipeline_status import Freshness, LookupStatus, PipelineStatus
+from spark_jobs.ledger.status.pipeline_status import Freshness, PipelineStatus
 from spark_jobs.ledger.status.table import StatusTable
 
 STATUS = PipelineStatus(
     name="orders", state="running", epoch=3, error=None, heartbeat_age_ms=500.0, log_file=None, spark_ui_url=None,
-    target_ms=5000.0, window_seconds=60.0, freshness_window=Freshness(420.0, 6900.0),
+    target_ms=5000.0, freshness_now_ms=6900.0, window_seconds=60.0, freshness_window=Freshness(420.0, 6900.0),
     freshness_whole=Freshness(400.0, 800.0), last_commit=datetime(2024, 5, 1, tzinfo=UTC), batches=12,
     arrived=1_234_600, loaded=1_234_567, shed=30, unmatched=2, rejected=1, duplicates=0, service_rate=20_123.4,
     hit_ratio=0.731, oldest_shed=None, oldest_unmatched=None,
@@ -35,8 +37,25 @@ def test_a_row_tells_freshness_balance_and_speed() -> None:
 
 
 def test_a_missed_target_is_red() -> None:
-    assert re.search(r"\x1b\[31m *420 ms / 6.9 s", shown(STATUS))
-    assert "\x1b[31m" not in shown(replace(STATUS, freshness_window=Freshness(420.0, 4900.0)))
+    assert re.search(r"\x1b\[31m *6.9 s", shown(STATUS))
+    assert "\x1b[31m" not in shown(replace(STATUS, freshness_now_ms=4900.0))
+
+
+def test_freshness_beyond_a_day_is_not_told_as_if_it_were_exact() -> None:
+    assert "over 24 h" in shown(replace(STATUS, freshness_now_ms=86_400_000.0))
+
+
+def test_lag_is_told_first_and_since_when_nobody_has_looked() -> None:
+    looked_at = datetime(2024, 5, 1, 12, 30, tzinfo=UTC)
+    lag = Lag(12, 3_400_000, looked_at, 46_000.0, looked_at, 25_000.0)
+    text = shown(replace(STATUS, lag=replace(lag, at_least=False)))
+    assert text.index("lag") < text.index("freshness")
+    assert "12 files" in text
+    assert "nobody has looked" not in text
+    dead = shown(replace(STATUS, state="down", lag=lag, freshness_now_ms=46_000.0))
+    assert "at least 12 files" in dead
+    assert "nobody has looked at its source since 2024-05-01 12:30:00 UTC" in dead.replace("\n", " ")
+    assert "420 ms" not in dead, "facts of before say nothing of now"
 
 
 def test_long_and_missing_durations_stay_readable() -> None:

@@ -34,6 +34,7 @@ def definition(table: str, columns: Mapping[str, str], event_id: Sequence[str], 
     """The parts of a PipelineDefinition that the warehouse looks at."""
     return SimpleNamespace(
         name=name,
+        accumulates=False,
         source=SimpleNamespace(event_id=tuple(event_id), event_time="at"),
         fact=SimpleNamespace(table=table, columns=dict(columns), on_refused="block"),
     )

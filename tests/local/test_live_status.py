@@ -29,7 +29,7 @@ def shown(url: str, *, terminal: bool) -> str:
 def test_a_terminal_gets_a_table_and_the_address_of_the_ui(warehouse_url: str) -> None:
     register(warehouse_url)
     text = shown(warehouse_url, terminal=True)
-    for part in ("pipeline", "freshness p50 / p99", "orders", "Draining.", FOOTER):
+    for part in ("pipeline", "lag", "p50 / p99", "orders", "Draining.", FOOTER):
         assert part in text
 
 
@@ -38,8 +38,8 @@ def test_a_file_gets_a_plain_line_for_each_pipeline(warehouse_url: str) -> None:
     text = shown(warehouse_url, terminal=False)
     assert text.splitlines() == [
         "Draining.",
-        "orders: stopped, arrived 0, loaded 0, shed 0, unmatched 0, rejected 0, 0 facts/s, hit ratio -, "
-        "freshness p50 / p99 - / -, target 5000 ms",
+        "orders: stopped, unread unknown, arrived 0, loaded 0, shed 0, unmatched 0, rejected 0, 0 facts/s, "
+        "hit ratio -, freshness p50 / p99 - / -, target 5000 ms",
     ]
 
 

@@ -105,7 +105,7 @@ class LandedSales:
         self._files = 0
         self._landed.clear()
         self.execute(
-            sql.SQL("TRUNCATE {}, freshet.held_tuple, freshet.batch, freshet.batch_part, freshet.source_range").format(
+            sql.SQL("TRUNCATE {}, freshet.held_tuple, freshet.batch, freshet.source_range CASCADE").format(
                 sql.Identifier(*self.definition.fact.table.split("."))
             )
         )

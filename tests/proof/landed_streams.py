@@ -70,15 +70,15 @@ def payment(number: int, order_id: int | None, minutes: float = 0) -> dict[str, 
 class LandedStreams:
     """The pipeline `paid` with its landing folders, its state and its warehouse; all of it is one batch."""
 
-    def __init__(self, folder: Path, url: str) -> None:
+    def __init__(self, folder: Path, url: str, tables: str = TABLES, definition: str = DEFINITION) -> None:
         self.url = url
         self.home = Home(folder / "home")
-        self.content = yaml.safe_load(DEFINITION % {"folder": folder})
+        self.content = yaml.safe_load(definition % {"folder": folder})
         self.definition = PipelineDefinition.model_validate(self.content)
         self.waiting: dict[str, Sequence[dict[str, Any]]] = {}
         for path in ("orders", "payments"):
             (folder / path).mkdir()
-        self.execute(TABLES)
+        self.execute(tables)
         self.execute("INSERT INTO freshet.pipeline VALUES ('paid', 1, 'running', '5 s', '{}')")
         [(self.batch_no,)] = self.rows(
             "INSERT INTO freshet.batch (pipeline, epoch, state) VALUES ('paid', 1, 'committed') RETURNING batch_no"

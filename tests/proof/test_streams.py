@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from spark_jobs.errors import NotProvableError
 from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.stages.screening import CAN_NOT_MATCH
 from spark_jobs.warehouse.migration import migrate
@@ -229,8 +227,3 @@ def test_a_result_is_there_where_its_parts_are_valid_at_a_common_time(
     differences = shop.differences(**within)
     assert [each.split(" ")[0] for each in differences.get("missing_result", ())] == missing
     assert list(differences.get("extra_fact", ())) == extra
-
-
-def test_accumulated_facts_are_not_proved(tmp_path: Path, shop: LandedStreams) -> None:
-    with pytest.raises(NotProvableError, match="paid accumulates its facts"):
-        shop.verify(emit="accumulate", within=None)

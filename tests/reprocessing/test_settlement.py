@@ -17,8 +17,9 @@ from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.payload import HELD_ID
 from spark_jobs.reprocessing import run_ledger
-from spark_jobs.reprocessing.held_reading import HELD_ID, VERSION
+from spark_jobs.reprocessing.held_reading import VERSION
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
 from tests.loading.stream import Stream, wait_for_waiters

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_jobs.definition import load_definition
-from spark_jobs.proof.proof import Proof
+from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.proof.verification import verify
+from tests.loading.accumulation.fulfilment import order as order_part
+from tests.loading.accumulation.fulfilment import payment as payment_part
+from tests.loading.accumulation.fulfilment import shipment as shipment_part
 from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment
 from tests.spark.shop import query
+from tests.spark.test_accumulating_streams import Shipping
 
 CUSTOMER = {"relation": "shop.customer", "on": {"orders.customer": "id"}, "fetch": {"customer_sk": "sk"}}
 
@@ -39,5 +44,29 @@ def test_what_was_loaded_batch_by_batch_is_proved(shop: CorrelatedShop) -> None:
     shop.load()
     proof = proved(shop)
     assert proof.differences == ()
-    assert proof.facts == 0
-    assert proof.streams == ()
+    assert (proof.facts, proof.unmatched, proof.rejected) == (4, 1, 1)
+    assert proof.streams == (
+        StreamPlaces("orders", 3, 10, 6, 0, 1, 2, 1, 0, 1, 0),
+        StreamPlaces("payments", 3, 10, 6, 0, 1, 2, 1, 0, 1, 0),
+    )
+    query(shop.url, "DELETE FROM shop.fact_paid WHERE payment_id = 11")
+    found = {difference.kind: difference.examples for difference in proved(shop).differences}
+    assert [each.split(":")[0] for each in found["missing_result"]] == ["[1,11] of payments/part-0002.json"]
+
+
+def test_facts_that_were_filled_in_part_by_part_are_proved(tmp_path: Path, warehouse_url: str, spark: Any) -> None:
+    shipping = Shipping(tmp_path, warehouse_url, spark)
+    parts = [*map(order_part, range(40)), *(payment_part(f"p{n}", n) for n in range(0, 60, 2))]
+    parts += [payment_part("again", 4), payment_part("x", None), *(shipment_part(n, n) for n in range(0, 50, 3))]
+    random.Random(3).shuffle(parts)
+    for first in range(0, len(parts), 40):
+        shipping.land([*parts[first : first + 40], *parts[:5]])
+        shipping.load()
+    proof = verify(shipping.definition, shipping.url, shipping.home)
+    assert proof.differences == ()
+    assert proof.facts == 40
+    assert {stream.stream: (stream.in_result, stream.waiting, stream.rejected) for stream in proof.streams} == {
+        "orders": (40, 0, 0),
+        "payments": (20, 10, 2),
+        "shipments": (14, 3, 0),
+    }

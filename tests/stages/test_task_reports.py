@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from spark_jobs.driver.batch_run import waited_seconds
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.stages.batch_context import TaskReport
 from spark_jobs.stages.reports import BatchReport
 
@@ -31,6 +33,19 @@ def test_the_time_that_tuples_waited_is_told_where_it_is_known() -> None:
     report = BatchReport([front(1.0, 0.5)])
     assert report.statistics((), 1.25)["stage_seconds"]["waiting"] == 1.25
     assert "waiting" not in report.statistics(())["stage_seconds"]
+
+
+def test_what_was_read_and_not_loaded_is_told_by_the_last_try_of_each_task() -> None:
+    read, loaded = IdSketch(np.arange(100)), IdSketch(np.arange(100))
+    loaded.remove(np.array([17]))
+    unsettled = IdSketch()
+    unsettled -= loaded
+    again = TaskReport(stage="back", lookup=0, seconds={}, counts={}, unsettled=unsettled.to_bytes())
+    of_another = TaskReport(stage="front", partition=1, seconds={}, counts={}, unsettled=IdSketch().to_bytes())
+    first = TaskReport(stage="front", seconds={}, counts={}, unsettled=read.to_bytes())
+    lost = BatchReport([first, again, of_another, first, again]).unsettled()
+    lost -= IdSketch(np.array([17]))
+    assert lost.is_zero
 
 
 def test_a_batch_without_tasks_took_no_time() -> None:

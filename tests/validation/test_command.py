@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -94,3 +96,9 @@ def test_a_process_that_is_ended_has_not_found_fault_with_the_facts(sales: Sales
         process.end()
         with pytest.raises(PlatformError, match="was cut off: signal 9 ended its process"):
             validating.result(60)
+
+
+def test_the_import_of_great_expectations_does_not_bury_a_validation() -> None:
+    program = "import logging; logging.basicConfig(level=logging.INFO); import spark_jobs.validation.gx.suite"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert len([line for line in ran.stderr.splitlines() if line.startswith("INFO")]) < 10

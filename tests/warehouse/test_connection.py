@@ -71,6 +71,16 @@ def test_an_unreadable_url_is_not_quoted(url: str) -> None:
     assert "FRESHET_WAREHOUSE_URL" in str(caught.value)
 
 
+def test_a_short_password_is_hidden_and_words_are_not() -> None:
+    with pytest.raises(WarehouseUnavailableError) as caught:
+        connect("host=/nowhere dbname=d password=e", patience=timedelta(0))
+    assert "***" not in str(caught.value)
+    assert "can't be reached" in str(caught.value)
+    with pytest.raises(WarehouseUnavailableError) as caught:
+        connect("host=/nowhere/geheim dbname=d password=geheim", patience=timedelta(0))
+    assert "/nowhere/***" in str(caught.value)
+
+
 def test_addresses_have_no_password() -> None:
     assert address("postgresql://u:geheim@h:5433/d") == "u@h:5433/d"
     assert address("host=/tmp/x dbname=d password=geheim") == "/tmp/x/d"

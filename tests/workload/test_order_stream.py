@@ -79,9 +79,7 @@ def test_event_times_follow_the_clock_when_the_machine_has_slept(
     def wall_clock() -> float:
         return time.time() + (sleep if next(ticks) > 10 else 0.0)
 
-    monkeypatch.setattr(
-        "spark_jobs.workload.order_stream.time", SimpleNamespace(time=wall_clock, monotonic=time.monotonic)
-    )
+    monkeypatch.setattr("spark_jobs.workload.pace.time", SimpleNamespace(time=wall_clock, monotonic=time.monotonic))
     run(seeded_home, duration=timedelta(seconds=1))
     moments = [datetime.fromisoformat(order["ordered_at"]) for order in orders(seeded_home)]
     gaps = [(later - earlier).total_seconds() for earlier, later in itertools.pairwise(moments)]

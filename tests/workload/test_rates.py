@@ -91,5 +91,5 @@ def test_a_running_workload_is_steered(seeded_home: Home) -> None:
 
 
 def test_impossible_phases_are_refused() -> None:
-    with pytest.raises(WorkloadError, match="phase -1: give at most 1,000,000 orders per second, or 0 for a pause"):
+    with pytest.raises(WorkloadError, match="phase -1: give at most 1,000,000 per second, or 0 for a pause"):
         OrderStreamOptions(phases=[Phase(timedelta(seconds=1), -1.0)])

@@ -12,6 +12,8 @@ from psycopg2 import extensions
 from freshet_airflow.freshness_page.warehouse_reader import SharedRead, WarehouseReader
 from spark_jobs.ledger.status.history import HistorySpan, read_history
 from spark_jobs.ledger.status.pipeline_status import StatusReader
+from spark_jobs.settings import home
+from spark_jobs.source.landing_look import LandingLook
 
 # Pages ask every two seconds; a span's newest step is still filling.
 _STATUS_SECONDS = 1.0
@@ -28,7 +30,8 @@ class Figures:
 
     def __init__(self) -> None:
         self._warehouse = WarehouseReader("freshet page")
-        self._status_reader = StatusReader()
+        self._look = LandingLook(home())
+        self._status_reader = StatusReader(look=self._look)
         self._status_connection: extensions.connection | None = None
         self._status = SharedRead(self._read_status, _STATUS_SECONDS, _PATIENCE_SECONDS)
         self._histories: OrderedDict[tuple[str, HistorySpan], SharedRead[dict[str, Any]]] = OrderedDict()
@@ -61,7 +64,7 @@ class Figures:
         def read(connection: extensions.connection) -> dict[str, Any]:
             if connection is not self._status_connection:
                 # What was read before may be another warehouse's, or that of an older backup.
-                self._status_reader, self._status_connection = StatusReader(), connection
+                self._status_reader, self._status_connection = StatusReader(look=self._look), connection
             pipelines = [status.to_dict() for status in self._status_reader.read(connection)]
             return {"read_at": datetime.now(UTC).isoformat(), "pipelines": pipelines}
 

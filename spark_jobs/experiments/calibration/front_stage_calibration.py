@@ -27,6 +27,7 @@ _TUPLES_AT_ONCE = 4096
 _WARM_UP_PER_SLOT = 40
 _MEASURED_PER_SLOT = 16
 _FEWEST_SLOTS, _MOST_SLOTS = 1 << 6, 1 << 14
+_LEAST_TUPLES_PER_SLOT = 2
 _EXPONENT = 1.0
 # A uniform stream and pages of one tuple: a step settles about one.
 _SINGLE_PAGES = 1 << 14
@@ -74,12 +75,12 @@ class FrontStageAtWork:
         self._join = CachedJoin(relation, memory_bytes, self._back_stage, front_bytes / memory_bytes)
         self._fill_back_stage()
 
-    def work(self, tuples: int) -> FrontStageWork:
-        """Go on until this many more stream tuples have come."""
+    def work(self, tuples: int, settled: int = 0) -> FrontStageWork:
+        """Go on until this many more stream tuples have come, and the back stage has settled that many."""
         join, back_stage = self._join, self._timed
         before, working, back_stage.seconds = self._counts(), 0.0, 0.0
-        until = join.statistics.pushed + tuples
-        while join.statistics.pushed < until:
+        until, until_settled = join.statistics.pushed + tuples, back_stage.statistics.matched + settled
+        while join.statistics.pushed < until or back_stage.statistics.matched < until_settled:
             while room := join.room:
                 first = join.statistics.pushed
                 keys = self._keys.draw(room, self._random)
@@ -152,7 +153,7 @@ def measure_upkeep(
     """Let a front stage work, and see what it takes beyond its probes; hits, which are cheap, are shared out.
 
     Args:
-        relation: as large as R, and in pages as large.
+        relation: as large as R, and in pages as large; a smaller one than twice the front stage is made larger.
         cached_tuples: in the front stage; sixteen thousand tell what more of them would.
         waiting_tuples: stream tuples in the back stage.
         front_probe: seconds of a probe.
@@ -161,6 +162,9 @@ def measure_upkeep(
     single = RelationInMemory(_SINGLE_PAGES, 1, relation.tuple_bytes)
     of_single = FrontStageAtWork(single, _SINGLE_SLOTS, _SINGLE_WAITING, 0.0, clock)
     slots = max(_FEWEST_SLOTS, min(cached_tuples, _MOST_SLOTS))
+    # Where next to nothing misses, the noise of all probes would be the cost of a tuple or two: milliseconds.
+    pages = max(relation.page_count, -(-_LEAST_TUPLES_PER_SLOT * slots // relation.page_rows))
+    relation = RelationInMemory(pages, relation.page_rows, relation.tuple_bytes)
     of_pages = FrontStageAtWork(relation, slots, waiting_tuples, _EXPONENT, clock)
     of_single.work(_WARM_UP_PER_SLOT * _SINGLE_SLOTS)
     of_pages.work(_WARM_UP_PER_SLOT * slots)
@@ -168,7 +172,7 @@ def measure_upkeep(
     for _ in range(ROUNDS):
         work = of_single.work(_MEASURED_PER_SLOT * _SINGLE_SLOTS)
         per_access.append((work.seconds - work.probes * front_probe) / max(1, work.accesses))
-        work = of_pages.work(_MEASURED_PER_SLOT * slots)
+        work = of_pages.work(_MEASURED_PER_SLOT * slots, settled=slots)
         steps = work.accesses * per_access[-1]
         per_miss.append((work.seconds - work.probes * front_probe - steps) / max(1, work.offered))
     return Upkeep(*(max(0.0, float(np.median(seconds))) for seconds in (per_access, per_miss)))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_jobs.driver.session import join_context
+from spark_jobs.experiments.bench_server import JDBC_URL_VARIABLE
 from spark_jobs.experiments.load.copy_limit import load_by_copy
 from spark_jobs.experiments.load.data import LoadCase, empty_fact
 from spark_jobs.experiments.load.freshet_join import load_by_freshet, measure_freshness
@@ -20,7 +21,6 @@ from spark_jobs.settings import Home
 
 CONTENDERS = ("freshet", "spark_cached", "spark_rereading", "copy")
 FRESHNESS = "freshness"
-JDBC_URL_VARIABLE = "FRESHET_BENCH_JDBC_URL"
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,8 @@ class Algorithm:
         most_streams: how many streams it joins at most.
         spills: whether it has a disk; if not, tuples that don't fit into memory are refused.
         validity: whether its tuples have starts and ends.
-        ordered: whether results come in order of (start, end).
+        ordered: whether results come in order of (start, end), if the emission is not `AsFound`.
+        any_order: whether tuples may come in any order, with the emission `AsFound`.
         punctuations: whether it makes use of them.
     """
 
@@ -45,6 +46,7 @@ class Algorithm:
     spills: bool = True
     validity: bool = False
     ordered: bool = False
+    any_order: bool = False
     punctuations: bool = False
 
 
@@ -90,6 +92,7 @@ ALGORITHMS = {
             predicates=ANY,
             validity=True,
             ordered=True,
+            any_order=True,
         ),
     )
 }

@@ -146,7 +146,8 @@ class StreamStreamJoin(ABC):
     """
 
     needs_validity = False
-    """Whether tuples have starts and ends; they then come in order of (start, end), stream by stream (004 §5.1)."""
+    """Whether tuples have starts and ends; they then come in order of (start, end), stream by stream (004 §5.1),
+    but for a temporal join that was made with `AsFound`."""
 
     def __init__(self, streams: int, predicate: Predicate) -> None:
         if not 2 <= streams <= MOST_STREAMS:

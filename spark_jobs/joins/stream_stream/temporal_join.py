@@ -34,7 +34,7 @@ from spark_jobs.joins.stream_stream.result_buffer import ResultBuffer, in_order
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.temporal_budget import TUPLE_COLUMNS, budget
 from spark_jobs.joins.stream_stream.tuple_queue import TupleQueue
-from spark_jobs.joins.stream_stream.validity_order import LAST, ValidityOrder
+from spark_jobs.joins.stream_stream.validity_order import FIRST, LAST, ValidityOrder
 from spark_jobs.joins.structures import sweep_area
 from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sweep_area import END as END_ROW
@@ -168,6 +168,11 @@ class TemporalJoin(StreamStreamJoin):
         return self._validity.starts.copy()
 
     @property
+    def capacity(self) -> int:
+        """How many tuples memory has room for, of all streams; a quarter is kept free for those that come."""
+        return self._area.capacity
+
+    @property
     def materialised(self) -> bool:
         """Whether intermediate results are kept now."""
         return bool(self._intermediate)
@@ -194,7 +199,7 @@ class TemporalJoin(StreamStreamJoin):
             raise ValueError("memory is set apart for intermediate results by materialise=True, with three streams")
         if not any(disk.tuples for disk in self._disk):
             self._make_intermediate()
-            for first in range(0, self._area.count(0), self._piece):
+            for first in range(0, self._area.span(0), self._piece):
                 columns = self._area.oldest(0, self._piece, first)
                 numbers = self._area.first_number(0) + first + np.arange(columns.shape[1])
                 self._cascade(self._combinations(0, columns, numbers), 1, only_keep=True)
@@ -224,8 +229,8 @@ class TemporalJoin(StreamStreamJoin):
         for area in self._intermediate.values():
             area.check()
         for stream in range(self.streams):
-            oldest = self._area.oldest(stream, 1)
-            assert (oldest[END_ROW] > self._bounds[stream]).all()
+            ends = self._area.oldest(stream, self._area.span(stream))[END_ROW]
+            assert (ends[ends != FIRST] > self._bounds[stream]).all()
 
     def hold(self, stream: int, tuples: Tuples, matched: NDArray[np.bool_]) -> None:
         """Take tuples over from an earlier operator: they are joined with what comes, not with each other.
@@ -363,9 +368,9 @@ class TemporalJoin(StreamStreamJoin):
         for made_of, area in self._intermediate.items():
             bound = int(self._intermediate_bound(made_of))
             area.reorganise(0, bound)
-            if area.hidden:
+            if area.is_rebuild_due:
                 area.rebuild(np.array([bound]))
-        if self._area.hidden:
+        if self._area.is_rebuild_due:
             self._rebuild()
 
     def _intermediate_bound(self, made_of: int) -> np.int64:
@@ -392,8 +397,6 @@ class TemporalJoin(StreamStreamJoin):
         if area.room(stream) >= count:
             return
         enough = max(2 * count, area.capacity // 8)
-        if area.free < enough:
-            self._rebuild()
         if area.free < enough:
             self.drop_intermediate()
         while area.free < max(enough, area.capacity // 4):
@@ -509,7 +512,7 @@ class TemporalJoin(StreamStreamJoin):
         self, coming: _Combinations, area: SweepArea, ring: int, found: Int64Array, *, mark: bool
     ) -> Iterator[int]:
         """The same by a predicate that is asked for each pair. What it calls low and last are the partner's."""
-        asked, held, most = coming.asked, area.count(ring), found.shape[1]
+        asked, held, most = coming.asked, area.span(ring), found.shape[1]
         for skipped in range(0, held, most):
             columns = area.oldest(ring, most, skipped)
             width = columns.shape[1]

@@ -11,9 +11,10 @@ next power of two, its level; a query looks into those cells of each level in us
 one cell for equal keys, two or three for intervals of one length. Where it would look into more cells than there are
 tuples, it looks at the tuples.
 
-In a window whose ends never fall, the ring is the priority queue by end, without an order to maintain: who
-comes first leaves first. And leaving costs nothing but the count: chains go from newer to older, so they end where
-the ring does. Where ends fall, tuples whose time is over stay behind longer-lived ones, until `rebuild` drops them.
+In a window whose ends never fall, who comes first leaves first, and leaving costs nothing but the count: chains go from
+newer to older, so they end where the ring does. A tuple whose time is over before that of an older one is dead where it
+stands, until the ring has passed it, or a `rebuild`. To find such tuples, of every 128 rows the least end is known (a
+zone map; Moerkotte: Small Materialized Aggregates, VLDB 1998): rows are looked at only where one of them leaves.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from spark_jobs.joins.structures.hashing import mix
 from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
 
 Int64Array = NDArray[np.int64]
-# Tuples, heads of the chains, rings, tuples by stream and level, how many heads are in use.
-_State = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
+# Tuples, heads of the chains, rings, tuples by stream and level, how many heads are in use, least ends of the zones.
+_State = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 
 LOW, LAST, START, END, ID, LINK, EXTRA = range(7)
 """Columns of a tuple; what the owner adds follows."""
@@ -41,8 +42,8 @@ ROW, NUMBER, FOUND_ID, FOUND_LOW, FOUND_LAST, FOUND_START, FOUND_END = range(7)
 FOUND_COLUMNS = 7
 
 # Of a ring: first row, rows, number of the oldest tuple, number of the next, number of the tuple in the first row at
-# the present turn, the largest end that came, whether an end ever fell.
-_BASE, _ROOM, _TAIL, _NEXT, _TURN, _LARGEST_END, _FALLEN = range(7)
+# the present turn, at most the least end, how many tuples are dead.
+_BASE, _ROOM, _TAIL, _NEXT, _TURN, _LEAST_END, _DEAD = range(7)
 _RING_COLUMNS = 7
 _LEVELS = 64
 _WHOLE_LINE = 63
@@ -50,7 +51,11 @@ _LINK_SHIFT = 8
 _LEVEL_SHIFT, _LEVEL_MASK = 1, 63
 _BEGIN = -1
 CURSOR = 5
-_LOWEST = -(2**63)
+_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+# The end of a tuple that is dead: it overlaps nothing.
+_NO_END = _LOWEST
+# Rows of a ring whose least end is known.
+_ZONE = 128
 _FIRST_CAPACITY = 4096
 
 _HALF_BITS = np.uint64(32)
@@ -94,26 +99,37 @@ class SweepArea:
         self._rings: Int64Array = np.zeros((streams, _RING_COLUMNS), np.int64)
         self._levels: Int64Array = np.zeros((streams, _LEVELS), np.int64)
         self._buckets: Int64Array = np.zeros(1, np.int64)
-        self._state: _State = (self.tuples, self._heads, self._rings, self._levels, self._buckets)
-        self._since_rebuilt = 0
+        self._least_ends: Int64Array = np.empty(_zones(capacity, streams), np.int64)
+        self._state: _State = (
+            self.tuples,
+            self._heads,
+            self._rings,
+            self._levels,
+            self._buckets,
+            self._least_ends,
+        )
         self.clear()
 
     @staticmethod
     def bytes_for(capacity: int, streams: int, extra: int = 0) -> int:
         """Memory of this capacity, in bytes: 56 a tuple."""
-        rows = capacity * (COLUMNS + extra) + _bucket_count(capacity, streams) * streams
+        rows = capacity * (COLUMNS + extra) + _bucket_count(capacity, streams) * streams + _zones(capacity, streams)
         return (rows + streams * (_RING_COLUMNS + _LEVELS) + 1) * 8
 
     def __len__(self) -> int:
-        return int((self._rings[:, _NEXT] - self._rings[:, _TAIL]).sum())
+        return int((self._rings[:, _NEXT] - self._rings[:, _TAIL] - self._rings[:, _DEAD]).sum())
 
     def count(self, stream: int) -> int:
         """How many tuples of a stream are held. O(1)."""
+        return self.span(stream) - int(self._rings[stream, _DEAD])
+
+    def span(self, stream: int) -> int:
+        """How many numbers there are from a stream's oldest tuple to its newest, dead ones among them. O(1)."""
         return int(self._rings[stream, _NEXT] - self._rings[stream, _TAIL])
 
     def room(self, stream: int) -> int:
         """How many tuples `insert` takes of a stream now. O(1)."""
-        return int(self._rings[stream, _ROOM]) - self.count(stream)
+        return int(self._rings[stream, _ROOM]) - self.span(stream)
 
     @property
     def free(self) -> int:
@@ -121,21 +137,21 @@ class SweepArea:
         return self.capacity - len(self)
 
     @property
-    def hidden(self) -> bool:
-        """Whether a `rebuild` is due, to drop what `reorganise` can't reach: its cost is that of what came since."""
-        return bool(self._rings[:, _FALLEN].any()) and self._since_rebuilt >= max(_BLOCK, len(self) // 2)
+    def is_rebuild_due(self) -> bool:
+        """Whether as many tuples are dead as live: a `rebuild` costs no more than they did."""
+        return int(self._rings[:, _DEAD].sum()) >= max(_BLOCK, len(self))
 
     def clear(self) -> None:
         """Forget all tuples; the streams have alike room, at first a little of all that there is. O(1)."""
         self._levels[:] = 0
         self._rings[:] = 0
         self._rings[:, [_TAIL, _NEXT, _TURN]] = 1
-        self._rings[:, _LARGEST_END] = _LOWEST
+        self._rings[:, _LEAST_END] = _HIGHEST
+        self._least_ends[:] = _HIGHEST
         parts = np.arange(self.streams + 1) * min(self.capacity, _FIRST_CAPACITY) // self.streams
         self._rings[:, _BASE], self._rings[:, _ROOM] = parts[:-1], np.diff(parts)
         self._buckets[0] = _bucket_count(int(parts[-1]), self.streams)
         self._heads[: self._buckets[0]] = 0
-        self._since_rebuilt = 0
 
     def insert(self, stream: int, columns: Int64Array) -> int:
         """Add tuples; there must be room.
@@ -149,7 +165,6 @@ class SweepArea:
         """
         first = int(self._rings[stream, _NEXT])
         _insert(self._state, stream, read_only(np.ascontiguousarray(columns)))
-        self._since_rebuilt += columns.shape[1]
         return first
 
     def query(self, stream: int, asked: Int64Array, cursor: Int64Array, found: Int64Array, *, mark: bool) -> int:
@@ -169,13 +184,15 @@ class SweepArea:
         return int(_query(self._state, stream, read_only(asked), cursor, found, mark))
 
     def reorganise(self, stream: int, bound: int) -> Dropped:
-        """Let the oldest tuples of a stream go as long as they end at `bound` or before. O(tuples that go)."""
-        ring = self._rings[stream]
-        if ring[_TAIL] == ring[_NEXT] or self.tuples[self._row(stream, int(ring[_TAIL])), END] > bound:
+        """Let all tuples of a stream go that end at `bound` or before.
+
+        O(rows of the zones in which a tuple goes), and the least ends of the others; O(1) where none goes.
+        """
+        if self._rings[stream, _LEAST_END] > bound:
             return Dropped(0, np.empty(0, np.int64))
-        before = int(ring[_TAIL])
+        before = self.count(stream)
         unmatched = _reorganise(self._state, stream, bound)
-        return Dropped(int(ring[_TAIL]) - before, unmatched)
+        return Dropped(before - self.count(stream), unmatched)
 
     def rebuild(self, bounds: Int64Array, wanted: Int64Array | None = None) -> list[Dropped]:
         """Drop all tuples whose validity is over, share the room anew, and link the others afresh. O(tuples).
@@ -190,7 +207,7 @@ class SweepArea:
         Returns:
             What was dropped, stream by stream.
         """
-        before = self._rings[:, _NEXT] - self._rings[:, _TAIL]
+        before = self._rings[:, _NEXT] - self._rings[:, _TAIL] - self._rings[:, _DEAD]
         unmatched, streams = _pack(self._state, read_only(bounds))
         held = self._rings[:, _NEXT] - self._rings[:, _TAIL]
         needed = held if wanted is None else held + wanted
@@ -201,24 +218,26 @@ class SweepArea:
         self._buckets[0] = min(len(self._heads), _bucket_count(int(rooms.sum()), self.streams))
         self._heads[: self._buckets[0]] = 0
         _spread(self._state, rooms)
-        self._since_rebuilt = 0
         return [Dropped(int(before[s] - held[s]), unmatched[streams == s]) for s in range(self.streams)]
 
     def take_oldest(self, stream: int, count: int) -> Int64Array:
-        """Take out the oldest tuples of a stream; int64, shape (6 + extra, n), n <= count. O(n)."""
-        taken = self.oldest(stream, count)
-        ring = self._rings[stream]
-        levels = self.tuples[self._rows_of(stream, taken.shape[1]), LINK] >> _LEVEL_SHIFT & _LEVEL_MASK
-        self._levels[stream] -= np.bincount(levels, minlength=_LEVELS)
-        ring[_TAIL] += taken.shape[1]
+        """Take out the oldest tuples of a stream, without dead ones among them.
+
+        Returns:
+            int64, shape (6 + extra, n), n <= count; n > 0 where there is any. O(count).
+        """
+        rows = self._rows_of(stream, min(count, self.span(stream)))
+        rows = rows[self.tuples[rows, END] != _NO_END]
+        taken = self._columns(rows)
+        _let_go(self._state, stream, rows)
         return taken
 
     def oldest(self, stream: int, count: int, skipped: int = 0) -> Int64Array:
-        """A copy of the oldest tuples of a stream, as `insert` takes them, beyond some that are skipped. O(count)."""
-        rows = self._rows_of(stream, min(count, self.count(stream) - skipped), skipped)
-        columns = np.ascontiguousarray(self.tuples[rows].T)
-        columns[MATCHED_ROW] &= 1
-        return columns
+        """A copy of the oldest tuples of a stream, as `insert` takes them, beyond some that are skipped. O(count).
+
+        Dead ones are among them: they end at the lowest integer, so that they match nothing.
+        """
+        return self._columns(self._rows_of(stream, min(count, self.span(stream) - skipped), skipped))
 
     def extra(self, stream: int, numbers: Int64Array) -> Int64Array:
         """What the owner keeps with tuples; int64, shape (extra, n). O(n)."""
@@ -241,41 +260,50 @@ class SweepArea:
 
     def state(self) -> dict[str, Int64Array]:
         """The tuples, stream by stream, oldest first, and the rings. O(tuples)."""
-        rows = [self._rows_of(stream, self.count(stream)) for stream in range(self.streams)]
+        rows = [self._rows_of(stream, self.span(stream)) for stream in range(self.streams)]
         return {
             "rings": self._rings,
             "tuples": self.tuples[np.concatenate(rows)],
-            "sizes": np.array([self._since_rebuilt, self._buckets[0]]),
+            "buckets": self._buckets,
         }
 
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """The reverse of `state`. O(capacity)."""
         self._rings[:] = state["rings"]
-        self._since_rebuilt, self._buckets[0] = state["sizes"].tolist()
+        self._buckets[:] = state["buckets"]
         stored, first = state["tuples"], 0
         for stream in range(self.streams):
-            rows = self._rows_of(stream, self.count(stream))
+            rows = self._rows_of(stream, self.span(stream))
             self.tuples[rows] = stored[first : first + len(rows)]
             first += len(rows)
         self._heads[: self._buckets[0]] = 0
-        self._levels[:] = 0
         _link_all(self._state)
 
     def check(self) -> None:
-        """Assert that rings don't overlap, and that every tuple is in the chain of its cell. O(capacity)."""
+        """Assert that rings don't overlap, that every tuple is in the chain of its cell, and that none is overlooked.
+
+        O(capacity).
+        """
         bases, rooms = self._rings[:, _BASE], self._rings[:, _ROOM]
         assert bases.tolist() == [0, *np.cumsum(rooms)[:-1].tolist()]
         assert rooms.sum() <= self.capacity
         for stream in range(self.streams):
             ring = self._rings[stream]
-            assert 0 <= self.count(stream) <= ring[_ROOM]
+            span = self.span(stream)
+            assert 0 <= span <= ring[_ROOM]
             assert ring[_TURN] <= ring[_NEXT] <= ring[_TURN] + ring[_ROOM]
-            held = self.tuples[self._rows_of(stream, self.count(stream))]
+            rows = self._rows_of(stream, span)
+            numbers = np.arange(ring[_TAIL], ring[_NEXT])
+            living = self.tuples[rows, END] != _NO_END
+            assert ring[_DEAD] == span - living.sum()
+            assert living[:1].all()
+            held = self.tuples[rows[living]]
+            assert (held[:, END] >= ring[_LEAST_END]).all()
+            zones = (rows[living] - ring[_BASE]) // _ZONE + ring[_BASE] // _ZONE + stream
+            assert (held[:, END] >= self._least_ends[zones]).all()
             levels = held[:, LINK] >> _LEVEL_SHIFT & _LEVEL_MASK
             assert np.bincount(levels, minlength=_LEVELS).tolist() == self._levels[stream].tolist()
-            assert (ring[_FALLEN] == 1) or (np.diff(held[:, END]) >= 0).all()
-            numbers = np.arange(ring[_TAIL], ring[_NEXT])
-            for number, row in zip(numbers.tolist(), held.tolist(), strict=True):
+            for number, row in zip(numbers[living].tolist(), held.tolist(), strict=True):
                 level = row[LINK] >> _LEVEL_SHIFT & _LEVEL_MASK
                 link = int(self._heads[_bucket_number(row[LOW], level, int(self._buckets[0])), stream])
                 while link > number:
@@ -285,6 +313,11 @@ class SweepArea:
     def _row(self, stream: int, number: int) -> int:
         ring = self._rings[stream]
         return int(ring[_BASE] + number - ring[_TURN] + (ring[_ROOM] if number < ring[_TURN] else 0))
+
+    def _columns(self, rows: Int64Array) -> Int64Array:
+        columns = np.ascontiguousarray(self.tuples[rows].T)
+        columns[MATCHED_ROW] &= 1
+        return columns
 
     def _rows_of(self, stream: int, count: int, skipped: int = 0) -> Int64Array:
         """Rows of the oldest tuples of a stream."""
@@ -309,6 +342,11 @@ def ended(asked: Int64Array, cursor: Int64Array) -> bool:
 def _bucket_count(capacity: int, streams: int) -> int:
     """As many for each stream as it has tuples when all have alike."""
     return max(1, capacity // streams)
+
+
+def _zones(capacity: int, streams: int) -> int:
+    """Zones begin with a ring: each stream has at most two that are not whole."""
+    return capacity // _ZONE + 2 * streams
 
 
 def _bucket_number(low: int, level: int, buckets: int) -> int:
@@ -353,8 +391,17 @@ def _row_at(ring: Int64Array, number: Any) -> Any:
 
 
 @kernel_part
+def _zone_of(ring: Int64Array, stream: Any, row: Any) -> Any:
+    return ring[_BASE] // _ZONE + stream + (row - ring[_BASE]) // _ZONE
+
+
+@kernel_part
 def _link_one(state: _State, stream: Any, row: Any, number: Any, matched: Any) -> None:
-    tuples, heads, _, levels, buckets = state
+    tuples, heads, rings, levels, buckets, least_ends = state
+    end = tuples[row, END]
+    rings[stream, _LEAST_END] = min(rings[stream, _LEAST_END], end)
+    zone = _zone_of(rings[stream], stream, row)
+    least_ends[zone] = min(least_ends[zone], end)
     level = _level_of(tuples[row, LOW], tuples[row, LAST])
     bucket = _bucket(tuples[row, LOW] >> level, level, buckets[0])
     tuples[row, LINK] = heads[bucket, stream] << _LINK_SHIFT | level << _LEVEL_SHIFT | matched
@@ -365,7 +412,7 @@ def _link_one(state: _State, stream: Any, row: Any, number: Any, matched: Any) -
 @kernel_part
 def _touch_heads(state: _State, stream: Any, columns: Int64Array, first: Any) -> Any:
     """Read the heads of the chains that a block of tuples is going to enter."""
-    _, heads, _, _, buckets = state
+    _, heads, _, _, buckets, _ = state
     touched = np.int64(0)
     for i in range(first, min(first + _BLOCK, columns.shape[1])):
         level = _level_of(columns[LOW, i], columns[LAST, i])
@@ -375,7 +422,7 @@ def _touch_heads(state: _State, stream: Any, columns: Int64Array, first: Any) ->
 
 @kernel
 def _insert(state: _State, stream: int, columns: Int64Array) -> Any:
-    tuples, _, rings, _, _ = state
+    tuples, _, rings, _, _, _ = state
     ring = rings[stream]
     width = len(columns)
     touched = np.int64(0)
@@ -388,10 +435,6 @@ def _insert(state: _State, stream: int, columns: Int64Array) -> Any:
         row = ring[_BASE] + number - ring[_TURN]
         for column in range(width):
             tuples[row, column] = columns[column, i]
-        if tuples[row, END] < ring[_LARGEST_END]:
-            ring[_FALLEN] = 1
-        else:
-            ring[_LARGEST_END] = tuples[row, END]
         _link_one(state, stream, row, number, columns[MATCHED_ROW, i])
         ring[_NEXT] = number + 1
     return touched  # Or else the compiler would leave the reads out.
@@ -400,7 +443,7 @@ def _insert(state: _State, stream: int, columns: Int64Array) -> Any:
 @kernel_part
 def _touch(state: _State, stream: Any, level: Any, asked: Int64Array, first: Any, links: Int64Array) -> Any:
     """Read the first tuples of the chains that a block of queries is going to follow, all chains side by side."""
-    tuples, heads, rings, _, buckets = state
+    tuples, heads, rings, _, buckets, _ = state
     ring = rings[stream]
     touched = np.int64(0)
     there = 0
@@ -435,7 +478,7 @@ def _too_many_cells(used: Int64Array, low: Any, last: Any, held: Any) -> Any:
 
 @kernel
 def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, found: Int64Array, mark: bool) -> int:
-    tuples, heads, rings, levels, buckets = state
+    tuples, heads, rings, levels, buckets, _ = state
     ring = rings[stream]
     tail, held = ring[_TAIL], ring[_NEXT] - ring[_TAIL]
     used = np.flatnonzero(levels[stream])
@@ -493,26 +536,64 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
 
 @kernel
 def _reorganise(state: _State, stream: int, bound: int) -> Int64Array:
-    tuples, _, rings, levels, _ = state
+    tuples, _, rings, _, _, least_ends = state
     ring = rings[stream]
     ids, count = np.empty(_FIRST_ROOM, np.int64), 0
-    while ring[_TAIL] < ring[_NEXT]:
-        row = _row_at(ring, ring[_TAIL])
-        if tuples[row, END] > bound:
-            break
-        if not tuples[row, LINK] & 1:
-            if count == len(ids):
-                ids = _doubled(ids)
-            ids[count] = tuples[row, ID]
-            count += 1
-        levels[stream, (tuples[row, LINK] >> _LEVEL_SHIFT) & _LEVEL_MASK] -= 1
-        ring[_TAIL] += 1
+    least_of_all = np.int64(_HIGHEST)
+    for first in range(0, ring[_ROOM], _ZONE):
+        zone = _zone_of(ring, stream, ring[_BASE] + first)
+        if least_ends[zone] <= bound:
+            least = np.int64(_HIGHEST)
+            for offset in range(first, min(first + _ZONE, ring[_ROOM])):
+                number = ring[_TURN] + offset
+                if number >= ring[_NEXT]:
+                    number -= ring[_ROOM]
+                row = ring[_BASE] + offset
+                end = tuples[row, END]
+                if number < ring[_TAIL] or end == _NO_END:
+                    continue
+                if end > bound:
+                    least = min(least, end)
+                    continue
+                if not tuples[row, LINK] & 1:
+                    if count == len(ids):
+                        ids = _doubled(ids)
+                    ids[count] = tuples[row, ID]
+                    count += 1
+                _die(state, stream, row)
+            least_ends[zone] = least
+        least_of_all = min(least_of_all, least_ends[zone])
+    ring[_LEAST_END] = least_of_all
+    _pass_the_dead(tuples, ring)
     return ids[:count]
+
+
+@kernel_part
+def _die(state: _State, stream: Any, row: Any) -> None:
+    tuples, _, rings, levels, _, _ = state
+    tuples[row, END] = _NO_END
+    tuples[row, LINK] |= 1
+    levels[stream, (tuples[row, LINK] >> _LEVEL_SHIFT) & _LEVEL_MASK] -= 1
+    rings[stream, _DEAD] += 1
+
+
+@kernel_part
+def _pass_the_dead(tuples: Int64Array, ring: Int64Array) -> None:
+    while ring[_TAIL] < ring[_NEXT] and tuples[_row_at(ring, ring[_TAIL]), END] == _NO_END:
+        ring[_TAIL] += 1
+        ring[_DEAD] -= 1
+
+
+@kernel
+def _let_go(state: _State, stream: int, rows: Int64Array) -> None:
+    for i in range(len(rows)):
+        _die(state, stream, rows[i])
+    _pass_the_dead(state[0], state[2][stream])
 
 
 @kernel
 def _mark(state: _State, stream: int, numbers: Int64Array) -> None:
-    tuples, _, rings, _, _ = state
+    tuples, _, rings, _, _, _ = state
     ring = rings[stream]
     for i in range(len(numbers)):
         tuples[_row_at(ring, numbers[i]), LINK] |= 1
@@ -531,7 +612,7 @@ def _reverse(tuples: Int64Array, first: Any, until: Any) -> None:
 @kernel
 def _pack(state: _State, bounds: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Turn each ring so that it begins in its first row, and drop what is over; ids and streams of the unmatched."""
-    tuples, _, rings, _, _ = state
+    tuples, _, rings, _, _, _ = state
     ids, streams, count = np.empty(_FIRST_ROOM, np.int64), np.empty(_FIRST_ROOM, np.int64), 0
     for stream in range(len(rings)):
         ring = rings[stream]
@@ -547,32 +628,26 @@ def _pack(state: _State, bounds: Int64Array) -> tuple[Int64Array, Int64Array]:
         else:
             first = base + ring[_TAIL] - turn
         kept = base
-        largest = np.int64(_LOWEST)
-        ring[_FALLEN] = 0
         # After the exchange the older part is followed at once by the newer.
         for row in range(first, first + ring[_NEXT] - ring[_TAIL]):
             if tuples[row, END] > bounds[stream]:
                 if row != kept:
                     for column in range(tuples.shape[1]):
                         tuples[kept, column] = tuples[row, column]
-                if tuples[kept, END] < largest:
-                    ring[_FALLEN] = 1
-                else:
-                    largest = tuples[kept, END]
                 kept += 1
             elif not tuples[row, LINK] & 1:
                 if count == len(ids):
                     ids, streams = _doubled(ids), _doubled(streams)
                 ids[count], streams[count] = tuples[row, ID], stream
                 count += 1
-        ring[_TAIL], ring[_TURN], ring[_NEXT], ring[_LARGEST_END] = 1, 1, 1 + kept - base, largest
+        ring[_TAIL], ring[_TURN], ring[_NEXT], ring[_DEAD] = 1, 1, 1 + kept - base, 0
     return ids[:count], streams[:count]
 
 
 @kernel
 def _spread(state: _State, rooms: Int64Array) -> None:
     """Give packed rings new places, and link their tuples afresh."""
-    tuples, _, rings, levels, _ = state
+    tuples, _, rings, _, _, _ = state
     base = 0
     for stream in range(len(rings)):  # First together, to the left; then apart, from the right.
         old = rings[stream, _BASE]
@@ -588,17 +663,20 @@ def _spread(state: _State, rooms: Int64Array) -> None:
             for column in range(tuples.shape[1]):
                 tuples[until + i, column] = tuples[old + i, column]
         rings[stream, _BASE], rings[stream, _ROOM] = until, rooms[stream]
-    levels[:] = 0
     _link_all(state)
 
 
 @kernel
 def _link_all(state: _State) -> None:
-    tuples, _, rings, _, _ = state
+    tuples, _, rings, levels, _, least_ends = state
+    levels[:] = 0
+    least_ends[:] = _HIGHEST
+    rings[:, _LEAST_END] = _HIGHEST
     for stream in range(len(rings)):
         for number in range(rings[stream, _TAIL], rings[stream, _NEXT]):
             row = _row_at(rings[stream], number)
-            _link_one(state, stream, row, number, tuples[row, LINK] & 1)
+            if tuples[row, END] != _NO_END:
+                _link_one(state, stream, row, number, tuples[row, LINK] & 1)
 
 
 @kernel

@@ -4,6 +4,9 @@ pipeline_status.py   read_status: everything about every pipeline, put together 
   driver_states.py     the newest driver, and the state that follows
   ledger_reading.py    its batches: sums, and the window that ends now
   overload.py          whether the stream keeps up
+  lag.py               what has landed and is unread
+  verdict.py           what follows from both
+  lookup_status.py     how lookups are made, and why
   history.py           the last hour and day; steps for charts
   backlog.py           tuples that are no facts
   operations.py        reprocessing, caches, validation, alerts

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from psycopg2 import extensions
 
-from spark_jobs.ledger.status.overload import StreamLoad
 from spark_jobs.warehouse.connection import takes_writes
 from spark_jobs.warehouse.drivers import GONE, MAX_SILENCE, Restart, is_gone
 
-State = Literal[
-    "starting", "running", "overloaded", "catching up", "blocked", "draining", "stopped", "restarting", "down"
-]
+# A driver is there, and goes on loading.
+Loading = Literal["running", "idle", "late", "overloaded", "catching up", "draining"]
+State = Literal["starting", Loading, "blocked", "stopped", "restarting", "down"]
+LOADING: tuple[Loading, ...] = get_args(Loading)
 
 # A driver that has not renewed its first heartbeat is still getting ready.
 _FIRST_HEARTBEAT = timedelta(seconds=1)
@@ -30,6 +30,9 @@ class DrivenPipeline(NamedTuple):
     """A pipeline and its newest driver, whose columns are None if there never was one.
 
     Attributes:
+        looked_at: when the source was looked at last, by this driver or, before its first look, by a former one.
+        unread_files, unread_bytes: what had landed then and was in no batch.
+        unread_since: when the oldest of it landed.
         takes_writes: whether the server lets drivers write. If not, their silence tells nothing of them.
     """
 
@@ -53,6 +56,10 @@ class DrivenPipeline(NamedTuple):
     spark_ui_url: str | None
     told_blocked_by: str | None
     told_blocked_since: datetime | None
+    looked_at: datetime | None
+    unread_files: int | None
+    unread_bytes: int | None
+    unread_since: datetime | None
     now: datetime
     takes_writes: bool
 
@@ -111,11 +118,16 @@ class DrivenPipeline(NamedTuple):
         under_way = self.now - self.restart_noted_at <= START_TIMEOUT
         return Restart(self.restart_number, self.restart_most) if under_way else None
 
-    def state(self, load: StreamLoad) -> State:
-        """What the pipeline does; overloaded is a way of running.
+    @property
+    def lives(self) -> bool:
+        """Whether its driver is there, as far as can be told from here."""
+        return self.driver_state == "running" and not self.is_gone and not (self._is_silent and self.takes_writes)
+
+    def state(self, doing: State) -> State:
+        """What the pipeline does.
 
         Args:
-            load: how busy its stream is.
+            doing: what a driver does that is there and loads.
         """
         if self.start_wanted_at is not None:
             return "starting" if self.now - self.start_wanted_at <= START_TIMEOUT else "down"
@@ -123,18 +135,13 @@ class DrivenPipeline(NamedTuple):
             return "stopped"
         assert self.started_at is not None
         assert self.heartbeat_at is not None
-        if self.driver_state != "running" or self.is_gone or (self._is_silent and self.takes_writes):
+        if not self.lives:
             return "restarting" if self.restart else "down"
         if self.blocked_by is not None:
             return "blocked"
-        return "starting" if self.heartbeat_at - self.started_at < _FIRST_HEARTBEAT else self._doing(load)
-
-    def _doing(self, load: StreamLoad) -> State:
-        if self.desired_state == "draining":
-            return "draining"
-        if load.catching_up:
-            return "catching up"
-        return "overloaded" if load.overloaded else "running"
+        if self.heartbeat_at - self.started_at < _FIRST_HEARTBEAT:
+            return "starting"
+        return "draining" if self.desired_state == "draining" else doing
 
 
 def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
@@ -143,8 +150,11 @@ def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
         """
         SELECT name, pipeline.epoch, desired_state, desired_at, freshness_target, driver.state, host, process_id,
             process_started_at, started_at, heartbeat_at, stopped_at, error, restart_number, restart_most,
-            restart_noted_at, log_file, spark_ui_url, blocked_by, blocked_since, clock_timestamp()
+            restart_noted_at, log_file, spark_ui_url, blocked_by, blocked_since, seen.*, clock_timestamp()
         FROM freshet.pipeline LEFT JOIN freshet.driver ON driver.pipeline = name AND driver.epoch = pipeline.epoch
+        LEFT JOIN LATERAL (
+            SELECT looked_at, unread_files, unread_bytes, unread_since FROM freshet.driver AS looking
+            WHERE looking.pipeline = name AND looked_at IS NOT NULL ORDER BY looking.epoch DESC LIMIT 1) AS seen ON true
         ORDER BY name
         """
     )

@@ -13,9 +13,11 @@ from psycopg2 import extensions
 from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.ledger.files_not_loaded import FilesNotLoaded, read_files_not_loaded
 from spark_jobs.ledger.status.backlog import Backlog, BacklogReader
-from spark_jobs.ledger.status.driver_states import DrivenPipeline, State, read_pipelines
+from spark_jobs.ledger.status.driver_states import LOADING, DrivenPipeline, State, read_pipelines
 from spark_jobs.ledger.status.history import HourAndDay, MinutesReader
-from spark_jobs.ledger.status.ledger_reading import ClosedBatch, Ledger, LedgerReader, Stages, mean_stages
+from spark_jobs.ledger.status.lag import Lag, SourceLook, read_lags
+from spark_jobs.ledger.status.ledger_reading import Ledger, LedgerReader, Stages, mean_stages
+from spark_jobs.ledger.status.lookup_status import LookupStatus, lookups_of
 from spark_jobs.ledger.status.operations import (
     CacheStatus,
     EpisodeStatus,
@@ -24,10 +26,11 @@ from spark_jobs.ledger.status.operations import (
     ValidationStatus,
     read_operations,
 )
-from spark_jobs.ledger.status.overload import LOOKED_BACK, CatchingUpReader, LoadedBatch, StreamLoad, judge
+from spark_jobs.ledger.status.overload import LOOKED_BACK, CatchingUpReader, LoadedBatch, judge
+from spark_jobs.ledger.status.verdict import Verdict, freshness_now, verdict
 from spark_jobs.ledger.sums import LedgerSums
 from spark_jobs.warehouse.drivers import Restart
-from spark_jobs.warehouse.latency import Int64Array, percentile
+from spark_jobs.warehouse.latency import Int64Array, percentile, total
 
 WINDOW = timedelta(seconds=60)
 _MILLISECOND = timedelta(milliseconds=1)
@@ -35,19 +38,13 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 @dataclass(frozen=True)
 class Freshness:
-    """Time from an event to its commit, in milliseconds; None where nothing was loaded. Right to within 10 %."""
+    """Time from an event to its commit, in milliseconds; None where nothing was loaded. Right to within 10 %.
+
+    86,400,000, a day, stands for all that is longer.
+    """
 
     p50_ms: float | None
     p99_ms: float | None
-
-
-@dataclass(frozen=True)
-class LookupStatus:
-    """How the newest batch made one lookup, and why in this way."""
-
-    relation: str
-    algorithm: str | None
-    reason: str | None
 
 
 @dataclass(frozen=True)
@@ -56,11 +53,12 @@ class PipelineStatus:
 
     Attributes:
         name: of the pipeline.
-        state: starting (the driver gets ready), running, overloaded (it sheds, or does not keep its target), catching
-            up (it is late with what had waited until a driver was ready), blocked (the driver lives, and something
-            outside the events keeps it from loading them), draining (it ends with what has landed), stopped (it was
-            drained, or never started), restarting (it has ended, and the next one is on its way), down (it has ended,
-            has fallen silent, or has not come within five minutes of the start).
+        state: starting (the driver gets ready), running, idle (all that has landed is loaded, and nothing comes), late
+            (what is unread has waited for longer than the target), overloaded (it sheds, or does not keep its target),
+            catching up (it is late with what had waited until a driver was ready), blocked (the driver lives, and
+            something outside the events keeps it from loading them), draining (it ends with what has landed), stopped
+            (it was drained, or never started), restarting (it has ended, and the next one is on its way), down (it has
+            ended, has fallen silent, or has not come within five minutes of the start).
         epoch: the newest driver's; 0 if there never was one.
         error: why it ended, if not as it was to.
         heartbeat_age_ms: time since the driver's last sign of life.
@@ -84,7 +82,11 @@ class PipelineStatus:
         hit_ratio: share of the front stage's probes that were hits, in the window; None without probes.
         oldest_shed, oldest_unmatched: arrival of the oldest events held so.
         lookups: how the newest batch made its lookups.
-        overload_reason: by what it is told that it is overloaded, or is catching up.
+        overload_reason: by what it is told that it is overloaded, late, or catching up.
+        lag: what has landed and is not loaded.
+        freshness_now_ms: the older of the oldest event that is unread, by its landing, and 99 of 100 facts of the last
+            15 s, by which the state is judged as well. None where nothing is known: without a driver that loads, what
+            was loaded before does not count.
         freshness_hour, freshness_day: as freshness_window, over the last hour and day.
         arrival_rate: events per second in the window that were stored anywhere, duplicates not counted.
         stages_ms: where the time went in the window.
@@ -141,6 +143,8 @@ class PipelineStatus:
     blocked_by: str | None = None
     blocked_since: datetime | None = None
     restart: Restart | None = None
+    lag: Lag = field(default_factory=Lag)
+    freshness_now_ms: float | None = None
 
     @property
     def state_in_words(self) -> str:
@@ -161,10 +165,12 @@ class StatusReader:
 
     Args:
         window: length of the window that ends now; no shorter than what overload is told by (`LOOKED_BACK`).
+        look: sees what has landed where no driver looks; None: nobody does.
     """
 
-    def __init__(self, window: timedelta = WINDOW) -> None:
+    def __init__(self, window: timedelta = WINDOW, look: SourceLook | None = None) -> None:
         self._window = window
+        self._look = look
         self._ledgers = LedgerReader(window)
         self._minutes = MinutesReader()
         self._backlogs = BacklogReader()
@@ -192,6 +198,9 @@ class StatusReader:
         backlogs = self._backlogs.read(cursor, held, now)
         operations = read_operations(cursor, names)
         not_loaded = read_files_not_loaded(cursor)
+        lags = read_lags(
+            cursor, pipelines, {name: ledger.whole.last_commit for name, ledger in ledgers.items()}, self._look
+        )
         return [
             self._status(
                 pipeline,
@@ -200,23 +209,22 @@ class StatusReader:
                 backlogs[pipeline.name],
                 operations[pipeline.name],
                 not_loaded.get(pipeline.name, FilesNotLoaded()),
-                self._load(cursor, pipeline, ledgers[pipeline.name].recent),
+                lags[pipeline.name],
+                self._judged(cursor, pipeline, ledgers[pipeline.name], lags[pipeline.name]),
             )
             for pipeline in pipelines
         ]
 
-    def _load(self, cursor: extensions.cursor, pipeline: DrivenPipeline, recent: Sequence[ClosedBatch]) -> StreamLoad:
-        """How busy the stream is, as `stream_load` tells it, and whether that is because nothing ran before."""
-        lately = [
-            LoadedBatch(batch.closed_at, batch.shed, batch.event_latency, batch.arrival_latency)
-            for batch in recent
-            if batch.state == "committed" and batch.closed_at > pipeline.now - LOOKED_BACK
-        ]
-        load = judge(lately, pipeline.freshness_target)
-        if not load.overloaded or pipeline.started_at is None:
-            return load
-        waited_until = self._catching_up.waited_until(cursor, pipeline.name, pipeline.started_at)
-        return judge(lately, pipeline.freshness_target, waited_until=waited_until)
+    def _judged(self, cursor: extensions.cursor, pipeline: DrivenPipeline, ledger: Ledger, lag: Lag) -> Verdict:
+        """What the stream does, and whether it is late because nothing ran before."""
+        lately, target = _lately(pipeline, ledger), pipeline.freshness_target
+        load, waited_until = judge(lately, target), None
+        is_late = lag.oldest_unread_age_ms is not None and lag.oldest_unread_age_ms * _MILLISECOND > target
+        if (load.overloaded or is_late) and pipeline.started_at is not None:
+            waited_until = self._catching_up.waited_until(cursor, pipeline.name, pipeline.started_at)
+            load = judge(lately, target, waited_until=waited_until)
+        busy = any(batch.has_landed() for batch in lately)
+        return verdict(load, lag, target, busy=busy, waited_until=waited_until)
 
     def _status(
         self,
@@ -226,10 +234,12 @@ class StatusReader:
         backlog: Backlog,
         operations: Operations,
         not_loaded: FilesNotLoaded,
-        load: StreamLoad,
+        lag: Lag,
+        judged: Verdict,
     ) -> PipelineStatus:
         whole = ledger.whole
-        state = pipeline.state(load)
+        state = pipeline.state(judged.state)
+        lately = _freshness(total(batch.event_latency for batch in _lately(pipeline, ledger)))
         recent = ledger.recent
         seconds = self._seconds(pipeline, ledger)
         probes = sum(batch.probes for batch in recent)
@@ -258,8 +268,10 @@ class StatusReader:
             hit_ratio=sum(batch.hits for batch in recent) / probes if probes else None,
             oldest_shed=backlog.shed.oldest,
             oldest_unmatched=backlog.unmatched.oldest,
-            lookups=_lookups(ledger.newest),
-            overload_reason=load.reason if state in ("overloaded", "catching up") else None,
+            lookups=lookups_of(ledger.newest),
+            overload_reason=judged.reason if state == judged.state else None,
+            lag=lag,
+            freshness_now_ms=freshness_now(lag, lately.p99_ms, loads=state in LOADING),
             freshness_hour=_freshness(minutes.hour),
             freshness_day=_freshness(minutes.day),
             arrival_rate=sum(batch.arrived for batch in recent) / seconds,
@@ -284,12 +296,14 @@ class StatusReader:
         return min((pipeline.now - ledger.recent[0].started_at).total_seconds(), self._window.total_seconds())
 
 
-def read_status(connection: extensions.connection, window: timedelta = WINDOW) -> list[PipelineStatus]:
+def read_status(
+    connection: extensions.connection, window: timedelta = WINDOW, look: SourceLook | None = None
+) -> list[PipelineStatus]:
     """The status of every registered pipeline, by name.
 
-    To read it again and again, keep a `StatusReader`: it reads only what is new.
+    To read it again and again, keep a `StatusReader`, which has the same arguments: it reads only what is new.
     """
-    return StatusReader(window).read(connection)
+    return StatusReader(window, look).read(connection)
 
 
 def to_json(statuses: Sequence[PipelineStatus]) -> str:
@@ -311,11 +325,13 @@ def _held(sums: LedgerSums) -> int:
     return sum(getattr(sums, place) for place in PLACES)
 
 
-def _lookups(newest: ClosedBatch | None) -> tuple[LookupStatus, ...]:
-    return tuple(
-        LookupStatus(lookup["relation"], lookup.get("algorithm"), lookup.get("reason"))
-        for lookup in (newest.lookups if newest else None) or []
-    )
+def _lately(pipeline: DrivenPipeline, ledger: Ledger) -> list[LoadedBatch]:
+    """The committed batches by which the stream is judged."""
+    return [
+        LoadedBatch(batch.closed_at, batch.shed, batch.event_latency, batch.arrival_latency)
+        for batch in ledger.recent
+        if batch.state == "committed" and batch.closed_at > pipeline.now - LOOKED_BACK
+    ]
 
 
 def _plain(value: Any) -> Any:

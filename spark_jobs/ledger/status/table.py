@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 from rich.console import Console, ConsoleOptions, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.durations import format_duration
+from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.operations import ValidationStatus
-from spark_jobs.ledger.status.pipeline_status import Freshness, PipelineStatus
+from spark_jobs.ledger.status.pipeline_status import PipelineStatus
 
 Cells = dict[str, str | Text]
 
 _STATE_STYLES = {
     "running": "green",
+    "idle": "green",
+    "late": "bold yellow",
     "starting": "cyan",
     "overloaded": "bold yellow",
     "catching up": "cyan",
@@ -28,12 +33,14 @@ _STATE_STYLES = {
 _VALIDATION_STYLES = {"failed": "red", "error": "red"}
 _ANY_WIDTH = 1000
 _MOST_COLUMNS = 4
+# What is older is counted as a day in histograms.
+_DAY_MS = 86_400_000.0
 _OPTIONAL = ("oldest waits", "cache staleness", "validation")
 _COUNTS = ("arrived", "loaded", "shed", "unmatched", "rejected")
 
 
 class StatusTable:
-    """The pipelines' status to print; freshness, service rate and hit ratio are those of the window.
+    """The pipelines' status to print; percentiles, service rate and hit ratio are those of the window.
 
     It fits itself to the terminal when it is printed.
     """
@@ -55,6 +62,10 @@ class StatusTable:
             if status.blocked_since is not None:
                 since = f"{status.blocked_since:%Y-%m-%d %H:%M:%S} UTC"
                 yield Text(f"{status.name} has been blocked since {since}: {status.blocked_by}", style="red")
+            if status.lag.at_least and status.lag.looked_at is not None:
+                since = f"{status.lag.looked_at:%Y-%m-%d %H:%M:%S} UTC"
+                told = f"{status.name}: nobody has looked at its source since {since}; more may have landed"
+                yield Text(told, style="yellow")
             files = status.files_not_loaded
             if files.newest is not None:
                 told = f"{files.set_aside} files are set aside and {files.lost} lost; the newest is {files.newest}"
@@ -89,7 +100,9 @@ def _cells(status: PipelineStatus) -> Cells:
     staleness = [cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None]
     return {
         "state": Text(status.state_in_words, style=_STATE_STYLES[status.state]),
-        "freshness p50 / p99": _freshness(status.freshness_window, status.target_ms),
+        "lag": status.lag.files_in_words,
+        "freshness": _freshness(status),
+        "p50 / p99": _percentiles(status),
         "target": _duration(status.target_ms),
         **{count: f"{getattr(status, count):,}" for count in _COUNTS},
         "facts/s": f"{status.service_rate:,.0f}",
@@ -113,18 +126,20 @@ def _validation(validation: ValidationStatus | None) -> Text:
     return Text(failed or validation.result, style=_VALIDATION_STYLES.get(validation.result, ""))
 
 
-def _freshness(freshness: Freshness, target_ms: float) -> Text:
-    missed = freshness.p99_ms is not None and freshness.p99_ms > target_ms
-    text = f"{_duration(freshness.p50_ms)} / {_duration(freshness.p99_ms)}"
+def _percentiles(status: PipelineStatus) -> str:
+    """Of what was loaded lately; nothing of a stream that does not load: it would look fresh."""
+    freshness = status.freshness_window
+    if status.state not in LOADING:
+        return "-"
+    return f"{_duration(freshness.p50_ms)} / {_duration(freshness.p99_ms)}"
+
+
+def _freshness(status: PipelineStatus) -> Text:
+    now = status.freshness_now_ms
+    missed = now is not None and now > status.target_ms
+    text = "over 24 h" if now is not None and now >= _DAY_MS else _duration(now)
     return Text(text, style="red" if missed else "")
 
 
 def _duration(milliseconds: float | None) -> str:
-    if milliseconds is None:
-        return "-"
-    if milliseconds < 1000:
-        return f"{milliseconds:.0f} ms"
-    seconds = milliseconds / 1000
-    if seconds < 100:
-        return f"{seconds:.1f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    return "-" if milliseconds is None else format_duration(timedelta(milliseconds=milliseconds))

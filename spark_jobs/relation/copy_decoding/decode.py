@@ -122,6 +122,11 @@ def locate_fields(data: NDArray[np.uint8], columns: int) -> FieldPositions:
     return positions
 
 
+def complete_tuples(data: NDArray[np.uint8]) -> int:
+    """Where the last tuple ends that has come in whole, of a stream without its header, uint8. O(fields)."""
+    return int(_end_of_tuples(data))
+
+
 @kernel
 def _integer(data: NDArray[np.uint8], position: int, width: int) -> int:
     value = 0
@@ -147,6 +152,22 @@ def _count_tuples(data: NDArray[np.uint8], start: int, columns: int) -> int:
             position += 4 + max(_integer(data, position, 4), 0)
         count += 1
     return _MALFORMED
+
+
+@kernel
+def _end_of_tuples(data: NDArray[np.uint8]) -> int:
+    position, end = 0, 0
+    while position + 2 <= len(data):
+        fields = _integer(data, position, 2)
+        position += 2
+        for _ in range(fields):
+            if position + 4 > len(data):
+                return end
+            position += 4 + max(_integer(data, position, 4), 0)
+        if fields < 0 or position > len(data):
+            return end
+        end = position
+    return end
 
 
 @kernel

@@ -6,7 +6,10 @@ findings.py      its results as findings
 plain_pages.py   how the pages look: no scripts, nothing from elsewhere
 """
 
+import logging
 import os
 
 # Tell no one who validates what.
 os.environ.setdefault("GX_ANALYTICS_ENABLED", "false")
+# Its import tells of each function that it documents: two hundred lines that bury those of a validation.
+logging.getLogger("great_expectations._docs_decorators").setLevel(logging.WARNING)

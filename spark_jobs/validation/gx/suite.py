@@ -14,7 +14,10 @@ from great_expectations.expectations.expectation import Expectation as GreatExpe
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition.operation import FACTS, Expectation
+from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.validation.completeness import check_completeness
 from spark_jobs.validation.fact_columns import FactColumns
+from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.window import FRESH_SHARE, Window, late_facts
 
 MOST_EXAMPLES = 3
@@ -97,10 +100,19 @@ class Suite:
         pipeline: name of the pipeline.
         columns: of the fact table.
         window: the facts.
+        selection: what was asked for.
     """
 
-    def __init__(self, connection: extensions.connection, pipeline: str, columns: FactColumns, window: Window) -> None:
+    def __init__(
+        self,
+        connection: extensions.connection,
+        pipeline: str,
+        columns: FactColumns,
+        window: Window,
+        selection: Selection,
+    ) -> None:
         self._connection = connection
+        self._selection = selection
         self._pipeline = pipeline
         self._columns = columns
         self._window = window
@@ -194,6 +206,26 @@ class Suite:
         else:
             counted = gxe.ExpectTableRowCountToBeBetween(min_value=facts)
             yield Stated(f"row conservation: there are at least {facts:,} facts, as the ledger says", (), counted)
+
+    def _completeness(self, expectation: Expectation) -> Iterator[Stated]:
+        """Nothing is stated where no load has a sketch: they are of former versions."""
+        if self._columns.batch_no is None:
+            raise SchemaMismatchError(
+                f"completeness can't be told of {self._pipeline}: its fact table has no column that gets _batch_no. "
+                "Add one, or take completeness out of validation.expectations."
+            )
+        found = check_completeness(self._connection, self._pipeline, self._columns, self._selection)
+        if found is None:
+            return
+        words = f"completeness: each of {found.ids:,} event ids that arrived is stored, once, as a fact or held"
+        if found.left_out:
+            words += f" ({found.left_out:,} loads are left out: they are open, or of a former version)"
+        wrong = [sql.SQL("({}::bigint, {}::text)").format(*map(sql.Literal, each)) for each in found.wrong]
+        rows = sql.SQL("SELECT * FROM (VALUES {}) AS wrong (ids, what) WHERE ids > 0").format(sql.SQL(", ").join(wrong))
+        few = ExpectFewUnexpectedRows(
+            rows=rows.as_string(self._connection), element_count=found.ids, weight="ids", description=words
+        )
+        yield Stated(words, (), few)
 
     def _few_rows(self, words: str, rows: str, expectation: Expectation, column: str | None = None) -> Stated:
         words = _mostly(words, expectation)

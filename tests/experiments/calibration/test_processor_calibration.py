@@ -6,7 +6,11 @@ from itertools import count
 
 import pytest
 
-from spark_jobs.experiments.calibration.front_stage_calibration import FrontStageAtWork, measure_front_probe
+from spark_jobs.experiments.calibration.front_stage_calibration import (
+    FrontStageAtWork,
+    measure_front_probe,
+    measure_upkeep,
+)
 from spark_jobs.experiments.calibration.processor_calibration import measure_processor
 from spark_jobs.experiments.calibration.step_calibration import RelationInMemory
 from spark_jobs.relation.access_costs import real_clock
@@ -38,6 +42,13 @@ def test_a_step_of_mesh_join_costs_more_than_one_of_hybrid_join() -> None:
         mesh.append(costs.multimap.per_access)
         hybrid.append(costs.per_access)
     assert min(mesh) > 1.3 * min(hybrid)  # it takes in, joins, and lets expire
+
+
+def test_a_miss_of_a_relation_that_is_cached_whole_costs_what_misses_cost() -> None:
+    """Not the noise of a thousand hits: it was milliseconds among nanoseconds."""
+    ticks = count()
+    upkeep = measure_upkeep(RelationInMemory(1, 25, 120), 25, 2000, 0.0, lambda: float(next(ticks)))
+    assert upkeep.per_miss < 1
 
 
 def test_a_probe_costs_more_among_keys_that_no_cache_of_the_processor_holds() -> None:

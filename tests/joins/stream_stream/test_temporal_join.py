@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.errors import JoinStateError
 from spark_jobs.experiments.virtual_spill import VirtualSpill
 from spark_jobs.joins.stream_stream.base import Results, Tuples
-from spark_jobs.joins.stream_stream.emission import Emission, InputOrdered, OutputOrdered
+from spark_jobs.joins.stream_stream.emission import AsFound, Emission, InputOrdered, OutputOrdered
 from spark_jobs.joins.stream_stream.predicates import Equality
 from spark_jobs.joins.stream_stream.probe_order import ObservedSelectivity
 from spark_jobs.joins.stream_stream.temporal_join import TemporalJoin
@@ -369,3 +369,36 @@ def test_intermediate_results_need_memory_set_apart() -> None:
 def test_tuples_need_validity() -> None:
     with pytest.raises(JoinStateError, match="need starts"):
         made().arrive(0, Tuples(np.array([0]), np.array([0])))
+
+
+def test_as_found_takes_any_order_and_refuses_only_what_starts_before_it_was_told() -> None:
+    join = made(emission=AsFound())
+    join.arrive(0, tuples((1, 9, 50), (1, 5, 90), (2, 7, 30)))
+    assert rows_of(join.arrive(1, tuples((1, 8, 40), (2, 1, 8), (1, 60, 70)))) == [
+        ((1, 0), 8, 40),
+        ((0, 0), 9, 40),
+        ((2, 1), 7, 8),
+        ((1, 2), 60, 70),
+    ]
+    join.reach(0, 6)
+    results = join.arrive(0, ids_from(3, tuples((1, 6, 61), (1, 5, 61))))
+    assert results.refused.tolist() == [4]
+    assert {ids for ids, _, _ in rows_of(results)} == {(3, 0), (3, 2)}
+
+
+def test_as_found_a_tuple_leaves_when_its_time_is_over_though_an_older_one_lives_on() -> None:
+    join = made(emission=AsFound())
+    join.arrive(0, tuples((1, 0, 1000), *((key, key, key + 5) for key in range(2, 300))))
+    results = join.reach(1, 200)
+    assert sorted(results.unmatched[1].tolist()) == list(range(1, 195))
+    assert join.tuples_in_memory() == 299 - 194
+    join.check()
+
+
+def test_tuples_taken_over_meet_what_comes_and_not_each_other() -> None:
+    join = made(emission=AsFound())
+    join.hold(0, tuples((1, 0, 10), (2, 0, 10)), np.array([True, False]))
+    join.hold(1, tuples((1, 0, 10)), np.array([True]))
+    assert rows_of(join.arrive(1, ids_from(1, tuples((1, 5, 20))))) == [((0, 1), 5, 10)]
+    join.reach(0, 30)
+    assert join.reach(1, 30).unmatched.tolist() == [[0], [1]]

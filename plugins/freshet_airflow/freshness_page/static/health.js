@@ -1,9 +1,13 @@
 // What a pipeline's figures mean: the words for its state, what is wrong with it, and how bad that is.
 
+import { age, bytes, count } from "./numbers.js";
+
 /** State -> what it means. */
 export const STATE_WORDS = {
   starting: "The driver is getting ready; nothing is loaded yet.",
   running: "The driver loads what arrives.",
+  idle: "All that has landed is loaded, and nothing arrives.",
+  late: "What has landed has waited unread for longer than the target.",
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
   "catching up": "The driver is loading what waited for it to start; facts are late until it is done.",
   blocked: "The driver is alive and retrying, but something other than the events keeps it from loading them. It resumes by itself once that is fixed.",
@@ -14,14 +18,32 @@ export const STATE_WORDS = {
 };
 
 const SEVERITY_OF_STATE = {
-  down: 0, blocked: 0, restarting: 1, overloaded: 2, "catching up": 3, starting: 4, draining: 4, running: 6, stopped: 7,
+  down: 0, blocked: 0, restarting: 1, overloaded: 2, late: 2, "catching up": 3, starting: 4, draining: 4, running: 6, idle: 6, stopped: 7,
 };
 
 /** Which restart it is, in words. */
 export const tries = ({ number, most }) => `try ${number} of ${most}`;
 
-/** Whether facts of the window are later than they are to be. */
-export const isLate = (status) => status.freshness_window.p99_ms > status.target_ms;
+/** Whether the warehouse is further behind the events than it is to be. */
+export const isLate = (status) => status.freshness_now_ms > status.target_ms;
+
+const LOADING = ["running", "idle", "late", "overloaded", "catching up", "draining"];
+
+/** Events per second that arrive, as far as batches tell; null where none are loaded: what lands meanwhile is lag. */
+export const arrivalRate = (status) => (LOADING.includes(status.state) ? status.arrival_rate : null);
+
+/** How many files are unread; "unknown" where nobody looks any more, and nothing had been left. */
+export function unreadFiles({ lag }) {
+  if (!lag.oldest_unread) return lag.at_least ? "unknown" : "none";
+  return `${lag.at_least ? "at least " : ""}${count(lag.unread_files)} file${lag.unread_files === 1 ? "" : "s"}`;
+}
+
+/** What has landed and is unread, in words. */
+export function unread(status) {
+  const { lag } = status;
+  if (lag.oldest_unread) return `${unreadFiles(status)} (${bytes(lag.unread_bytes)}), the oldest for ${age(lag.oldest_unread_age_ms)}`;
+  return lag.at_least && lag.looked_at ? `unknown for ${age(lag.look_age_ms)}` : unreadFiles(status);
+}
 
 /** The places that an event may be in, by the ledger: [[name, count]]. */
 export const places = (status) =>
@@ -48,9 +70,11 @@ export function problems(status) {
   if (status.unaccounted) note(0, `${status.unaccounted} events arrived and are in no place`);
   if (filesNotLoaded(status)) note(3, filesNotLoaded(status));
   if (status.state === "overloaded") note(2, status.overload_reason ?? "overloaded");
+  if (status.state === "late") note(2, status.overload_reason);
   if (status.state === "catching up") note(3, status.overload_reason);
+  if (status.state === "stopped" && status.lag.oldest_unread) note(5, `unread: ${unread(status)}`);
   if (status.episode) note(2, `alert: ${status.episode.reason}`);
-  if (isLate(status) && !status.overload_reason && !status.episode) note(3, "later than its target");
+  if (isLate(status) && !found.length) note(3, "later than its target");
   if (["failed", "error"].includes(status.validation?.result)) note(3, "validation failed");
   if (status.reprocessing?.state === "failed") note(4, "reprocessing failed");
   for (const cache of status.caches ?? []) {

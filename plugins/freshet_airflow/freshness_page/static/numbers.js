@@ -4,6 +4,8 @@ const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const ONE_PLACE = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
+const UNITS = ["B", "KB", "MB", "GB", "TB"];
+
 export const NOTHING = "–";
 
 const known = (value) => value !== null && value !== undefined && Number.isFinite(Number(value));
@@ -36,6 +38,19 @@ export function duration(milliseconds) {
   if (seconds < 9.95) return `${seconds.toFixed(2).replace(/\.?0+$/, "")} s`;
   if (seconds < 99.5) return `${ONE_PLACE.format(seconds)} s`;
   return longDuration(Math.round(seconds));
+}
+
+const DAY = 86400000;
+
+/** How late facts are, like a duration; beyond a day nobody counts. */
+export const lateBy = (milliseconds) => (known(milliseconds) && milliseconds >= DAY ? "over 24 h" : duration(milliseconds));
+
+/** 3500000 -> "3.34 MB", as PostgreSQL and the terminal count. */
+export function bytes(size) {
+  if (!known(size)) return NOTHING;
+  let unit = 0;
+  for (; size >= 1000 && unit < UNITS.length - 1; unit += 1) size /= 1024;
+  return `${Number(size.toPrecision(3))} ${UNITS[unit]}`;
 }
 
 /** How long ago, coarsely: "3 s ago", "2 h 5 min ago". */

@@ -1,6 +1,6 @@
 // Freshness over time, against its target of now, `target_ms` of the history that is shown.
 
-import { duration } from "../numbers.js";
+import { lateBy } from "../numbers.js";
 import { TimeChart, colour } from "./time_chart.js";
 
 export const freshnessChart = (place, pipeline) =>
@@ -12,6 +12,6 @@ export const freshnessChart = (place, pipeline) =>
       { label: "p99", stroke: colour("p99") },
       { label: "target", stroke: colour("target"), dash: [6, 4], width: 1 },
     ],
-    duration,
+    lateBy,
     (history) => [history.p50_ms, history.p99_ms, history.at.map(() => history.target_ms)],
   );

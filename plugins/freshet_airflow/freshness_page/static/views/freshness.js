@@ -1,12 +1,17 @@
 // Freshness now and over longer times, against its target.
 
 import { element } from "../dom/element.js";
-import { duration, rate, share } from "../numbers.js";
+import { arrivalRate, isLate, unread } from "../health.js";
+import { NOTHING, ago, duration, lateBy, rate, share } from "../numbers.js";
 import { freshnessBar, lateness } from "./freshness_bar.js";
 import { explained, facts, panel } from "./parts.js";
 
+/** What the freshness of now is. */
+export const NOW = "How far the warehouse is behind the events: the age of the oldest one that is unread, or the p99 of the facts of the last 15 s, whichever is more. The state is told by the same.";
+
 export function freshness(status) {
   const periods = [
+    [explained("Now", NOW), { p50_ms: null, p99_ms: status.freshness_now_ms }],
     [`Last ${status.window_seconds} s`, status.freshness_window],
     ["Last hour", status.freshness_hour],
     ["Last day", status.freshness_day],
@@ -21,14 +26,21 @@ export function freshness(status) {
         element("th", { scope: "col" }, `target ${duration(status.target_ms)}`))),
       element("tbody", {}, periods.map(([name, period]) => line(name, period, status.target_ms)))),
     facts([
-      ["Arriving", rate(status.arrival_rate)],
+      [explained("Unread", "What has landed in the source and is not loaded: the lag."),
+        element("span", { class: isLate(status) ? "late" : null }, unread(status))],
+      ["Source looked at", looked(status.lag)],
+      ["Last commit", status.lag.commit_age_ms === null ? "none yet" : ago(status.lag.commit_age_ms)],
+      ["Arriving", rate(arrivalRate(status))],
       ["Loaded", rate(status.service_rate)],
       ["Front stage hits", share(status.hit_ratio)],
     ]));
 }
 
+const looked = ({ looked_at: at, look_age_ms: age, at_least: mayBeMore }) =>
+  (at ? `${ago(age)}${mayBeMore ? "; more may have landed since" : ""}` : NOTHING);
+
 function line(name, period, target) {
-  const cell = (value) => element(`td.number${lateness(value, target)}`, {}, duration(value));
+  const cell = (value) => element(`td.number${lateness(value, target)}`, {}, lateBy(value));
   return element("tr", {}, element("th", { scope: "row" }, name), cell(period?.p50_ms), cell(period?.p99_ms),
     element("td", {}, freshnessBar(period?.p99_ms, target)));
 }

@@ -2,8 +2,9 @@
 
 import { element } from "../dom/element.js";
 import { morphChildren } from "../dom/morph.js";
-import { STATE_WORDS, problems, worstFirst } from "../health.js";
-import { age, count, duration, rate, share, shortCount } from "../numbers.js";
+import { STATE_WORDS, arrivalRate, isLate, problems, unread, unreadFiles, worstFirst } from "../health.js";
+import { age, count, duration, lateBy, rate, share, shortCount } from "../numbers.js";
+import { NOW } from "./freshness.js";
 import { freshnessBar, lateness } from "./freshness_bar.js";
 import { badge, explained, workBadge } from "./parts.js";
 
@@ -46,24 +47,26 @@ const noPipelines = () =>
       element("code", {}, "dags/pipelines/"), " and trigger ", element("code", {}, "stream_load__<pipeline>"), "."));
 
 function table(statuses, chosen, sought) {
+  // What is roomy is left to the detail where there is no room for it.
   const headings = [
     ["Pipeline"], ["State"],
-    ["Freshness now", "99 of 100 facts of the last minute could be read within this time of their event. The mark is the target."],
-    ["Last hour", "Freshness p99 of the last hour."], ["Last day", "Freshness p99 of the last day."],
-    ["Arriving", "Events per second that were stored anywhere in the last minute."],
-    ["Loaded", "Facts per second in the last minute: the service rate."],
-    ["Hits", "Share of lookups that the front stage answered from memory."],
-    ["Shed", "Put off under overload; reprocess_shed loads them."],
-    ["Unmatched", "Their key is not in the master data yet."],
-    ["Rejected", "Bad input; it needs a look."],
-    ["Validation"],
+    ["Lag", "What has landed and is not loaded, and how long the oldest of it has waited."],
+    ["Freshness now", `${NOW} The mark is the target.`],
+    ["Last hour", "Freshness p99 of the last hour.", "number roomy"],
+    ["Last day", "Freshness p99 of the last day.", "number"],
+    ["Arriving", "Events per second that were stored anywhere in the last minute.", "number"],
+    ["Loaded", "Facts per second in the last minute: the service rate.", "number roomy"],
+    ["Hits", "Share of lookups that the front stage answered from memory.", "number roomy"],
+    ["Shed", "Put off under overload; reprocess_shed loads them.", "number"],
+    ["Unmatched", "Their key is not in the master data yet.", "number"],
+    ["Rejected", "Bad input; it needs a look.", "number"],
+    ["Validation", null, "roomy"],
   ];
   return element("div.table-room", { tabindex: "-1" },
     element("table.pipelines", {},
       element("caption.visually-hidden", {}, "Pipelines, worst first"),
-      element("thead", {}, element("tr", {}, headings.map(([name, meaning], column) =>
-        element("th", { scope: "col", class: column > 2 && column < 11 ? "number" : null },
-          meaning ? explained(name, meaning) : name)))),
+      element("thead", {}, element("tr", {}, headings.map(([name, meaning, look]) =>
+        element("th", { scope: "col", class: look }, meaning ? explained(name, meaning) : name)))),
       element("tbody", {}, statuses.map((status) => line(status, status.name === chosen)))),
     statuses.length ? null : element("p.empty", {}, `No pipeline's name contains “${sought}”.`),
     chosen ? null : element("p.hint", {}, "Choose a pipeline to see why: its stages, balance, backlogs, caches and charts."));
@@ -71,23 +74,30 @@ function table(statuses, chosen, sought) {
 
 function line(status, isChosen) {
   const [worst] = problems(status);
-  const { p50_ms: p50, p99_ms: p99 } = status.freshness_window;
-  const period = (freshness) =>
-    element(`td.number${lateness(freshness?.p99_ms, status.target_ms)}`, {}, duration(freshness?.p99_ms));
+  const now = status.freshness_now_ms;
+  const period = (freshness, room = "") =>
+    element(`td.number${room}${lateness(freshness?.p99_ms, status.target_ms)}`, {}, lateBy(freshness?.p99_ms));
   return element("tr", { "data-key": status.name, class: isChosen ? "chosen" : null },
     element("th.name", { scope: "row" },
       element("a", { href: `#${encodeURIComponent(status.name)}`, "aria-current": isChosen ? "true" : null }, status.name),
       worst ? element("span.problem", { title: worst.text }, worst.text) : null),
     element("td", {}, explained(badge(status.state), STATE_WORDS[status.state] ?? status.state)),
-    element("td.freshness", { title: `half of the facts within ${duration(p50)}` },
-      element(`span.p99${lateness(p99, status.target_ms)}`, {}, duration(p99)),
+    lag(status),
+    element("td.freshness", {},
+      element(`span.p99${lateness(now, status.target_ms)}`, {}, lateBy(now)),
       element("span.quiet", {}, ` of ${duration(status.target_ms)}`),
-      freshnessBar(p99, status.target_ms)),
-    period(status.freshness_hour), period(status.freshness_day),
-    element("td.number", {}, rate(status.arrival_rate)), element("td.number", {}, rate(status.service_rate)),
-    element("td.number", {}, share(status.hit_ratio)),
+      freshnessBar(now, status.target_ms)),
+    period(status.freshness_hour, ".roomy"), period(status.freshness_day),
+    element("td.number", {}, rate(arrivalRate(status))), element("td.number.roomy", {}, rate(status.service_rate)),
+    element("td.number.roomy", {}, share(status.hit_ratio)),
     ["shed", "unmatched", "rejected"].map((held) => backlog(status, held)),
-    element("td", {}, validation(status.validation)));
+    element("td.roomy", {}, validation(status.validation)));
+}
+
+function lag(status) {
+  const { oldest_unread_age_ms: oldest } = status.lag;
+  return element(`td.lag${isLate(status) && oldest !== null ? ".late" : ""}`, { title: unread(status) },
+    unreadFiles(status), oldest === null ? null : element("span.quiet.oldest", {}, ` ${age(oldest)}`));
 }
 
 function backlog(status, held) {

@@ -1,0 +1,81 @@
+"""What is correlated, and what comes of it: a bucket's plan, and the pieces that a take gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from spark_jobs.joins.stream_stream.windows import Window
+
+
+@dataclass(frozen=True)
+class CorrelatedStream:
+    """A stream as its bucket sees it.
+
+    Attributes:
+        name: what its columns are called by in joined tuples.
+        key: the columns that must equal the other streams'.
+        event_id: the columns that tell its events apart.
+        event_time: the column with the start of its tuples' validity.
+    """
+
+    name: str
+    key: tuple[str, ...]
+    event_id: tuple[str, ...]
+    event_time: str
+
+
+@dataclass(frozen=True)
+class BucketPlan:
+    """What a bucket does.
+
+    Attributes:
+        streams: at least two.
+        window: makes ends of starts, in microseconds; None: tuples are valid for ever.
+        algorithm: of the catalogue of spark_jobs.joins.stream_stream, or "auto".
+        memory_bytes: for the operator and the directories of this bucket. Pages of mapped files are not counted.
+    """
+
+    streams: tuple[CorrelatedStream, ...]
+    window: Window | None
+    algorithm: str
+    memory_bytes: int
+
+
+class StreamCounts(NamedTuple):
+    """What became of a stream's tuples: arrived = duplicates + late + those that the state took.
+
+    Attributes:
+        arrived: that were given.
+        duplicates: whose event id is that of a tuple in the state, or of an earlier one of the same take.
+        late: that start before what was told.
+        joined: that are in a result for the first time.
+        expired: that have left and never were in a result.
+        waiting: in the state now, and in no result yet.
+    """
+
+    arrived: int = 0
+    duplicates: int = 0
+    late: int = 0
+    joined: int = 0
+    expired: int = 0
+    waiting: int = 0
+
+
+class Correlated(NamedTuple):
+    """A piece of what a take gives.
+
+    Attributes:
+        joined: joined tuples: columns `stream.column` of all streams, `_completed_at`, and `_arrived_at` of the latest
+            part. No columns where there are no tuples; so in the other tables.
+        late: by stream, as they came.
+        expired: by stream, as they came; what they say of their place in a batch is of the batch in which they came.
+        counts: by stream. Their sums over a take's pieces are the take's; of `waiting` the last counts.
+    """
+
+    joined: pa.Table
+    late: tuple[pa.Table, ...]
+    expired: tuple[pa.Table, ...]
+    counts: tuple[StreamCounts, ...]

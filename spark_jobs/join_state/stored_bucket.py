@@ -1,0 +1,65 @@
+"""A version of a bucket's state, as it lies in its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from spark_jobs.join_state.correlated import BucketPlan
+from spark_jobs.join_state.segment import read_segment
+from spark_jobs.join_state.state_folder import VersionRecord, expect_made_for, read_version
+from spark_jobs.join_state.stream_tuples import StreamTuples
+
+
+class StoredBucket:
+    """A version of a bucket's state to be read beside the process that writes: it takes no lock and removes nothing.
+
+    Args:
+        plan: of the folder.
+        folder: the state's own.
+        version: that was checkpointed, and not forgotten before this returns; 0 for the empty state.
+
+    Raises:
+        StateDamagedError: the version is not there, a file of it is damaged, or the state was made for other streams.
+    """
+
+    def __init__(self, plan: BucketPlan, folder: Path, version: int) -> None:
+        record = read_version(folder, version) if version else None
+        if record:
+            expect_made_for(folder, made_for(plan))
+        # All files are mapped now: they may be deleted later.
+        self._streams = streams_of(plan, folder, record)
+
+    def waiting(self, stream: int) -> Iterator[pa.Table]:
+        """The tuples of a stream that are in no result yet, as they came, in pieces."""
+        return self._streams[stream].not_joined()
+
+
+def streams_of(plan: BucketPlan, folder: Path, record: VersionRecord | None) -> list[StreamTuples]:
+    """The streams' tuples of a version, or none. O(bytes of its segments), which are checked.
+
+    Raises:
+        StateDamagedError: a segment is missing or damaged.
+    """
+    if record is None:
+        return [StreamTuples(stream.event_id) for stream in plan.streams]
+    streams = []
+    for number, (stream, files) in enumerate(zip(plan.streams, record.segments, strict=True)):
+        segments = [read_segment(folder, file, joined) for file, joined in files]
+        for segment in segments:
+            segment.leave(bound(record.reached, number))
+        streams.append(StreamTuples(stream.event_id, segments, record.next_ids[number]))
+    return streams
+
+
+def made_for(plan: BucketPlan) -> dict[str, object]:
+    """What of a plan can't change while there is state."""
+    streams = [(stream.name, stream.key, stream.event_id, stream.event_time) for stream in plan.streams]
+    return {"streams": streams, "window": repr(plan.window)}
+
+
+def bound(reached: Sequence[int], stream: int) -> int:
+    """Tuples of a stream that end here or before meet none that is still to come."""
+    return min(start for other, start in enumerate(reached) if other != stream)

@@ -1,0 +1,58 @@
+"""What the transactions of a batch did with the parts of accumulating facts, stream by stream."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from psycopg2 import extensions
+
+
+class PartSums(NamedTuple):
+    """What became of a stream's parts.
+
+    Attributes:
+        joined: parts that came into a fact.
+        rejected: parts that are rejected now, and were not before.
+        more_waiting: parts that wait for their row now, less those that did before.
+        waited: parts that waited before.
+    """
+
+    joined: int = 0
+    rejected: int = 0
+    more_waiting: int = 0
+    waited: int = 0
+
+    @property
+    def waiting(self) -> int:
+        """Parts that wait after the batch."""
+        return self.waited + self.more_waiting
+
+    @property
+    def placed(self) -> int:
+        """Parts of the batch that are not duplicates."""
+        return self.joined + self.rejected + self.more_waiting
+
+
+def part_sums(cursor: extensions.cursor, batch_no: int, former: int) -> dict[str, PartSums]:
+    """Sums over the batch's transactions, by stream.
+
+    Args:
+        cursor: in the transaction that closes the batch, whose parts it has still.
+        batch_no: the batch.
+        former: number of the last committed batch before it; 0: there is none.
+    """
+    cursor.execute(
+        """
+        SELECT stream, coalesce(sum(joined), 0)::bigint, coalesce(sum(rejected), 0)::bigint,
+            coalesce(sum(held), 0)::bigint, coalesce(sum(waited), 0)::bigint
+        FROM (
+            SELECT stream, joined, rejected, shed + unmatched AS held, 0 AS waited
+            FROM freshet.batch_part WHERE batch_no = %s
+            UNION ALL
+            SELECT stream, 0, 0, 0, waiting FROM freshet.batch_stream WHERE batch_no = %s
+        ) AS changes
+        GROUP BY stream
+        """,
+        [batch_no, former],
+    )
+    return {stream: PartSums(*sums) for stream, *sums in cursor.fetchall()}

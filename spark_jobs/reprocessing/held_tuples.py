@@ -1,0 +1,183 @@
+"""Looks at held tuples, by the reason for which they are held; and forgets those that no try will make facts of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from psycopg2 import extensions
+
+from spark_jobs.definition.stream_tuple import PLACES, Place
+from spark_jobs.loading.payload import RECORD_ENCODINGS
+
+_RECORDS = ", ".join(f"'{encoding}'" for encoding in RECORD_ENCODINGS)
+HAS_EVENT = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[')"
+"""SQL condition: a try may make a fact of it. Records that are no tuple of the source, or lack an id, stay held."""
+
+_CHOSEN = """
+    pipeline = %(pipeline)s AND place = ANY (%(places)s) AND strpos(reason, %(reason)s) > 0
+    AND (%(since)s::timestamptz IS NULL OR arrived_at >= %(since)s::timestamptz)
+"""
+# Tuples of an open batch belong to its loaders.
+SETTLED = "batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')"
+_MOST_GROUPS = 100
+_MOST_KEYS = 3
+# That they arrived stays known, as it does of what retention deletes: sent again they are duplicates, and the ledger's
+# sums and the proof count them as pruned. Who did it, and when, is a run that changes no count.
+_FORGET = f"""
+    WITH forgotten AS (
+        DELETE FROM freshet.held_tuple WHERE {_CHOSEN} AND {SETTLED}
+        RETURNING event_id, event_hash, batch_no, place
+    ), remembered AS (
+        INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
+        SELECT %(pipeline)s, event_id, event_hash, batch_no, place FROM forgotten
+        ON CONFLICT (pipeline, event_id) DO NOTHING RETURNING event_id
+    ), pruned_before AS (
+        SELECT place, count(*) AS count FROM forgotten WHERE event_id NOT IN (SELECT event_id FROM remembered)
+        GROUP BY place
+    ), booked AS (
+        INSERT INTO freshet.ledger_pruned AS kept (pipeline, shed, unmatched, rejected, duplicates)
+        SELECT %(pipeline)s, coalesce(-sum(count) FILTER (WHERE place = 'shed'), 0),
+            coalesce(-sum(count) FILTER (WHERE place = 'unmatched'), 0),
+            coalesce(-sum(count) FILTER (WHERE place = 'rejected'), 0), sum(count)
+        FROM pruned_before HAVING count(*) > 0
+        ON CONFLICT (pipeline) DO UPDATE SET
+            shed = kept.shed + excluded.shed, unmatched = kept.unmatched + excluded.unmatched,
+            rejected = kept.rejected + excluded.rejected, duplicates = kept.duplicates + excluded.duplicates
+    )
+    INSERT INTO freshet.reprocessing_run
+        (pipeline, state, airflow_run, algorithm, places, arrived_from, tuple_limit, closed_at, due, taken, statistics)
+    SELECT %(pipeline)s, 'finished', %(airflow_run)s, 'forget', %(places)s, %(since)s, count(*), clock_timestamp(),
+        count(*), count(*), jsonb_build_object('by', %(by)s, 'reason', %(reason)s)
+    FROM forgotten HAVING count(*) > 0 RETURNING taken
+"""
+
+
+@dataclass(frozen=True)
+class HeldGroup:
+    """Held tuples of one place, reason (numbers in it left out) and relation.
+
+    Attributes:
+        place: shed, unmatched or rejected.
+        reason: of one of them.
+        relation: the relation whose lookup it is about; None if it is about none.
+        tuples: how many.
+        hopeless: how many of them no try can make facts of.
+        oldest: when the first of them arrived.
+        keys: the keys that most of them have, and how many have each; of unmatched JSON records only.
+    """
+
+    place: Place
+    reason: str
+    relation: str | None
+    tuples: int
+    hopeless: int
+    oldest: datetime
+    keys: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class HeldSample:
+    """One held tuple: its id, why it is held, where it comes from, and its record as it arrived."""
+
+    event_id: str
+    reason: str
+    source_unit: str | None
+    source_position: int | None
+    payload: str
+
+
+@dataclass(frozen=True)
+class HeldFilter:
+    """Which held tuples.
+
+    Attributes:
+        pipeline: its name.
+        places: where they are held.
+        reason: text that their reason contains.
+        since: when they arrived, at the earliest; None: whenever.
+    """
+
+    pipeline: str
+    places: Sequence[Place] = PLACES
+    reason: str = ""
+    since: datetime | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """As the queries here take it."""
+        chosen = {"pipeline": self.pipeline, "places": list(self.places), "reason": self.reason}
+        return {**chosen, "since": self.since}
+
+
+def held_groups(
+    connection: extensions.connection, chosen: HeldFilter, lookups: Sequence[tuple[str, Sequence[str]]] = ()
+) -> list[HeldGroup]:
+    """Why tuples are held, the largest group first; at most a hundred. Reads all that are held, once.
+
+    Args:
+        connection: to the warehouse; this is one transaction on it.
+        chosen: which tuples.
+        lookups: relation and stream columns of each lookup, to tell which keys are missing.
+    """
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT place, min(reason), relation, count(*), count(*) FILTER (WHERE NOT ({HAS_EVENT})), "
+            f"min(arrived_at) FROM freshet.held_tuple WHERE {_CHOSEN} "
+            "GROUP BY place, relation, regexp_replace(reason, '[0-9]+', '', 'g') "
+            f"ORDER BY count(*) DESC, 1, 2 LIMIT {_MOST_GROUPS}",
+            chosen.arguments(),
+        )
+        groups = [HeldGroup(*row) for row in cursor.fetchall()]
+        missing = {relation: _missing_keys(cursor, chosen, relation, columns) for relation, columns in lookups}
+    return [
+        replace(group, keys=missing.get(group.relation or "", ())) if group.place == "unmatched" else group
+        for group in groups
+    ]
+
+
+def held_samples(connection: extensions.connection, chosen: HeldFilter, most: int) -> list[HeldSample]:
+    """Some held tuples, those that arrived last first."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT event_id, reason, source_unit, source_position, payload FROM freshet.held_tuple "
+            f"WHERE {_CHOSEN} ORDER BY arrived_at DESC, event_id LIMIT %(most)s",
+            {**chosen.arguments(), "most": most},
+        )
+        return [HeldSample(*row) for row in cursor.fetchall()]
+
+
+def forget(connection: extensions.connection, chosen: HeldFilter, by: str, airflow_run: str | None = None) -> int:
+    """Delete held tuples for good: they will not become facts, and sent again they are duplicates.
+
+    Args:
+        connection: to the warehouse; this is one transaction on it.
+        chosen: which tuples. Those of an open batch stay.
+        by: who wants it; noted with the time, in freshet.reprocessing_run.
+        airflow_run: id of the DAG run that asks; None without Airflow.
+
+    Returns:
+        how many were forgotten.
+    """
+    with connection, connection.cursor() as cursor:
+        cursor.execute(_FORGET, {**chosen.arguments(), "by": by, "airflow_run": airflow_run})
+        row = cursor.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+def _missing_keys(
+    cursor: extensions.cursor, chosen: HeldFilter, relation: str, columns: Sequence[str]
+) -> tuple[tuple[str, int], ...]:
+    """The keys that most unmatched tuples of a relation have. Records that are no JSON objects tell none."""
+    cursor.execute(
+        f"""
+        SELECT array_to_string(ARRAY (SELECT coalesce(payload::json ->> name, 'null')
+            FROM unnest(%(columns)s::text[]) AS name), ', ') AS key, count(*)
+        FROM freshet.held_tuple
+        WHERE {_CHOSEN} AND place = 'unmatched' AND relation = %(relation)s AND payload_encoding = 'json'
+        GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_KEYS}
+        """,
+        {**chosen.arguments(), "relation": relation, "columns": list(columns)},
+    )
+    return tuple((key, count) for key, count in cursor.fetchall())

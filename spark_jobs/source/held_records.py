@@ -1,0 +1,113 @@
+"""Makes stream tuples of held ones again: their payloads are records, and the stream's decoder reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.stream_tuple import ARRIVED_AT
+from spark_jobs.loading.outcome import Held
+from spark_jobs.loading.payload import (
+    HELD_ID,
+    PAYLOAD,
+    PAYLOAD_ENCODING,
+    RECORD_ENCODINGS,
+    SOURCE_POSITION,
+    SOURCE_UNIT,
+    payload_bytes,
+)
+from spark_jobs.source.kafka_slice import with_place
+from spark_jobs.source.records import decode_records
+from spark_jobs.warehouse.event_id import event_id_texts
+from spark_jobs.warehouse.fact_table import FactColumn
+from spark_jobs.warehouse.part_table import AccumulatingTable
+
+_UNDECODED = "its payload holds no record of the source, so that it can't be read back"
+_MALFORMED = "its payload can't be read back: with the source's present schema it is "
+_DIFFERENT = "its payload can't be read back: with the source's present schema it has another event id"
+
+
+@dataclass(frozen=True)
+class HeldRecords:
+    """Reads payloads back; pickled into the tasks.
+
+    Tuples that are not the ones that were held are rejected: a payload that is no record, or that the source's present
+    schema makes another event of.
+
+    Attributes:
+        source: how records look.
+        event_id: the columns of the event id, by the source's names.
+        prefix: what event ids begin with where they are held.
+    """
+
+    source: Source
+    event_id: tuple[FactColumn, ...]
+    prefix: str = ""
+
+    @classmethod
+    def of_parts(cls, definition: PipelineDefinition, table: AccumulatingTable) -> tuple[HeldRecords, ...]:
+        """One for each stream of a pipeline whose facts accumulate, in the order of the definition."""
+        assert definition.streams is not None
+        return tuple(
+            cls(definition.streams[part.stream], part.named_in_stream(part.event_id), part.stream + STREAM_SEPARATOR)
+            for part in table.parts
+        )
+
+    def read(self, held: pa.Table, kept: Sequence[str]) -> tuple[pa.Table, list[Held]]:
+        """The tuples that are what was held, and the others by the reason why not.
+
+        Args:
+            held: shape (n,), with `HELD_ID`, `PAYLOAD`, `PAYLOAD_ENCODING`, and of Kafka also `SOURCE_UNIT`,
+                `SOURCE_POSITION` and `_arrived_at`.
+            kept: columns that the tuples keep, besides the source's that they get.
+        """
+        formats = pc.if_else(
+            pc.is_in(held[PAYLOAD_ENCODING], pa.array(RECORD_ENCODINGS)),
+            pc.replace_substring(held[PAYLOAD_ENCODING], ".base64", ""),
+            "",
+        )
+        found, rejected = [], []
+        for record_format in ("json", "csv"):
+            of_format = held.filter(pc.equal(formats, record_format))
+            if of_format.num_rows:
+                sound, unsound = self._decoded(of_format, record_format, kept)
+                found.append(sound)
+                rejected += unsound
+        undecoded = held.filter(pc.equal(formats, ""))
+        if undecoded.num_rows:
+            rejected.append(Held("rejected", _UNDECODED, None, self._without_values(undecoded, kept)))
+        return pa.concat_tables(found) if found else self._without_values(held.slice(0, 0), kept), rejected
+
+    def _decoded(
+        self, held: pa.Table, record_format: Literal["json", "csv"], kept: Sequence[str]
+    ) -> tuple[pa.Table, list[Held]]:
+        """The tuples of payloads of one format that are what was held, and the others."""
+        records = payload_bytes(held[PAYLOAD].combine_chunks(), held[PAYLOAD_ENCODING].combine_chunks())
+        options = self.source.options if record_format == self.source.format else {}
+        decoded = decode_records(records, record_format, self.source.record_columns, options)
+        tuples = decoded.tuples
+        if self.source.kafka is not None:
+            tuples = with_place(tuples, held[SOURCE_UNIT], held[SOURCE_POSITION], held[ARRIVED_AT])
+        tuples = pa.table([*tuples.columns, *held.select(kept).columns], names=[*tuples.column_names, *kept])
+        held_ids = pc.utf8_slice_codeunits(held[HELD_ID].cast(pa.large_string()), len(self.prefix))
+        same = pc.equal(event_id_texts(tuples, self.event_id), held_ids)
+        sound, known = pc.is_null(decoded.reasons), pc.fill_null(same, False)
+        rejected = []
+        if decoded.reasons.null_count < len(sound):
+            reasons = pc.binary_join_element_wise(_MALFORMED, decoded.reasons.drop_null(), "")
+            rejected.append(Held("rejected", reasons, None, tuples.filter(pc.invert(sound))))
+        different = pc.and_not(sound, known)
+        if pc.any(different).as_py():
+            rejected.append(Held("rejected", _DIFFERENT, None, tuples.filter(different)))
+        return tuples.filter(pc.and_(sound, known)), rejected
+
+    def _without_values(self, held: pa.Table, kept: Sequence[str]) -> pa.Table:
+        columns = self.source.columns
+        values = [pa.nulls(held.num_rows, kind.arrow()) for kind in columns.values()]
+        return pa.table([*values, *held.select(kept).columns], names=[*columns, *kept])

@@ -1,0 +1,48 @@
+"""README's tutorial, typed as it stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sysconfig
+from pathlib import Path
+
+from spark_jobs.settings import PROJECT_ROOT, WAREHOUSE_URL_VARIABLE
+
+SECTION = "Your own pipeline in ten minutes"
+
+
+def steps() -> list[str]:
+    """The shell blocks of the section."""
+    readme = (PROJECT_ROOT / "README.md").read_text()
+    section = readme.split(f"## {SECTION}\n")[1].split("\n## ")[0]
+    return re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+
+
+def typed(blocks: list[str], folder: Path, warehouse_url: str) -> list[str]:
+    """What each block prints, in one shell that ends at the first command that fails."""
+    marked = "".join(f"{block}\necho END-OF-BLOCK\n" for block in blocks)
+    script = f"set -euo pipefail\n{marked}"
+    path = f"{sysconfig.get_path('scripts')}:{os.environ['PATH']}"
+    ran = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=os.environ | {"PATH": path, WAREHOUSE_URL_VARIABLE: warehouse_url},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ran.returncode == 0, f"{ran.stdout}\n{ran.stderr}"
+    return ran.stdout.split("END-OF-BLOCK\n")[:-1]
+
+
+def test_a_reader_gets_through(tmp_path: Path, warehouse_url: str) -> None:
+    prepared, defined, loaded, retried = typed(steps(), tmp_path, warehouse_url)
+    assert "INSERT 0 2" in prepared
+    assert "Pipeline sales is ready to load." in defined
+    assert re.search(r"1 \|\s+100 \|\s+12.50\s+2 \|\s+101 \|\s+3.00", loaded)
+    assert re.search(r"\[3\]\s+\|", loaded)
+    assert "holds" in loaded
+    assert "holds" in retried

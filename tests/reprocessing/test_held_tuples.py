@@ -1,0 +1,54 @@
+"""Why tuples are held, which keys are missing, and how some are forgotten."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.reprocessing.held_tuples import HeldFilter, forget, held_groups, held_samples
+from tests.reprocessing.conftest import STRANGER, Backlog
+from tests.spark.shop import land, sale
+from tests.test_cli import invoke
+
+
+@pytest.fixture
+def held(backlog: Backlog) -> Backlog:
+    """Sales of two customers that are not there, one malformed, and two facts."""
+    unknown = [*(sale(n, customer=STRANGER) for n in range(3)), sale(3, customer=STRANGER + 1)]
+    land(backlog.folder, "sales", [*unknown, sale(10), sale(11), "no sale"])
+    backlog.load()
+    return backlog
+
+
+def test_groups_tell_reasons_and_missing_keys(held: Backlog) -> None:
+    with held.connected() as connection:
+        groups = held_groups(connection, HeldFilter("sales"), [("shop.customer", ["customer"])])
+        assert [(each.place, each.tuples, each.hopeless) for each in groups] == [
+            ("unmatched", 4, 0),
+            ("rejected", 1, 1),
+        ]
+        assert groups[0].keys == ((str(STRANGER), 3), (str(STRANGER + 1), 1))
+        (sample,) = held_samples(connection, HeldFilter("sales", ["rejected"]), 5)
+        assert sample.payload == '"no sale"'
+        assert sample.reason.startswith("malformed")
+
+
+def test_what_is_forgotten_has_arrived_and_comes_no_more(held: Backlog) -> None:
+    with held.connected() as connection:
+        (before,) = read_status(connection)
+        assert forget(connection, HeldFilter("sales", ["unmatched"]), "ada") == 4
+        assert forget(connection, HeldFilter("sales", ["unmatched"]), "ada") == 0
+        (after,) = read_status(connection)
+    assert (after.arrived, after.unmatched, after.pruned) == (before.arrived, 0, before.pruned + 4)
+    assert held.runs("algorithm", "taken", "statistics ->> 'by'") == [("forget", 4, "ada")]
+    land(held.folder, "again", [sale(0, customer=STRANGER)])
+    held.load()
+    assert held.places() == {"fact": 2, "rejected": 1}
+    proof = held.verify()
+    assert (proof.holds, proof.pruned) == (True, 4)
+
+
+def test_the_command_says_which(held: Backlog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHET_WAREHOUSE_URL", held.url)
+    status, _, error = invoke("held", "sales", "--forget")
+    assert (status, "say which, by --place or --reason" in error.replace("\n", " ")) == (2, True)

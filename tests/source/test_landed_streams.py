@@ -1,0 +1,61 @@
+"""The landing folders of several streams as one source."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
+
+
+@pytest.fixture
+def streams(tmp_path: Path) -> LandedStreams:
+    for name in ("orders", "payments"):
+        (tmp_path / name).mkdir()
+    return LandedStreams({name: LandedFiles(tmp_path / name, cuttable=True) for name in ("orders", "payments")})
+
+
+def land(folder: Path, stream: str, name: str, size: int = 100) -> None:
+    (folder / stream / name).write_bytes(b"x" * (size - 1) + b"\n")
+
+
+def test_files_of_one_name_are_told_apart_by_their_stream(tmp_path: Path, streams: LandedStreams) -> None:
+    land(tmp_path, "orders", "1.json")
+    land(tmp_path, "payments", "1.json", 200)
+    streams.look()
+    ranges = streams.take(10_000)
+    assert [(each.unit, each.bytes) for each in ranges] == [("orders/1.json", 100), ("payments/1.json", 200)]
+    pieces = [piece for task in streams.pieces(list(enumerate(ranges)), 2) for piece in task]
+    assert {(piece.stream, piece.path, piece.range_no) for piece in pieces if isinstance(piece, StreamSlice)} == {
+        (0, str(tmp_path / "orders" / "1.json"), 0),
+        (1, str(tmp_path / "payments" / "1.json"), 1),
+    }
+    assert streams.take(10_000) == []
+
+
+def test_the_stream_that_is_behind_comes_first_and_leaves_the_others_a_share(
+    tmp_path: Path, streams: LandedStreams
+) -> None:
+    for number in range(20):
+        land(tmp_path, "orders", f"{number:02}")
+        land(tmp_path, "payments", f"{number:02}")
+    streams.look()
+    streams.prefer(["payments", "orders"])
+    units = [each.unit for each in streams.take(800)]
+    assert units == [f"payments/{number:02}" for number in range(7)] + ["orders/00"]
+    assert streams.has_waiting("orders")
+
+
+def test_each_stream_goes_on_where_the_ledger_says(tmp_path: Path, streams: LandedStreams) -> None:
+    land(tmp_path, "orders", "1.json")
+    land(tmp_path, "payments", "1.json")
+    status = (tmp_path / "orders" / "1.json").stat()
+    taken = [("orders/1.json", 100, 100, status.st_mtime_ns)]
+    streams.resume(lambda units: [row for row in taken if row[0] in units])
+    streams.look()
+    assert [each.unit for each in streams.take(1000)] == ["payments/1.json"]
+    streams.forget(["orders/1.json", "gone/1.json"])
+    streams.look()
+    assert [each.unit for each in streams.take(1000)] == ["orders/1.json"]

@@ -1,0 +1,58 @@
+"""The pipelines that ship, but that `freshet up` does not start: that the warehouse has what they load into."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from spark_jobs.definition import PipelineDefinition, load_definition, load_definitions
+from spark_jobs.definition.pipeline_files import definition_files
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.experiments.correlate.data import STREAMS, CorrelateCase, empty_fact, write_events
+from spark_jobs.experiments.correlate.freshet_correlation import bench_definition
+from spark_jobs.settings import PROJECT_ROOT
+
+OPTIONAL = PROJECT_ROOT / "dags/pipelines/optional"
+
+
+def key(url: str, definition: PipelineDefinition) -> tuple[str, ...]:
+    """The fact table's columns that keep an event from being loaded twice; an error if the table does not fit."""
+    with closing(psycopg2.connect(url)) as connection:
+        return check_tables(connection, definition).fact.event_id
+
+
+@pytest.fixture(scope="module")
+def definitions() -> dict[str, PipelineDefinition]:
+    return {path.stem: load_definition(path) for path in definition_files(OPTIONAL)}
+
+
+def test_they_are_started_by_no_one_and_have_fact_tables_of_their_own(
+    definitions: dict[str, PipelineDefinition],
+) -> None:
+    started = load_definitions(PROJECT_ROOT / "dags/pipelines")
+    assert not started.keys() & definitions.keys()
+    tables = [definition.fact.table for definition in (*started.values(), *definitions.values())]
+    assert len(set(tables)) == len(tables) == 4
+
+
+def test_the_warehouse_takes_what_they_load(
+    warehouse_url: str, definitions: dict[str, PipelineDefinition], tmp_path: Path
+) -> None:
+    assert {name: key(warehouse_url, definition) for name, definition in definitions.items()} == {
+        "auction_bids": ("auction_id", "bid_id"),
+        "fulfilment": ("order_key",),
+    }
+    empty_fact(warehouse_url)
+    assert key(warehouse_url, bench_definition(tmp_path)) == ("auction_id", "bid_id")
+
+
+def test_the_streams_of_the_benchmark_are_the_same_for_all_contenders(tmp_path: Path) -> None:
+    case = CorrelateCase(events=150_000, warm_up=30_000, windows=3.0)
+    assert write_events(case, tmp_path) == {"auctions": 10_800, "bids": 165_600}
+    names = [{path.stem.split("-")[1] for path in (tmp_path / stream).iterdir()} for stream in STREAMS]
+    assert names[0] == names[1]
+    times = [sorted(path.stat().st_mtime for path in (tmp_path / stream).iterdir()) for stream in STREAMS]
+    assert times[0] == times[1] == sorted(set(times[0]))
