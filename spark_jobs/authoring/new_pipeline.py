@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 from spark_jobs.authoring.sample import Sample
-from spark_jobs.authoring.yaml_schema import FIRST_LINE, SCHEMA_FILE, pipeline_schema
+from spark_jobs.authoring.yaml_schema import FIRST_LINE, write_schema
 from spark_jobs.definition import load_definition
 from spark_jobs.definition.pipeline_files import definition_files
 from spark_jobs.errors import FreshetError
@@ -123,7 +123,7 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
         writing.write_text(text, encoding="utf-8")
         load_definition(writing)
         writing.rename(file)
-        (folder / SCHEMA_FILE).write_text(json.dumps(pipeline_schema(), indent=1) + "\n", encoding="utf-8")
+        write_schema(folder)
     finally:
         writing.unlink(missing_ok=True)
         writing.parent.rmdir()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
+from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import BaseModel
@@ -30,6 +32,11 @@ def pipeline_schema() -> dict[str, Any]:
     schema["required"] = [key for key in schema["required"] if key != "source"]
     schema["oneOf"] = [{"required": ["source"]}, {"required": ["streams", "correlate"]}]
     return schema
+
+
+def write_schema(folder: Path) -> None:
+    """Write the schema into a folder of definitions."""
+    (folder / SCHEMA_FILE).write_text(json.dumps(pipeline_schema(), indent=1) + "\n", encoding="utf-8")
 
 
 def _models(model: type[BaseModel]) -> set[type[BaseModel]]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from spark_jobs.definition.correlation import qualified
 from spark_jobs.definition.stream_tuple import EventColumns, Place
-from spark_jobs.warehouse.fact_table import FactColumn, FactTable
+
+if TYPE_CHECKING:
+    from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 
 @dataclass(frozen=True)
