@@ -46,6 +46,12 @@ def accumulation_problems(
             )
             yield Problem("fact.columns", text)
     for position, lookup in enumerate(lookups):
+        if lookup.on_unmatched == "hold":
+            text = (
+                "hold, which is the default, is not possible with emit: accumulate: reprocessing does not read parts, "
+                "so that one which is held would stay so. Write reject, or {default: {...}}."
+            )
+            yield Problem(path_of("lookups", position, "on_unmatched"), text)
         for column in lookup.on:
             if not column.startswith(qualified(required[0], "")):
                 text = (

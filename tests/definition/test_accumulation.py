@@ -14,7 +14,12 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.problems import InconsistentDefinitionError
 from tests.loading.accumulation.fulfilment import FULFILMENT
 
-LOOKUP = {"relation": "master.customer", "on": {"orders.customer": "name"}, "fetch": {"customer_sk": "sk"}}
+LOOKUP = {
+    "relation": "master.customer",
+    "on": {"orders.customer": "name"},
+    "fetch": {"customer_sk": "sk"},
+    "on_unmatched": "reject",
+}
 
 
 def define(change: Callable[[dict[str, Any]], object]) -> PipelineDefinition:
@@ -45,6 +50,10 @@ MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a lookup of a part that makes no rows": (
         lambda content: content.update(lookups=[{**LOOKUP, "on": {"payments.payment_id": "name"}}]),
         "is not a column of orders. With emit: accumulate lookups are made for the first required stream alone",
+    ),
+    "a part that nothing would try again": (
+        lambda content: content.update(lookups=[{**LOOKUP, "on_unmatched": "hold"}]),
+        "lookups[0].on_unmatched: hold, which is the default, is not possible with emit: accumulate",
     ),
 }
 

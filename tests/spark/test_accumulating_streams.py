@@ -106,11 +106,16 @@ CUSTOMERS = """
     CREATE TABLE shop.customer (name text PRIMARY KEY, sk bigint NOT NULL);
     INSERT INTO shop.customer SELECT 'c' || n, n * 7 FROM generate_series(0, 400) n WHERE n % 10 <> 3;
 """
-LOOKUP = {"relation": "shop.customer", "on": {"orders.customer": "name"}, "fetch": {"customer_sk": "sk"}}
+LOOKUP = {
+    "relation": "shop.customer",
+    "on": {"orders.customer": "name"},
+    "fetch": {"customer_sk": "sk"},
+    "on_unmatched": "reject",
+}
 
 
 def test_lookups_are_made_for_the_parts_that_make_rows(tmp_path: Path, warehouse_url: str, spark: Any) -> None:
-    """Hot tuples and cold ones; an order without customer is held, and its parts wait for it."""
+    """Hot tuples and cold ones; an order without customer is rejected, and its parts wait for another."""
     query(warehouse_url, CUSTOMERS)
     shipping = Shipping(tmp_path, warehouse_url, spark, [LOOKUP])
     query(warehouse_url, "ALTER TABLE warehouse.fulfilment ADD customer_sk bigint NOT NULL")
@@ -124,8 +129,9 @@ def test_lookups_are_made_for_the_parts_that_make_rows(tmp_path: Path, warehouse
     assert shipping.facts() == {(n, f"p{n}", n) for n in known}
     right = query(warehouse_url, "SELECT bool_and(customer_sk = order_id % 50 * 7) FROM warehouse.fulfilment")
     assert right == [(True,)]
-    assert shipping.law() == dict.fromkeys(FULFILMENT["streams"], (180, 20, 0, 0))
-    [(reason,)] = query(warehouse_url, "SELECT DISTINCT reason FROM freshet.unmatched WHERE relation IS NOT NULL")
+    waiting = dict.fromkeys(FULFILMENT["streams"], (180, 20, 0, 0))
+    assert shipping.law() == waiting | {"orders": (180, 0, 20, 0)}
+    [(reason,)] = query(warehouse_url, "SELECT DISTINCT reason FROM freshet.rejected WHERE relation IS NOT NULL")
     assert "shop.customer" in reason
 
 

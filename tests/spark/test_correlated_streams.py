@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import random
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.source import landed_files
+from spark_jobs.warehouse.connection import connect
 from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment, shipment
 from tests.spark.shop import query
 
@@ -54,6 +57,12 @@ def test_facts_are_the_plain_join_whatever_the_order_and_the_batches(
     assert law["orders"]["late"] == law["payments"]["late"] == 0
     assert law["orders"]["joined"] == len({o for o, _ in plain})
     assert law["payments"]["joined"] == len({p for _, p in plain})
+    with closing(connect(paid.url)) as connection:
+        (status,) = read_status(connection)
+    told = {each.stream: each for each in status.streams}
+    assert {name: each.waiting for name, each in told.items()} == {name: of["waiting"] for name, of in law.items()}
+    assert {name: each.expired for name, each in told.items()} == {name: of["expired"] for name, of in law.items()}
+    assert status.unaccounted == 0
     held = paid.held()
     assert law["orders"]["expired"] + law["payments"]["expired"] == len(held) > 100
     lonely = {f"orders/[{n}]" for n, _ in orders} - {f"orders/[{o}]" for o, _ in plain}

@@ -6,6 +6,7 @@ pipeline_status.py   read_status: everything about every pipeline, put together 
   overload.py          whether the stream keeps up
   lag.py               what has landed and is unread
   verdict.py           what follows from both
+  streams.py           the streams of a pipeline that joins several
   lookup_status.py     how lookups are made, and why
   history.py           the last hour and day; steps for charts
   backlog.py           tuples that are no facts

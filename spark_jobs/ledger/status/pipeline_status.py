@@ -27,6 +27,7 @@ from spark_jobs.ledger.status.operations import (
     read_operations,
 )
 from spark_jobs.ledger.status.overload import LOOKED_BACK, CatchingUpReader, LoadedBatch, judge
+from spark_jobs.ledger.status.streams import StreamStatus, read_streams
 from spark_jobs.ledger.status.verdict import Verdict, freshness_now, verdict
 from spark_jobs.ledger.sums import LedgerSums
 from spark_jobs.warehouse.drivers import Restart
@@ -99,6 +100,7 @@ class PipelineStatus:
         start_wanted_at: when a start was asked for that no driver has followed; None if none is expected.
         restart: the attempt to bring the driver back that is under way.
         files_not_loaded: files of its source that were set aside or lost.
+        streams: of a pipeline that joins several, each; else empty.
         blocked_by, blocked_since: what keeps a blocked driver from loading, and since when; None in all other states.
     """
 
@@ -145,6 +147,7 @@ class PipelineStatus:
     restart: Restart | None = None
     lag: Lag = field(default_factory=Lag)
     freshness_now_ms: float | None = None
+    streams: tuple[StreamStatus, ...] = ()
 
     @property
     def state_in_words(self) -> str:
@@ -198,6 +201,7 @@ class StatusReader:
         backlogs = self._backlogs.read(cursor, held, now)
         operations = read_operations(cursor, names)
         not_loaded = read_files_not_loaded(cursor)
+        streams = read_streams(cursor, names, now)
         lags = read_lags(
             cursor, pipelines, {name: ledger.whole.last_commit for name, ledger in ledgers.items()}, self._look
         )
@@ -211,6 +215,7 @@ class StatusReader:
                 not_loaded.get(pipeline.name, FilesNotLoaded()),
                 lags[pipeline.name],
                 self._judged(cursor, pipeline, ledgers[pipeline.name], lags[pipeline.name]),
+                streams.get(pipeline.name, ()),
             )
             for pipeline in pipelines
         ]
@@ -236,6 +241,7 @@ class StatusReader:
         not_loaded: FilesNotLoaded,
         lag: Lag,
         judged: Verdict,
+        streams: tuple[StreamStatus, ...],
     ) -> PipelineStatus:
         whole = ledger.whole
         state = pipeline.state(judged.state)
@@ -287,6 +293,7 @@ class StatusReader:
             blocked_since=_in_utc(pipeline.blocked_since) if state == "blocked" else None,
             restart=pipeline.restart if state == "restarting" else None,
             files_not_loaded=not_loaded,
+            streams=streams,
         )
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:

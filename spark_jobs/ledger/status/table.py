@@ -66,6 +66,12 @@ class StatusTable:
                 since = f"{status.lag.looked_at:%Y-%m-%d %H:%M:%S} UTC"
                 told = f"{status.name}: nobody has looked at its source since {since}; more may have landed"
                 yield Text(told, style="yellow")
+            for each in status.streams:
+                held_back = "; the others wait for it" if each.holds_back and not each.idle else ""
+                told = f"{each.waiting:,} wait, {each.expired:,} expired and {each.late:,} were late in the last hour"
+                yield Text(
+                    f"{status.name}, {each.stream}: {told}{'; idle' if each.idle else ''}{held_back}", style="dim"
+                )
             files = status.files_not_loaded
             if files.newest is not None:
                 told = f"{files.set_aside} files are set aside and {files.lost} lost; the newest is {files.newest}"

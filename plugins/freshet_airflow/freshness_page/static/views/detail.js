@@ -14,6 +14,7 @@ import { freshness } from "./freshness.js";
 import { lookups } from "./lookups.js";
 import { badge, panel } from "./parts.js";
 import { stages } from "./stages.js";
+import { streams } from "./streams.js";
 import { validation } from "./validation.js";
 
 const place = document.getElementById("detail");
@@ -43,6 +44,7 @@ function detail(status, dags) {
     element("div.panels", {},
       freshness(status),
       panel("history", "Over time", element("div", { id: "charts", "data-keep": "true" })),
+      streams(status),
       stages(status),
       balance(status),
       backlogs(status, dags),
