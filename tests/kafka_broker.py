@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from spark_jobs.local.kafka_broker import KafkaBroker, jars_folder, kafka_jars
+from tests.kafka_server import KafkaBroker, jars_folder, kafka_jars
 
 _numbers = itertools.count()
 

@@ -141,12 +141,12 @@ class BatchRun:
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
         self._intake.close(connection, batch, ends, statistics, self.fact, report)
-        if size:
+        if size and not replayed:
             self._records_per_byte = report.arrived / size
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d records in %.2f s", name, batch.batch_no, report.arrived, seconds)
         self._batches += 1
-        self._learn(batch.batch_no, report, size, seconds)
+        self._learn(batch.batch_no, report, size, seconds, replayed=replayed)
 
     def warm_up(self) -> None:
         """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
@@ -190,10 +190,11 @@ class BatchRun:
             back_stage_seconds=self._shed_budget.back_stage_seconds if shedding else None,
         )
 
-    def _learn(self, batch_no: int, report: BatchReport, read_bytes: int, seconds: float) -> None:
+    def _learn(self, batch_no: int, report: BatchReport, read_bytes: int, seconds: float, *, replayed: bool) -> None:
         """Take what a batch found out. It is committed: nothing that goes wrong here may have it loaded again."""
         try:
-            self._admission.observe(read_bytes, seconds)
+            if not replayed:  # it was sized by another driver, and loaded with more care
+                self._admission.observe(read_bytes, seconds)
             self._shed_budget.observe(seconds, report.back_stage_seconds)
             self._lookups.learn(report, batch_no)
         except Exception:

@@ -172,7 +172,13 @@ class Account:
     def _compare(self, file: LandedFile | LandedPartition, found: Sequence[int]) -> None:
         """Compare the records of the ranges with those that the ledger has counted."""
         for each, count in zip(file.ranges, found, strict=True):
-            if each.state == "loaded" and each.records not in (None, count):
+            if each.state != "loaded" or each.records in (None, count):
+                continue
+            if isinstance(file, LandedPartition) and each.records is not None and count < each.records:
+                removed = each.records - count  # by compaction, or with the segment that held them
+                self.absent.add(file.unit, [each._replace(records=removed)])
+                self._findings.add("gone", f"{_named(file, each)}: {removed:,} records are not in the topic any more")
+            else:
                 told = f"{each.records:,} by the ledger, {count:,} in the file"
                 self._findings.add("arrived", f"{_named(file, each)}: {told}")
 

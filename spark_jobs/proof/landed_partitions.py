@@ -116,7 +116,7 @@ def _with_ranges(
     oldest, end = marks
     to_be_read = [each for each in ranges if _was_to_be_read(each)]
     start = max((each.last for each in ranges if not _was_to_be_read(each)), default=0)
-    gone = [_cut(each, each.first, min(each.last, oldest)) for each in to_be_read if each.first < oldest]
+    gone = [_gone(each, oldest) for each in to_be_read if each.first < oldest]
     if gone:
         yield AbsentFile(partition.unit, gone, is_changed=False)
     own = [_cut(each, max(each.first, oldest), each.last) for each in to_be_read if each.last > oldest]
@@ -126,11 +126,19 @@ def _with_ranges(
     yield LandedPartition(partition.unit, partition, client, first, end, arrived, own)
 
 
+def _gone(each: LedgerRange, oldest: int) -> LedgerRange:
+    """The part of a range that lies before the oldest offset. It had no more records than offsets."""
+    last = min(each.last, oldest)
+    return _cut(each, each.first, last, None if each.records is None else min(each.records, last - each.first))
+
+
 def _was_to_be_read(each: LedgerRange) -> bool:
     """Whether it is not what lies before the start of the stream."""
     return each.batch_no is not None or each.state != "loaded"
 
 
-def _cut(each: LedgerRange, first: int, last: int) -> LedgerRange:
-    """A part of a range; how many records that has, nobody has counted."""
-    return each if (first, last) == (each.first, each.last) else each._replace(first=first, last=last, records=None)
+def _cut(each: LedgerRange, first: int, last: int, records: int | None = None) -> LedgerRange:
+    """A part of a range, and how many records that has at most; None where that does not matter."""
+    if (first, last) == (each.first, each.last):
+        return each
+    return each._replace(first=first, last=last, records=records)

@@ -176,6 +176,7 @@ def _missing_keys(
             FROM unnest(%(columns)s::text[]) AS name), ', ') AS key, count(*)
         FROM freshet.held_tuple
         WHERE {_CHOSEN} AND place = 'unmatched' AND relation = %(relation)s AND payload_encoding = 'json'
+            AND payload !~* '\\\\u(0000|d[89a-f])'  -- texts that JSON has, and PostgreSQL does not
         GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_KEYS}
         """,
         {**chosen.arguments(), "relation": relation, "columns": list(columns)},

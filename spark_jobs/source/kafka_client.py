@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from spark_jobs.definition.kafka import Kafka, connection_variable
@@ -63,7 +65,8 @@ class KafkaClient:
     def admin(self) -> AdminClient:
         """A new client that asks for topics and offsets."""
         quick = {name: _DEFAULTS[name] for name in ("reconnect.backoff.max.ms", "socket.timeout.ms", "log_level")}
-        return AdminClient({**quick, **dict(self.settings), "bootstrap.servers": self.servers}, logger=_silent())
+        with _refusals_told(self):
+            return AdminClient({**quick, **dict(self.settings), "bootstrap.servers": self.servers}, logger=_silent())
 
     def consumer(self) -> Consumer:
         """This process's consumer, which is given partitions by hand and never joins the group."""
@@ -73,7 +76,23 @@ class KafkaClient:
 @cache
 def _consumer(client: KafkaClient) -> Consumer:
     own = {**_OWN, "bootstrap.servers": client.servers, "group.id": client.group}
-    return Consumer({**_DEFAULTS, **dict(client.settings), **own}, logger=_silent())
+    with _refusals_told(client):
+        return Consumer({**_DEFAULTS, **dict(client.settings), **own}, logger=_silent())
+
+
+@contextmanager
+def _refusals_told(client: KafkaClient) -> Iterator[None]:
+    """Tell of settings that librdkafka does not take, without their values."""
+    try:
+        yield
+    except KafkaException as error:
+        told = error.args[0].str()
+        for _, value in client.settings:
+            told = told.replace(value, "***") if value else told
+        raise PipelineDefinitionError(
+            f"Kafka's client does not take the settings of source.kafka.connection: {told}. Allowed in the connection's "
+            "extra: librdkafka's configuration properties, as it spells them."
+        ) from None
 
 
 @cache

@@ -6,6 +6,7 @@ import heapq
 import itertools
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -63,7 +64,7 @@ class KafkaTopic:
         self._offsets = TopicOffsets(client, kafka.topic)
         self._next: dict[Partition, int] = {}
         self._ends: dict[Partition, int] = {}
-        self._seen_ns: dict[Partition, int] = {}  # since when there has been something to take
+        self._seen: dict[Partition, deque[tuple[int, int]]] = {}  # ends that are not taken yet, and when each was seen
         self._troubles: dict[Partition, str] = {}
         self._committed: dict[Partition, int] = {}
         self._described_at = self._oldest_at = 0.0
@@ -86,7 +87,7 @@ class KafkaTopic:
         Raises:
             SourceAwayError: no broker answers, or the topic is not there, or was made anew.
         """
-        self._next, self._ends, self._seen_ns, self._troubles = {}, {}, {}, {}
+        self._next, self._ends, self._seen, self._troubles = {}, {}, {}, {}
         self._described_at = self._oldest_at = 0.0
         self._find_partitions()
 
@@ -111,8 +112,8 @@ class KafkaTopic:
                     "a broker has lost records, or was restored. The stream waits until they are there again. If they "
                     "never will be, load the topic by a pipeline of another name."
                 )
-            if end > self._next[partition]:
-                self._seen_ns.setdefault(partition, time.time_ns())
+            if end > max(self._ends.get(partition, 0), self._next[partition]):
+                self._seen.setdefault(partition, deque()).append((end, time.time_ns()))
             self._ends[partition] = end
         if now - self._oldest_at >= _OLDEST_SECONDS:
             self._oldest_at = now
@@ -132,16 +133,14 @@ class KafkaTopic:
         for partition, count in fair_shares(waiting, max(int(most_bytes / self._record_bytes), 1)).items():
             first, last = self._next[partition], self._next[partition] + count
             size = int(count * self._record_bytes)
-            seen_ns = self._seen_ns.pop(partition, None) or time.time_ns()
-            taken.append(OffsetRange(partition.unit, first, last, size, seen_ns))
-            self._next[partition] = last
-            if last < self._ends[partition]:
-                self._seen_ns[partition] = seen_ns
+            seen = self._seen.get(partition)
+            taken.append(OffsetRange(partition.unit, first, last, size, seen[0][1] if seen else time.time_ns()))
+            self._go_on_from(partition, last)
         # Published as a whole: the heartbeat asks from a thread of its own.
-        since = min(self._seen_ns.values(), default=None)
+        since = min((seen[0][1] for seen in self._seen.values()), default=None)
         landed_at = None if since is None else datetime.fromtimestamp(since / 1e9, UTC)
         size = int(self.waiting_records * self._record_bytes)
-        self.unread = Unread(len(self._seen_ns), size, landed_at, self._looked_at)
+        self.unread = Unread(len(self._seen), size, landed_at, self._looked_at)
         return taken
 
     def forget(self, units: Iterable[str]) -> None:
@@ -157,7 +156,11 @@ class KafkaTopic:
         Args:
             ranges: with their numbers in the batch.
             parts: tasks.
+
+        Raises:
+            SourceAwayError: some are of a topic that was deleted: a new one of its name has other records there.
         """
+        self._check_ranges(ranges)
         share = max(sum(each.last - each.first for _, each in ranges) // parts, _SMALLEST_SLICE)
         slices = []
         for number, each in ranges:
@@ -172,6 +175,16 @@ class KafkaTopic:
             pieces.append(piece)
             heapq.heapreplace(tasks, (size + piece.last - piece.first, number, pieces))
         return [pieces for _, _, pieces in tasks]
+
+    def _check_ranges(self, ranges: Sequence[tuple[int, SourceRange]]) -> None:
+        topic_id, _ = self._offsets.described()
+        former = [each.unit for _, each in ranges if (of := Partition.of(each.unit)) and of.topic_id != topic_id]
+        if former:
+            raise SourceAwayError(
+                f"Topic {self._kafka.topic} was deleted and made anew while a batch was to read {', '.join(former)}: "
+                "what was there is lost at the source. Give it up, and the stream goes on: freshet source PIPELINE "
+                f"--give-up {former[0]}"
+            )
 
     def _find_partitions(self) -> None:
         """See which partitions there are, and where new ones are to be read from."""
@@ -207,6 +220,12 @@ class KafkaTopic:
             ends = self._offsets.of(partitions, OffsetSpec.latest())
             found = {each: ends[each] if offset == -1 else offset for each, offset in found.items()}
         self._tell_troubles(found)
+        if is_first and self._kafka.start != "earliest" and self._troubles:
+            away = ", ".join(map(str, self._troubles))
+            raise SourceAwayError(
+                f"{away} of Kafka can't be asked for offsets, so that it can't be said where the stream is to start "
+                f"there (source.kafka.start: {self._kafka.start}). The stream waits until they can."
+            )
         begins = {each: offset for each, offset in found.items() if not isinstance(offset, str)}
         ranges = [SourceRange(each.unit, 0, offset, None, None) for each, offset in begins.items()]
         self._positions.note(ranges, "loaded", _BEFORE_START)
@@ -216,7 +235,7 @@ class KafkaTopic:
     def _check_same_topic(self, topic_id: str, known: dict[str, int]) -> None:
         former = {each.topic_id for each in map(Partition.of, known) if each and each.topic == self._kafka.topic}
         for each in [each for each in self._next if each.topic_id != topic_id]:
-            for of_former in (self._next, self._ends, self._seen_ns, self._troubles):
+            for of_former in (self._next, self._ends, self._seen, self._troubles):
                 of_former.pop(each, None)
         if not former or topic_id in former:
             return
@@ -241,11 +260,20 @@ class KafkaTopic:
                 lost.append(SourceRange(partition.unit, self._next[partition], oldest, None, None))
                 _log.error("%s: offsets %d to %d: %s", partition, self._next[partition], oldest - 1, _REMOVED)
         if lost:
-            self._positions.note(lost, "lost", f"{_REMOVED}; {sum(each.bytes for each in lost)} offsets at once")
             for each in lost:
+                self._positions.note([each], "lost", f"{_REMOVED}; {each.bytes} offsets")
                 partition_of = Partition.of(each.unit)
                 assert partition_of is not None
-                self._next[partition_of] = each.last
+                self._go_on_from(partition_of, each.last)
+
+    def _go_on_from(self, partition: Partition, offset: int) -> None:
+        """What lies before an offset is taken, or gone."""
+        self._next[partition] = offset
+        seen = self._seen.get(partition)
+        while seen and seen[0][0] <= offset:
+            seen.popleft()
+        if not seen:
+            self._seen.pop(partition, None)
 
     def _tell_troubles(self, found: dict[Partition, Any]) -> None:
         """Say once of each partition that it is away, and that it is there again."""
