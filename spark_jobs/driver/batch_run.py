@@ -180,6 +180,8 @@ class BatchRun:
     def _context(self, destination: Destination, batch_no: int, *, shedding: bool) -> BatchContext:
         # The first batches are slow for a reason of their own (nothing is hot): that is no overload.
         shedding = shedding and self._definition.shedding.policy != "off" and self._batches >= SETTLING_BATCHES
+        # Reprocessing reads no parts: what was shed of them would stay so.
+        shedding = shedding and not self._definition.accumulates
         plans, fronts = self._lookups.plan_for_batch(batch_no)
         return BatchContext(
             warehouse_url=self._url,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.correlation import STREAM_SEPARATOR, Correlate, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
@@ -75,7 +75,7 @@ class CorrelatedStreams:
         self._streams = definition.streams
         self._spark = spark
         self._source = source
-        self._folder = JoinFolder(home, definition.name, parts)
+        self._folder = JoinFolder(home, definition.name, parts, _columns(self._streams))
         self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
         self._since = datetime.now(UTC)
         self._former: FormerBatch | None = None
@@ -84,14 +84,15 @@ class CorrelatedStreams:
 
     def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
         """As of `Intake`; the buckets' workers are started by it, which takes seconds."""
-        plan = self._bucket_plan(parts)
+        buckets = self._folder.noted or parts
+        plan = self._bucket_plan(buckets)
         columns = [{name: kind.arrow() for name, kind in source.columns.items()} for source in self._streams.values()]
 
         def of_bucket(bucket: int, parcels: Iterable[bytes]) -> Iterator[str | None]:
             yield task()
             yield rehearse_bucket(plan, columns)
 
-        pinned = pinned_over_parcels(self._spark, [], parts, of_bucket).collect()
+        pinned = pinned_over_parcels(self._spark, [], buckets, of_bucket).collect()
         return pinned + rehearsed(self._spark, task, parts)
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
@@ -111,7 +112,7 @@ class CorrelatedStreams:
         self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
     ) -> Destination:
         """As of `Intake`."""
-        return stream_batch(event, fact, epoch, batch, replayed=replayed)
+        return stream_batch(event, fact, epoch, batch, replayed=replayed, compares_ids=False)
 
     def front_stage(
         self,
@@ -249,6 +250,10 @@ class CorrelatedStreams:
         within = self._correlate.within
         time_ = f"in its window of {within.fixed}" if isinstance(within, FixedWindow) else f"within {within} of it"
         return f"no {others} {time_}"
+
+
+def _columns(streams: Mapping[str, Source]) -> dict[str, dict[str, str]]:
+    return {name: {column: str(kind) for column, kind in source.columns.items()} for name, source in streams.items()}
 
 
 def _window(correlate: Correlate) -> windows.Window | None:

@@ -112,9 +112,12 @@ class Intake(Protocol):
         """
 
 
-def stream_batch(event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool) -> StreamBatch:
-    """A batch whose tuples are facts, each for itself; arguments as of `Intake`."""
-    return StreamBatch(event, fact, epoch, batch.batch_no, replayed, tuple(each.unit for each in batch.ranges))
+def stream_batch(
+    event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool, compares_ids: bool = True
+) -> StreamBatch:
+    """A batch whose tuples are facts, each for itself; arguments as of `Intake` and `StreamBatch`."""
+    units = tuple(each.unit for each in batch.ranges)
+    return StreamBatch(event, fact, epoch, batch.batch_no, replayed, units, compares_ids)
 
 
 class OneStream:

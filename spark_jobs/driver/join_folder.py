@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from psycopg2 import extensions
 
@@ -14,6 +16,12 @@ from spark_jobs.warehouse.identity import warehouse_identity
 _NOTE = "buckets.json"
 
 
+class _Noted(NamedTuple):
+    buckets: int
+    warehouse: list[object]
+    columns: dict[str, dict[str, str]]
+
+
 class JoinFolder:
     """`state/<pipeline>/<bucket>/`, and a note beside the buckets.
 
@@ -21,17 +29,24 @@ class JoinFolder:
         home: the installation.
         pipeline: its name.
         parts: how many buckets a new state gets. One that is there keeps its number: keys lie in their buckets.
+        columns: of each stream, with their types. Tuples that wait keep those with which they came.
 
     Attributes:
         path: the folder.
         buckets: how many there are; 0 until it is opened.
     """
 
-    def __init__(self, home: Home, pipeline: str, parts: int) -> None:
+    def __init__(self, home: Home, pipeline: str, parts: int, columns: Mapping[str, Mapping[str, str]]) -> None:
         self.path = home.join_state(pipeline)
         self.buckets = 0
         self._pipeline = pipeline
         self._parts = parts
+        self._columns = {stream: dict(of) for stream, of in columns.items()}
+
+    @property
+    def noted(self) -> int:
+        """The number of buckets of the state that is there; 0 where there is none."""
+        return self._read().buckets
 
     def open(self, connection: extensions.connection, version: int) -> int:
         """The number of buckets; looked up once. For the pipeline's driver only.
@@ -49,7 +64,7 @@ class JoinFolder:
             # A restored or promoted warehouse has another timeline.
             cluster, _, database = warehouse_identity(connection)
         warehouse = [str(cluster), int(database)]
-        buckets, owner = self._read()
+        buckets, owner, columns = self._read()
         if not buckets:
             if version:
                 raise StateDamagedError(
@@ -58,7 +73,7 @@ class JoinFolder:
                 )
             buckets = self._parts
             self.path.mkdir(parents=True, exist_ok=True)
-            note = {"buckets": buckets, "warehouse": warehouse}
+            note = {"buckets": buckets, "warehouse": warehouse, "columns": self._columns}
             write_durably(self.path / _NOTE, [json.dumps(note).encode()])
         elif not version and owner != warehouse:
             raise StateDamagedError(
@@ -66,18 +81,24 @@ class JoinFolder:
                 "has none yet, and would replace it. If the other warehouse is no more, remove that folder, and the "
                 "stream begins with an empty state; otherwise use another FRESHET_HOME."
             )
+        elif columns != self._columns:
+            changed = ", ".join(name for name in self._columns if columns.get(name) != self._columns[name])
+            raise StateDamagedError(
+                f"The tuples that wait in {self.path} have other columns than the streams have now ({changed}). "
+                "Go back to the former schema; or load with the new one under another pipeline name."
+            )
         self.buckets = buckets
         return buckets
 
-    def _read(self) -> tuple[int, list[object]]:
-        """The number of buckets, and the warehouse; 0 and nothing where there is no state."""
+    def _read(self) -> _Noted:
+        """What is noted of the state; 0 buckets where there is none."""
         try:
             text = (self.path / _NOTE).read_text()
         except FileNotFoundError:
-            return 0, []
+            return _Noted(0, [], {})
         try:
             note = json.loads(text)
-            return int(note["buckets"]), list(note["warehouse"])
+            return _Noted(int(note["buckets"]), list(note["warehouse"]), dict(note["columns"]))
         except (ValueError, KeyError, TypeError) as error:
             raise StateDamagedError(f"{self.path / _NOTE} is damaged: {error}. {_advice(self._pipeline)}") from error
 

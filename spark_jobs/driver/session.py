@@ -13,7 +13,7 @@ from spark_jobs.driver.java import java_environment
 from spark_jobs.settings import Home
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import RDD, SparkContext
 
 # A task that fails is tried three times more. Spark's plain local[*] would try once only, and one
 # killed Python worker would fail the batch.
@@ -42,19 +42,31 @@ def starting_context(pipeline: str, home: Home, master: str | None = None) -> It
         what waits for the context.
     """
     with ThreadPoolExecutor(1, "spark-start") as beside:
-        context = beside.submit(join_context, pipeline, home, master)
-        beside.submit(_start_workers, context)  # should it fail, the first batch's tasks tell why
+        started = beside.submit(_context_and_starter, pipeline, home, master)
+        beside.submit(_start_workers, started)  # should it fail, the first batch's tasks tell why
         try:
-            yield context.result
+            yield lambda: started.result()[0]
         finally:
-            if context.exception() is None:
-                context.result().stop()
+            if started.exception() is None:
+                started.result()[0].stop()
 
 
-def _start_workers(context: Future[SparkContext]) -> None:
-    spark = context.result()
+def _context_and_starter(pipeline: str, home: Home, master: str | None) -> tuple[SparkContext, RDD[None]]:
+    """The context, and a task that does nothing.
+
+    The task is made before anybody else has the context: what its workers find in their environment is what the context
+    says at that moment, and `stages.pinned_tasks` changes that for moments.
+    """
+    spark = join_context(pipeline, home, master)
+    starter = spark.parallelize([None], 1).mapPartitions(list)
+    starter._jrdd  # noqa: B018 made now
+    return spark, starter
+
+
+def _start_workers(started: Future[tuple[SparkContext, RDD[None]]]) -> None:
+    spark, starter = started.result()
     spark.setJobDescription("start Python workers")
-    spark.parallelize([None], 1).count()
+    starter.collect()
 
 
 def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkContext:

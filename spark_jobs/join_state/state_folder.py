@@ -155,7 +155,7 @@ def expect_made_for(folder: Path, made_for: Mapping[str, Any]) -> None:
         if noted.get(name) != value:
             raise StateDamagedError(
                 f"{folder} holds a state that was made for other streams: {name} was {noted.get(name)}, now {value}. "
-                "Go back to the former definition, or begin with an empty folder and give it the tuples again."
+                "Go back to the former definition, or load with the new one under another pipeline name."
             )
 
 

@@ -41,6 +41,8 @@ class StreamBatch:
         epoch: the epoch of the driver that the load belongs to.
         batch_no: the open batch.
         careful: whether some of the tuples may be stored already: a replayed batch.
+        compares_ids: whether what was read, and is neither stored nor a duplicate, is told as lost. Of joined tuples
+            nobody knows what is to be read.
         units: what its ranges lie in, by their numbers (`_range`): the files.
     """
 
@@ -50,11 +52,7 @@ class StreamBatch:
     batch_no: int
     careful: bool = False
     units: tuple[str, ...] = ()
-
-    @property
-    def compares_ids(self) -> bool:
-        """What was read and is neither stored nor a duplicate is lost."""
-        return True
+    compares_ids: bool = True
 
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the pipeline and epoch."""

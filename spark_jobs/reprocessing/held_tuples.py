@@ -38,14 +38,15 @@ _FORGET = f"""
         SELECT place, count(*) AS count FROM forgotten WHERE event_id NOT IN (SELECT event_id FROM remembered)
         GROUP BY place
     ), booked AS (
-        INSERT INTO freshet.ledger_pruned AS kept (pipeline, shed, unmatched, rejected, duplicates)
+        INSERT INTO freshet.ledger_pruned AS kept (pipeline, shed, unmatched, rejected, duplicates, placed)
         SELECT %(pipeline)s, coalesce(-sum(count) FILTER (WHERE place = 'shed'), 0),
             coalesce(-sum(count) FILTER (WHERE place = 'unmatched'), 0),
-            coalesce(-sum(count) FILTER (WHERE place = 'rejected'), 0), sum(count)
+            coalesce(-sum(count) FILTER (WHERE place = 'rejected'), 0), sum(count), -sum(count)
         FROM pruned_before HAVING count(*) > 0
         ON CONFLICT (pipeline) DO UPDATE SET
             shed = kept.shed + excluded.shed, unmatched = kept.unmatched + excluded.unmatched,
-            rejected = kept.rejected + excluded.rejected, duplicates = kept.duplicates + excluded.duplicates
+            rejected = kept.rejected + excluded.rejected, duplicates = kept.duplicates + excluded.duplicates,
+            placed = kept.placed + excluded.placed
     )
     INSERT INTO freshet.reprocessing_run
         (pipeline, state, airflow_run, algorithm, places, arrived_from, tuple_limit, closed_at, due, taken, statistics)

@@ -90,8 +90,8 @@ def _refusals_told(client: KafkaClient) -> Iterator[None]:
         for _, value in client.settings:
             told = told.replace(value, "***") if value else told
         raise PipelineDefinitionError(
-            f"Kafka's client does not take the settings of source.kafka.connection: {told}. Allowed in the connection's "
-            "extra: librdkafka's configuration properties, as it spells them."
+            f"Kafka's client does not take the settings of source.kafka.connection: {told}. Allowed in the "
+            "connection's extra: librdkafka's configuration properties, as it spells them."
         ) from None
 
 

@@ -120,7 +120,7 @@ def accumulated(
     packed = list(_by_owner(collected.collect()).values())
     if not packed:
         return spark.emptyRDD()
-    return _tasks(spark, len(packed)).mapPartitionsWithIndex(lambda number, _: accumulate(number, packed[number]))
+    return _over(spark, packed).mapPartitionsWithIndex(lambda number, given: accumulate(number, *given))
 
 
 def settle(waiting: RDD[Parcel], batch: BatchContext, report: Report, *, shuffle: bool) -> None:
@@ -167,10 +167,16 @@ def _carried(
 ) -> list[Parcel]:
     packed = list(_by_owner(parcels).values())
 
-    def back(number: int, _: Iterable[Any]) -> Iterator[Parcel]:
-        return back_task(batch, lookup, packed[number], report)
+    def back(given: Iterable[list[bytes]]) -> Iterator[Parcel]:
+        (own,) = given
+        return back_task(batch, lookup, own, report)
 
-    return _tasks(spark, len(packed)).mapPartitionsWithIndex(back).collect()
+    return _over(spark, packed).mapPartitions(back).collect()
+
+
+def _over(spark: SparkContext, packed: Sequence[list[bytes]]) -> RDD[list[bytes]]:
+    """A task for each list of parcels. As data, not within the task's closure: Spark keeps a large closure on disk."""
+    return spark.parallelize(packed, len(packed))
 
 
 def _by_owner(parcels: Sequence[Parcel]) -> dict[int, list[bytes]]:

@@ -27,11 +27,10 @@ def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets:
         packed[owner].append(tuples)
 
     def of(bucket: int) -> RDD[Made]:
-        arrived = packed[bucket]
-        nothing = spark.parallelize(
-            range(1), 1
-        )  # of a range nothing is sent: a worker that leaves input unread is ended
-        return nothing.mapPartitions(lambda _: task(bucket, arrived))
+        if packed[bucket]:
+            return spark.parallelize(packed[bucket], 1).mapPartitions(lambda arrived: task(bucket, arrived))
+        # Of a range nothing is sent: a worker that leaves input unread is ended.
+        return spark.parallelize(range(1), 1).mapPartitions(lambda _: task(bucket, ()))
 
     return _pinned(spark, buckets, of)
 
@@ -53,6 +52,7 @@ def _owner(owner: int) -> int:
 
 
 def _pinned(spark: SparkContext, buckets: int, of: Callable[[int], RDD[Made]]) -> RDD[Made]:
+    """No other thread may make tasks meanwhile: they would get a bucket's worker, and the bucket another one."""
     tasks = []
     for bucket in range(buckets):
         spark.environment[_VARIABLE] = str(bucket)

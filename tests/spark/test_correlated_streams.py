@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.source import landed_files
 from spark_jobs.warehouse.connection import connect
@@ -137,3 +138,17 @@ def test_three_streams(paid: CorrelatedShop) -> None:
         "payments": 17,
         "shipments": 33,
     }
+
+
+def test_a_schema_that_changes_while_tuples_wait_is_refused(paid: CorrelatedShop) -> None:
+    paid.land("orders", [order(1)])
+    paid.load()
+    text = paid.path.read_text()
+    assert "amount decimal" in text
+    paid.path.write_text(text.replace("amount decimal", "note string, amount decimal"))
+    paid.land("payments", [payment(1, 1)])
+    with pytest.raises(FreshetError, match="have other columns than the streams have now"):
+        paid.load()
+    paid.path.write_text(text)
+    paid.load()
+    assert paid.facts() == {(1, 1)}

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from psycopg2 import extensions
 
-from spark_jobs.loading.accumulation.parts import Bools, Int64Array, KeyedParts, StreamParts, key_values, merged_rows
+from spark_jobs.loading.accumulation.parts import Bools, Int64Array, KeyedParts, key_values, merged_rows
 from spark_jobs.loading.accumulation.row_filling import fill
 from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.refusals import TuplesSuppressedError
@@ -203,10 +203,3 @@ def _with_required(table: AccumulatingTable, first: Sequence[Int64Array]) -> Boo
     """Which keys have a required part, bool, shape (k,)."""
     there: Bools = np.any([numbers >= 0 for part, numbers in zip(table.parts, first, strict=True) if part.required], 0)
     return there
-
-
-def parts_of(table: AccumulatingTable, tuples: Sequence[pa.Table], waited: Sequence[int]) -> KeyedParts:
-    """Parts of all streams, in the table's order; of each, so many at the beginning have waited."""
-    return KeyedParts(
-        [StreamParts(part, each, count) for part, each, count in zip(table.parts, tuples, waited, strict=True)]
-    )
