@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -23,11 +23,10 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
-from spark_jobs.stages.rehearsal import Rehearsal, rehearse
+from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse
 from spark_jobs.stages.reports import BatchReport, ReportChannel
 from spark_jobs.warehouse.fact_table import FactTable
 
@@ -157,7 +156,7 @@ class BatchRun:
             rehearse_learning()
             faults = [fault for fault in rehearsal.result() if fault is not None]
         send = self._reports.send
-        nothing = front_stage(self._spark, [[]] * self._parts, _read_nothing, context, send)
+        nothing = front_stage(self._spark, [[]] * self._parts, read_nothing, context, send)
         settle(nothing, context, send, shuffle=True)
         if faults:
             name = self._definition.name
@@ -201,11 +200,6 @@ class BatchRun:
             self._lookups.learn(report, batch_no)
         except Exception:
             _log.exception("%s: could not learn from batch %d", self._definition.name, batch_no)
-
-
-def _read_nothing(piece: Hashable) -> Iterator[Arrivals]:
-    """Reads a piece of a source in which there is nothing."""
-    return iter(())
 
 
 def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]], report: BatchReport) -> list[RangeEnd]:

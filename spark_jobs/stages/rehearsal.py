@@ -7,7 +7,7 @@ the first batches would spend seconds on it, while tuples wait.
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -121,6 +121,11 @@ class RehearsedTransaction:
     def recorded(self, session: WorkerSession) -> LoadCounts | None:
         """Nothing ever is."""
         return None
+
+
+def read_nothing(piece: Hashable) -> Iterator[Arrivals]:
+    """Reads a piece of a source in which there is nothing."""
+    return iter(())
 
 
 def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str | None:

@@ -75,5 +75,10 @@ def test_the_shipped_fact_tables_find_a_loads_facts_by_an_index(warehouse_url: s
             "SELECT tablename FROM pg_indexes "
             "WHERE schemaname = 'warehouse' AND indexdef LIKE '%USING brin (batch_no)%'"
         )
-        assert {table for (table,) in cursor.fetchall()} == {"fact_orders", "fact_order_lines"}
+        assert {table for (table,) in cursor.fetchall()} == {
+            "fact_orders",
+            "fact_order_lines",
+            "fact_auction_bids",
+            "fact_fulfilment",
+        }
     connection.close()

@@ -11,7 +11,7 @@ from tests.joins.test_imports import imported_modules
 
 ROOM = Path(spark_jobs.sketches.__file__).parent
 LIBRARIES = {"numpy"}
-STANDARD = {"__future__", "abc", "collections", "dataclasses", "math", "struct", "typing", "zlib"}
+STANDARD = {"__future__", "abc", "collections", "copy", "dataclasses", "functools", "math", "struct", "typing", "zlib"}
 STRUCTURES = {f"spark_jobs.joins.structures.{name}" for name in ("jit", "hashing")}
 
 
