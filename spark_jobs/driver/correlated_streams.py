@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
@@ -16,13 +16,12 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition, Source
-from spark_jobs.definition.correlation import STREAM_SEPARATOR, Correlate, FixedWindow
+from spark_jobs.definition.correlation import STREAM_SEPARATOR, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
-from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StreamCounts
-from spark_jobs.joins.stream_stream import windows
+from spark_jobs.join_state.bucket import BucketPlan, StreamCounts
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.batch_streams import (
@@ -51,7 +50,6 @@ _QUIET_SECONDS = 1.0
 # A warehouse that was restored to how it was so long ago finds its state.
 _VERSIONS_KEPT_SECONDS = 3600.0
 _LOOK_FOR_OLD_VERSIONS_SECONDS = 60.0
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class CorrelatedStreams:
@@ -85,7 +83,7 @@ class CorrelatedStreams:
     def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
         """As of `Intake`; the buckets' workers are started by it, which takes seconds."""
         buckets = self._folder.noted or parts
-        plan = self._bucket_plan(buckets)
+        plan = BucketPlan.of(self._definition, buckets)
         columns = [{name: kind.arrow() for name, kind in source.columns.items()} for source in self._streams.values()]
 
         def of_bucket(bucket: int, parcels: Iterable[bytes]) -> Iterator[str | None]:
@@ -200,7 +198,7 @@ class CorrelatedStreams:
         courses = [by_name[name] for name in self._streams]
         return JoinPlan(
             streams=streams,
-            bucket=self._bucket_plan(buckets),
+            bucket=BucketPlan.of(self._definition, buckets),
             joined=self._joined_schema(),
             folder=self._folder.path,
             buckets=buckets,
@@ -219,14 +217,6 @@ class CorrelatedStreams:
             self._definition.name, source.event_id, source.event_time, tuple(source.columns), source.format
         )
         return StreamPlan(HeldStream.of(name, event, fact), source, self._correlate.on[name])
-
-    def _bucket_plan(self, buckets: int) -> BucketPlan:
-        streams = tuple(
-            CorrelatedStream(name, self._correlate.on[name], source.event_id, source.event_time)
-            for name, source in self._streams.items()
-        )
-        memory = self._correlate.memory // buckets
-        return BucketPlan(streams, _window(self._correlate), self._correlate.algorithm, memory)
 
     def _joined_schema(self) -> pa.Schema:
         columns = [(name, kind.arrow()) for name, kind in self._definition.source.columns.items()]
@@ -254,15 +244,6 @@ class CorrelatedStreams:
 
 def _columns(streams: Mapping[str, Source]) -> dict[str, dict[str, str]]:
     return {name: {column: str(kind) for column, kind in source.columns.items()} for name, source in streams.items()}
-
-
-def _window(correlate: Correlate) -> windows.Window | None:
-    within = correlate.within
-    if within is None:
-        return None
-    if isinstance(within, FixedWindow):
-        return windows.FixedWindow(within.fixed // _MICROSECOND)
-    return windows.SlidingWindow(within // _MICROSECOND)
 
 
 def _sums(buckets: Sequence[tuple[StreamCounts, ...]]) -> list[StreamCounts]:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.joins.stream_stream.windows import Window
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.correlation import Correlate, FixedWindow
+from spark_jobs.joins.stream_stream import windows
+
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
@@ -39,9 +44,30 @@ class BucketPlan:
     """
 
     streams: tuple[CorrelatedStream, ...]
-    window: Window | None
+    window: windows.Window | None
     algorithm: str
     memory_bytes: int
+
+    @classmethod
+    def of(cls, definition: PipelineDefinition, buckets: int) -> BucketPlan:
+        """The plan of each bucket of a pipeline of several streams that has so many."""
+        assert definition.streams is not None
+        assert definition.correlate is not None
+        correlate = definition.correlate
+        streams = tuple(
+            CorrelatedStream(name, correlate.on[name], source.event_id, source.event_time)
+            for name, source in definition.streams.items()
+        )
+        return cls(streams, _window(correlate), correlate.algorithm, correlate.memory // buckets)
+
+
+def _window(correlate: Correlate) -> windows.Window | None:
+    within = correlate.within
+    if within is None:
+        return None
+    if isinstance(within, FixedWindow):
+        return windows.FixedWindow(within.fixed // _MICROSECOND)
+    return windows.SlidingWindow(within // _MICROSECOND)
 
 
 class StreamCounts(NamedTuple):

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
 from pathlib import Path
 
 import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import Correlate, FixedWindow
 from spark_jobs.errors import StateDamagedError
-from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream, StoredBucket
-from spark_jobs.joins.stream_stream import windows
+from spark_jobs.join_state.bucket import BucketPlan, StoredBucket
 from spark_jobs.proof.proof import Findings
 from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.proof.staged_stream import StagedStream, StreamIds
-
-_MICROSECOND = timedelta(microseconds=1)
 
 
 def stage_waiting(
@@ -53,31 +48,14 @@ def stage_waiting(
     buckets = sorted(path for path in folder.glob("*") if path.name.isdigit())
     if not buckets:
         findings.add("state", f"{folder} has no bucket, but the ledger names version {version}")
+        return
+    plan = BucketPlan.of(definition, len(buckets))
     for bucket in buckets:
         try:
-            stored = StoredBucket(_plan(definition), bucket, version)
+            stored = StoredBucket(plan, bucket, version)
         except StateDamagedError as error:
             findings.add("state", str(error))
             continue
         for stream, ids in streams:
             for tuples in stored.waiting(stream.number):
                 copy_in(cursor, stream.table("waiting"), pa.table({"event_id": ids.texts(tuples)}))
-
-
-def _plan(definition: PipelineDefinition) -> BucketPlan:
-    """What the state was made for; nothing is joined here, so that memory and algorithm mean nothing."""
-    assert definition.streams is not None
-    assert definition.correlate is not None
-    streams = tuple(
-        CorrelatedStream(name, definition.correlate.on[name], source.event_id, source.event_time)
-        for name, source in definition.streams.items()
-    )
-    return BucketPlan(streams, _window(definition.correlate), "auto", 0)
-
-
-def _window(correlate: Correlate) -> windows.Window | None:
-    if correlate.within is None:
-        return None
-    if isinstance(correlate.within, FixedWindow):
-        return windows.FixedWindow(correlate.within.fixed // _MICROSECOND)
-    return windows.SlidingWindow(correlate.within // _MICROSECOND)

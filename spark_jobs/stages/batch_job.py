@@ -5,7 +5,6 @@ Before that several streams are joined: their tuples go to the task of their key
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -17,7 +16,7 @@ from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.collect_task import collect_task
 from spark_jobs.stages.correlate_task import correlate_task
-from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.exchange import Parcel, by_owner, owner_itself
 from spark_jobs.stages.front_task import Read, front_task
 from spark_jobs.stages.pinned_tasks import pinned_over_parcels, pinned_over_shuffle
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
@@ -113,11 +112,11 @@ def accumulated(
         return spark.emptyRDD()
     collected = _tasks(spark, len(tasks)).mapPartitionsWithIndex(collect)
     if shuffle:
-        shuffled: RDD[Any] = collected.partitionBy(batch.parts, _owner)
+        shuffled: RDD[Any] = collected.partitionBy(batch.parts, owner_itself)
         return shuffled.mapPartitionsWithIndex(
             lambda bucket, arrived: accumulate(bucket, (tuples for _, tuples in arrived))
         )
-    packed = list(_by_owner(collected.collect()).values())
+    packed = list(by_owner(collected.collect()).values())
     if not packed:
         return spark.emptyRDD()
     return _over(spark, packed).mapPartitionsWithIndex(lambda number, given: accumulate(number, *given))
@@ -135,7 +134,9 @@ def settle(waiting: RDD[Parcel], batch: BatchContext, report: Report, *, shuffle
     """
     if shuffle:
         for plan in batch.lookups:
-            waiting = waiting.partitionBy(batch.parts, _owner).mapPartitions(_shuffled(batch, plan.position, report))
+            waiting = waiting.partitionBy(batch.parts, owner_itself).mapPartitions(
+                _shuffled(batch, plan.position, report)
+            )
     unsettled = waiting.collect()
     if not shuffle:
         for plan in batch.lookups:
@@ -147,10 +148,6 @@ def settle(waiting: RDD[Parcel], batch: BatchContext, report: Report, *, shuffle
 
 def _tasks(spark: SparkContext, count: int) -> RDD[int]:
     return spark.parallelize(range(count), count)
-
-
-def _owner(owner: int) -> int:
-    return owner
 
 
 def _shuffled(
@@ -165,7 +162,7 @@ def _shuffled(
 def _carried(
     spark: SparkContext, parcels: Sequence[Parcel], batch: BatchContext, lookup: int, report: Report
 ) -> list[Parcel]:
-    packed = list(_by_owner(parcels).values())
+    packed = list(by_owner(parcels).values())
 
     def back(given: Iterable[list[bytes]]) -> Iterator[Parcel]:
         (own,) = given
@@ -177,10 +174,3 @@ def _carried(
 def _over(spark: SparkContext, packed: Sequence[list[bytes]]) -> RDD[list[bytes]]:
     """A task for each list of parcels. As data, not within the task's closure: Spark keeps a large closure on disk."""
     return spark.parallelize(packed, len(packed))
-
-
-def _by_owner(parcels: Sequence[Parcel]) -> dict[int, list[bytes]]:
-    by_owner: dict[int, list[bytes]] = defaultdict(list)
-    for owner, tuples in parcels:
-        by_owner[owner].append(tuples)
-    return by_owner

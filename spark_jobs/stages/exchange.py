@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
@@ -39,6 +40,19 @@ def parcels(waiting: pa.Table, context: BatchContext) -> Iterator[Parcel]:
     owners = _next_owners(waiting, context)
     for owner in np.unique(owners).tolist():
         yield packed(owner, waiting.filter(pa.array(owners == owner)))
+
+
+def by_owner(parcels: Iterable[Parcel]) -> dict[int, list[bytes]]:
+    """The tuples of each owner that has any."""
+    packed_of: dict[int, list[bytes]] = defaultdict(list)
+    for owner, tuples in parcels:
+        packed_of[owner].append(tuples)
+    return packed_of
+
+
+def owner_itself(owner: int) -> int:
+    """The partition of an exchange in which an owner's parcels are."""
+    return owner
 
 
 def packed(owner: int, tuples: pa.Table) -> Parcel:

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pyspark import RDD, SparkContext
 
-from spark_jobs.stages.exchange import Parcel
+from spark_jobs.stages.exchange import Parcel, by_owner, owner_itself
 
 _VARIABLE = "FRESHET_BUCKET"
 
@@ -22,12 +22,10 @@ Task = Callable[[int, Iterable[bytes]], Iterator[Made]]
 
 def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
     """One task for each bucket over parcels that are at the driver."""
-    packed: list[list[bytes]] = [[] for _ in range(buckets)]
-    for owner, tuples in parcels:
-        packed[owner].append(tuples)
+    packed = by_owner(parcels)
 
     def of(bucket: int) -> RDD[Made]:
-        if packed[bucket]:
+        if bucket in packed:
             return spark.parallelize(packed[bucket], 1).mapPartitions(lambda arrived: task(bucket, arrived))
         # Of a range nothing is sent: a worker that leaves input unread is ended.
         return spark.parallelize(range(1), 1).mapPartitions(lambda _: task(bucket, ()))
@@ -37,7 +35,7 @@ def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets:
 
 def pinned_over_shuffle(spark: SparkContext, parcels: RDD[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
     """One task for each bucket over parcels that Spark's shuffle brings to it."""
-    shuffled: RDD[Any] = parcels.partitionBy(buckets, _owner)
+    shuffled: RDD[Any] = parcels.partitionBy(buckets, owner_itself)
 
     def of(bucket: int) -> RDD[Made]:
         return _partition(spark, shuffled, bucket).mapPartitions(
@@ -45,10 +43,6 @@ def pinned_over_shuffle(spark: SparkContext, parcels: RDD[Parcel], buckets: int,
         )
 
     return _pinned(spark, buckets, of)
-
-
-def _owner(owner: int) -> int:
-    return owner
 
 
 def _pinned(spark: SparkContext, buckets: int, of: Callable[[int], RDD[Made]]) -> RDD[Made]:
