@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -28,7 +29,8 @@ MISFIT_STATUS = 1
 DEFAULT_SCALE = 0.1
 DEFAULT_RATE = 200.0
 
-console = Console()
+# A file or a pipe has no width of its own; rich would squeeze tables into 80 columns.
+console = Console(width=None if sys.stdout.isatty() else 140)
 error_console = Console(stderr=True)
 
 

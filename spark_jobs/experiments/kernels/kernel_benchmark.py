@@ -59,7 +59,8 @@ def render(figures: list[MeasuredFigure], repeats: int) -> Table:
     """The figures as a table to read."""
     table = Table(title=f"Decoding and the joins' own code on one core, medians of {repeats} rounds")
     for heading in ("figure", "reached", "range", "unit", "target", ""):
-        table.add_column(heading, justify="left" if heading in {"figure", "unit"} else "right", no_wrap=True)
+        text = heading in {"figure", "unit"}
+        table.add_column(heading, justify="left" if text else "right", no_wrap=heading != "figure", overflow="fold")
     for figure in figures:
         target = "" if figure.target is None else f"{'>=' if figure.target_is == 'least' else '<='} {figure.target:,g}"
         verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.met]
