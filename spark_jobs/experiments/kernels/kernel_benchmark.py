@@ -57,12 +57,12 @@ def run_kernel_benchmark(repeats: int, say: Callable[[str], None]) -> list[Measu
 
 def render(figures: list[MeasuredFigure], repeats: int) -> Table:
     """The figures as a table to read."""
-    table = Table(title=f"Decoding and the joins' own code on one core, medians of {repeats} rounds")
+    table = Table(box=None, title=f"Decoding and the joins' own code on one core, medians of {repeats} rounds")
     for heading in ("figure", "reached", "range", "unit", "target", ""):
         text = heading in {"figure", "unit"}
-        table.add_column(heading, justify="left" if text else "right", no_wrap=heading != "figure", overflow="fold")
+        table.add_column(heading, justify="left" if text else "right", no_wrap=heading != "figure")
     for figure in figures:
-        target = "" if figure.target is None else f"{'>=' if figure.target_is == 'least' else '<='} {figure.target:,g}"
+        target = "" if figure.target is None else f"{'>=' if figure.target_is == 'least' else '<='} {_shown(figure.target)}"
         verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.met]
         spread = f"{_shown(figure.low)} to {_shown(figure.high)}"
         table.add_row(figure.name, _shown(figure.reached), spread, figure.unit, target, verdict)
@@ -70,4 +70,6 @@ def render(figures: list[MeasuredFigure], repeats: int) -> Table:
 
 
 def _shown(value: float) -> str:
+    if value >= 1_000_000:
+        return f"{value / 1_000_000:,.4g}M"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
