@@ -62,7 +62,8 @@ def render(figures: list[MeasuredFigure], repeats: int) -> Table:
         text = heading in {"figure", "unit"}
         table.add_column(heading, justify="left" if text else "right", no_wrap=heading != "figure")
     for figure in figures:
-        target = "" if figure.target is None else f"{'>=' if figure.target_is == 'least' else '<='} {_shown(figure.target)}"
+        bound = ">=" if figure.target_is == "least" else "<="
+        target = "" if figure.target is None else f"{bound} {_shown(figure.target)}"
         verdict = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}[figure.met]
         spread = f"{_shown(figure.low)} to {_shown(figure.high)}"
         table.add_row(figure.name, _shown(figure.reached), spread, figure.unit, target, verdict)
