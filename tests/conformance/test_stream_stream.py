@@ -50,9 +50,9 @@ def memory_for(case: Case, size: str) -> int:
 
 
 def counts(case: Case) -> list[int]:
-    """As many tuples as the naive join can try in all combinations; fewer where no kernel serves the predicate."""
-    tuples = {2: 150, 3: 70, 4: 45, 5: 35}[case.streams]
-    return [tuples // 2 if case.predicate == "own" else tuples] * case.streams
+    """As many tuples as the naive join can try in all combinations; fewer where a predicate joins many of them."""
+    tuples = {2: 150, 3: 70, 4: 45, 5: 35} if case.predicate == "equality" else {2: 75, 3: 50, 4: 25, 5: 18}
+    return [tuples[case.streams]] * case.streams
 
 
 @pytest.mark.parametrize("seed", range(3))
