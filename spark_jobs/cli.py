@@ -399,6 +399,36 @@ def rebuild_cache(
             console.print(line, highlight=False, soft_wrap=True)
 
 
+@app.command("rebuild-state")
+def rebuild_state(pipeline: Pipeline) -> None:
+    """Make the lost or damaged state of a join of several streams anew, from the landed files; drain it first."""
+    from spark_jobs.definition import load_definition
+
+    definition = load_definition(pipeline)  # a wrong name is reported before the heavy imports
+    import os
+    from contextlib import closing
+
+    from spark_jobs.local.warehouse_server import PATIENCE, warehouse
+    from spark_jobs.reprocessing import state_rebuilding
+    from spark_jobs.warehouse.connection import connect
+
+    def say(line: str) -> None:
+        error_console.print(line, highlight=False)
+
+    with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
+        rebuilt = state_rebuilding.rebuild_state(connection, definition, home(), os.cpu_count() or 1, say)
+    if rebuilt is None:
+        console.print(f"Nothing is missing of the state of {pipeline}.")
+    else:
+        console.print(
+            f"{rebuilt.buckets} of {rebuilt.of} buckets of the state of {pipeline} are made anew, at version "
+            f"{rebuilt.version}: {rebuilt.records:,} records of {rebuilt.batches:,} batches were taken again, "
+            f"{rebuilt.waiting:,} events wait. Start the stream again.",
+            highlight=False,
+            soft_wrap=True,
+        )
+
+
 @app.command()
 def status(*, as_json: Json = False) -> None:
     """Show how fresh the warehouse is, and what became of the events of each pipeline."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
-from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import STREAM_SEPARATOR, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
@@ -33,7 +33,6 @@ from spark_jobs.ledger.batch_streams import (
 )
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
-from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.settings import Home
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.stages.batch_context import BatchContext
@@ -73,7 +72,7 @@ class CorrelatedStreams:
         self._streams = definition.streams
         self._spark = spark
         self._source = source
-        self._folder = JoinFolder(home, definition.name, parts, _columns(self._streams))
+        self._folder = JoinFolder(home, definition, parts)
         self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
         self._since = datetime.now(UTC)
         self._former: FormerBatch | None = None
@@ -193,7 +192,7 @@ class CorrelatedStreams:
 
     def _plan(self, connection: extensions.connection, batch: OpenBatch, fact: FactTable) -> JoinPlan:
         buckets = self._folder.open(connection, batch.after)
-        streams = tuple(self._stream_plan(name, fact) for name in self._streams)
+        streams = tuple(StreamPlan.of(self._definition, name, fact) for name in self._streams)
         by_name = {course.stream: course for course in batch.streams}
         courses = [by_name[name] for name in self._streams]
         return JoinPlan(
@@ -210,13 +209,6 @@ class CorrelatedStreams:
             expired=tuple(self._expired(name) for name in self._streams),
             expired_place="unmatched" if self._correlate.expired == "hold" else "rejected",
         )
-
-    def _stream_plan(self, name: str, fact: FactTable) -> StreamPlan:
-        source = self._streams[name]
-        event = EventColumns(
-            self._definition.name, source.event_id, source.event_time, tuple(source.columns), source.format
-        )
-        return StreamPlan(HeldStream.of(name, event, fact), source, self._correlate.on[name])
 
     def _joined_schema(self) -> pa.Schema:
         columns = [(name, kind.arrow()) for name, kind in self._definition.source.columns.items()]
@@ -240,10 +232,6 @@ class CorrelatedStreams:
         within = self._correlate.within
         time_ = f"in its window of {within.fixed}" if isinstance(within, FixedWindow) else f"within {within} of it"
         return f"no {others} {time_}"
-
-
-def _columns(streams: Mapping[str, Source]) -> dict[str, dict[str, str]]:
-    return {name: {column: str(kind) for column, kind in source.columns.items()} for name, source in streams.items()}
 
 
 def _sums(buckets: Sequence[tuple[StreamCounts, ...]]) -> list[StreamCounts]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.durable_files import write_durably
 from spark_jobs.errors import StateDamagedError
 from spark_jobs.settings import Home
@@ -27,26 +27,42 @@ class JoinFolder:
 
     Args:
         home: the installation.
-        pipeline: its name.
+        definition: the pipeline. Tuples that wait keep the columns, and types, with which they came.
         parts: how many buckets a new state gets. One that is there keeps its number: keys lie in their buckets.
-        columns: of each stream, with their types. Tuples that wait keep those with which they came.
 
     Attributes:
         path: the folder.
         buckets: how many there are; 0 until it is opened.
     """
 
-    def __init__(self, home: Home, pipeline: str, parts: int, columns: Mapping[str, Mapping[str, str]]) -> None:
-        self.path = home.join_state(pipeline)
+    def __init__(self, home: Home, definition: PipelineDefinition, parts: int) -> None:
+        assert definition.streams is not None
+        self.path = home.join_state(definition.name)
         self.buckets = 0
-        self._pipeline = pipeline
+        self._pipeline = definition.name
         self._parts = parts
-        self._columns = {stream: dict(of) for stream, of in columns.items()}
+        self._columns = {
+            stream: {column: str(kind) for column, kind in source.columns.items()}
+            for stream, source in definition.streams.items()
+        }
 
     @property
     def noted(self) -> int:
         """The number of buckets of the state that is there; 0 where there is none."""
         return self._read().buckets
+
+    def restore(self, connection: extensions.connection, version: int) -> bool:
+        """As `open`, before buckets are made anew; whether the number of buckets is the one that they had.
+
+        A note that is missing or damaged is written again. Where keys lie is then not known any more.
+        """
+        try:
+            noted = bool(self.noted)
+        except StateDamagedError:
+            (self.path / _NOTE).unlink()
+            noted = False
+        self.open(connection, version if noted else 0)
+        return noted
 
     def open(self, connection: extensions.connection, version: int) -> int:
         """The number of buckets; looked up once. For the pipeline's driver only.
@@ -105,7 +121,6 @@ class JoinFolder:
 
 def _advice(pipeline: str) -> str:
     return (
-        "The tuples that waited in it can't be told from the warehouse. Bring the folder back as it was, from a "
-        "backup of this home; or load the streams again under another pipeline name, with a fact table of its own: "
-        f"it reads every file that is still in the landing folders. What {pipeline} has loaded stays."
+        f"`freshet rebuild-state {pipeline}` makes it anew from the landed files; or bring the folder back as it was, "
+        "from a backup of this home."
     )

@@ -199,6 +199,10 @@ class Bucket:
         """The tuples of a stream that are in no result yet, as they came, in pieces."""
         return self._streams[stream].not_joined()
 
+    def is_in_place(self) -> bool:
+        """Whether its folder is still the one that was opened."""
+        return self._lock.is_in_place()
+
     def close(self) -> None:
         """Let other processes open the folder; what was not checkpointed is lost."""
         self._lock.release()

@@ -24,8 +24,8 @@ from spark_jobs.errors import StateDamagedError
 Int64Array = NDArray[np.int64]
 
 STATE_ADVICE = (
-    "The join's state can't go on without it. Bring the folder back as it was, from a copy; or load the streams again "
-    "under another pipeline name, with a fact table of its own."
+    "The join's state can't go on without it. `freshet rebuild-state PIPELINE` makes it anew from the landed files; or "
+    "bring the folder back as it was, from a copy."
 )
 _MAGIC = b"FRSHEXT\0"
 _FORMAT = 1

@@ -72,6 +72,14 @@ class FolderLock:
         self._file.write(f"{os.getpid()}\n")
         self._file.flush()
 
+    def is_in_place(self) -> bool:
+        """Whether the folder is still the one that was locked: it may have been removed, or another put in its place."""
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(found, os.fstat(self._file.fileno()))
+
     def release(self) -> None:
         """Let others write."""
         self._file.close()

@@ -108,6 +108,27 @@ def former_batch(cursor: extensions.cursor, pipeline: str, before: int | None = 
     return FormerBatch(row[0], courses, _waiting(cursor, row[0]))
 
 
+def batches_since(cursor: extensions.cursor, pipeline: str, newest: datetime | None) -> list[int]:
+    """Numbers of the committed batches, in their order, from the first that may have brought an event after a time.
+
+    Args:
+        cursor: in a transaction.
+        pipeline: its name.
+        newest: the time; None: all batches.
+    """
+    cursor.execute(
+        """
+        SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'committed' AND batch_no >= (
+            SELECT min(batch_no) FROM freshet.batch JOIN freshet.batch_stream USING (batch_no)
+            WHERE pipeline = %(pipeline)s AND state = 'committed'
+                AND newest >= coalesce(%(newest)s::timestamptz, '-infinity'))
+        ORDER BY batch_no
+        """,
+        {"pipeline": pipeline, "newest": newest},
+    )
+    return [batch_no for (batch_no,) in cursor.fetchall()]
+
+
 def closed_before(cursor: extensions.cursor, pipeline: str, seconds: float) -> int:
     """Number of the last batch that was committed this long ago, or longer; 0: there is none."""
     cursor.execute(

@@ -182,6 +182,16 @@ def planned_ranges(cursor: extensions.cursor, batch_no: int) -> tuple[list[Sourc
     return [SourceRange(*row[:-1]) for row in rows], frozenset(number for number, row in enumerate(rows) if row[-1])
 
 
+def loaded_ranges(cursor: extensions.cursor, batch_no: int) -> list[SourceRange]:
+    """What a committed batch has read, in its order."""
+    cursor.execute(
+        "SELECT unit, first, last, size, modified_ns FROM freshet.source_range "
+        "WHERE batch_no = %s AND state = 'loaded' ORDER BY range_id",
+        [batch_no],
+    )
+    return [SourceRange(*row) for row in cursor.fetchall()]
+
+
 def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeEnd]) -> int | None:
     """Note what became of a batch's ranges, given in its order; in the transaction that closes the batch.
 

@@ -8,9 +8,11 @@ from typing import Literal
 
 import pyarrow as pa
 
-from spark_jobs.definition import Source
+from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
+from spark_jobs.warehouse.fact_table import FactTable
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,21 @@ class StreamPlan:
     held: HeldStream
     source: Source
     on: tuple[str, ...]
+
+    @classmethod
+    def of(cls, definition: PipelineDefinition, name: str, fact: FactTable) -> StreamPlan:
+        """A stream of a pipeline whose joined tuples become facts.
+
+        Args:
+            definition: the pipeline.
+            name: the stream's.
+            fact: the fact table.
+        """
+        assert definition.streams is not None
+        assert definition.correlate is not None
+        source = definition.streams[name]
+        event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
+        return cls(HeldStream.of(name, event, fact), source, definition.correlate.on[name])
 
 
 @dataclass(frozen=True)

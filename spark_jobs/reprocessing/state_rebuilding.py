@@ -1,0 +1,248 @@
+"""Makes the lost state of a join of several streams anew, from the landed files: `freshet rebuild-state`.
+
+The ledger names each batch's ranges, and how far the streams had come in it: that is all that a bucket's state follows
+from. So the batches are taken again, in their order, and what they settle is thrown away: it has been loaded. Batches
+whose events have left the state, and so have all that these could meet, are passed over.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from psycopg2 import extensions
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.correlation import STREAM_SEPARATOR, FixedWindow
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.driver.join_folder import JoinFolder
+from spark_jobs.driver.stream_courses import microseconds_reached
+from spark_jobs.errors import FreshetError, SourceRangeGoneError, StateDamagedError, UnreadableFileError
+from spark_jobs.join_state.bucket import Bucket, BucketPlan, StoredBucket, bucket_of
+from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, batches_since, former_batch, opened_streams
+from spark_jobs.ledger.source_ranges import SourceRange, loaded_ranges
+from spark_jobs.settings import Home
+from spark_jobs.source.file_names import name_of
+from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.landed_streams import StreamSlice
+from spark_jobs.stages.screening import screen_part
+from spark_jobs.stages.stream_plan import StreamPlan
+from spark_jobs.warehouse.drivers import newest_driver
+
+_CHECKPOINT_BYTES = 64 << 20
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class RebuiltState:
+    """What was made anew.
+
+    Attributes:
+        version: of the state: the last committed batch.
+        buckets: that were lost, of `of` in all.
+        batches: that were taken again.
+        records: of them.
+        waiting: events in the state that are in no result yet, as the ledger has it.
+    """
+
+    version: int
+    buckets: int
+    of: int
+    batches: int
+    records: int
+    waiting: int
+
+
+def rebuild_state(
+    connection: extensions.connection, definition: PipelineDefinition, home: Home, parts: int, say: Say
+) -> RebuiltState | None:
+    """Make those buckets of a pipeline's state anew that are missing or damaged; all, where their number is not known.
+
+    O(records of the batches since). What is damaged is kept beside, as `<bucket>.damaged`. The stream must be drained
+    first.
+
+    Args:
+        connection: to the warehouse.
+        definition: the pipeline.
+        home: the installation.
+        parts: buckets, where not even their number is known any more.
+        say: takes a line of progress.
+
+    Returns:
+        what was made; None if nothing was missing.
+
+    Raises:
+        FreshetError: it has no such state, its stream runs, a landed file that it takes is gone, or what was made does
+            not agree with the ledger. The message says what to do; all is as it was.
+    """
+    name = definition.name
+    if definition.streams is None or definition.accumulates:
+        raise FreshetError(f"Pipeline {name} has no state: only pipelines of several streams with `emit: complete` do.")
+    driver = newest_driver(connection, name)
+    if driver is not None and driver.is_alive():
+        raise FreshetError(f"A driver of pipeline {name} runs. Drain the stream first; start it again afterwards.")
+    with connection, connection.cursor() as cursor:
+        last = former_batch(cursor, name)
+    folder = JoinFolder(home, definition, parts)
+    if not last.batch_no:
+        return None
+    noted = folder.restore(connection, last.batch_no)
+    buckets = folder.buckets
+    plan = BucketPlan.of(definition, buckets)
+    places = [folder.path / str(number) for number in range(buckets)]
+    lost = [number for number, place in enumerate(places) if not (noted and _is_whole(plan, place, last.batch_no))]
+    if not lost:
+        return None
+    return _Rebuilding(connection, definition, home, folder.path, plan, last, lost, buckets, say).run()
+
+
+def _is_whole(plan: BucketPlan, folder: Path, version: int) -> bool:
+    with suppress(StateDamagedError):
+        StoredBucket(plan, folder, version)
+        return True
+    return False
+
+
+class _Rebuilding:
+    def __init__(
+        self,
+        connection: extensions.connection,
+        definition: PipelineDefinition,
+        home: Home,
+        folder: Path,
+        plan: BucketPlan,
+        last: FormerBatch,
+        lost: Sequence[int],
+        buckets: int,
+        say: Say,
+    ) -> None:
+        assert definition.streams is not None
+        self._connection = connection
+        self._definition = definition
+        self._sources = definition.streams
+        self._home = home
+        self._folder = folder
+        self._plan = plan
+        self._last = last
+        self._lost = lost
+        self._buckets = buckets
+        self._say = say
+        fact = check_tables(connection, definition).fact
+        self._streams = [StreamPlan.of(definition, name, fact) for name in definition.streams]
+        self._records = 0
+
+    def run(self) -> RebuiltState:
+        last = self._last
+        with self._connection, self._connection.cursor() as cursor:
+            batches = batches_since(cursor, self._definition.name, self._needed_since())
+        made = {number: self._folder / f"{number}.rebuilding" for number in self._lost}
+        try:
+            with ExitStack() as opened:
+                states = {}
+                for number, path in made.items():
+                    shutil.rmtree(path, ignore_errors=True)
+                    states[number] = Bucket(self._plan, path, 0)
+                    opened.callback(states[number].close)
+                self._replay(batches, states)
+            self._check(made)
+        except BaseException:
+            for path in made.values():
+                shutil.rmtree(path, ignore_errors=True)
+            raise
+        there = {int(each.name): each for each in self._folder.glob("*") if each.name.isdigit()}
+        for number, place in there.items():
+            if number in made or number >= self._buckets:
+                damaged = place.with_name(f"{number}.damaged")
+                shutil.rmtree(damaged, ignore_errors=True)
+                place.rename(damaged)
+        for number, path in made.items():
+            path.rename(self._folder / str(number))
+        return RebuiltState(last.batch_no, len(self._lost), self._buckets, len(batches), self._records, last.waiting)
+
+    def _needed_since(self) -> datetime | None:
+        """Batches whose events happened before have none in the state, nor any that was joined with one of these."""
+        within = self._definition.correlate.within if self._definition.correlate else None
+        reached = [course.reached for course in self._last.courses]
+        if within is None or None in reached:
+            return None
+        longest: timedelta = within.fixed if isinstance(within, FixedWindow) else within
+        return min(each for each in reached if each is not None) - 2 * longest
+
+    def _replay(self, batches: Sequence[int], states: dict[int, Bucket]) -> None:
+        held = 0
+        for done, batch_no in enumerate(batches, 1):
+            with self._connection, self._connection.cursor() as cursor:
+                by_name = {course.stream: course for course in opened_streams(cursor, batch_no)}
+                ranges = loaded_ranges(cursor, batch_no)
+            reached = [microseconds_reached(by_name.get(name, StreamCourse(name))) for name in self._sources]
+            arrived: dict[int, list[list[pa.Table]]] = {number: [[] for _ in self._streams] for number in states}
+            for planned in ranges:
+                stream, _, unit = planned.unit.partition(STREAM_SEPARATOR)
+                held += planned.bytes
+                position = list(self._sources).index(stream)
+                for number, tuples in self._read(position, replace(planned, unit=unit)):
+                    if number in arrived:
+                        arrived[number][position].append(tuples)
+            for number, state in states.items():
+                tables = [pa.concat_tables(part) if part else None for part in arrived[number]]
+                for _ in state.take(tables, reached, reached):
+                    pass
+                if held > _CHECKPOINT_BYTES or done == len(batches):
+                    state.checkpoint(batch_no)
+                    state.forget(batch_no)
+            if held > _CHECKPOINT_BYTES:
+                held = 0
+                self._say(f"{done:,} of {len(batches):,} batches, {self._records:,} records")
+        if not batches:
+            for state in states.values():
+                state.checkpoint(self._last.batch_no)
+
+    def _read(self, position: int, planned: SourceRange) -> Iterator[tuple[int, pa.Table]]:
+        """The sound tuples of a stream's range, by bucket."""
+        plan = self._streams[position]
+        source, name = plan.source, name_of(planned.unit)
+        path = source.resolved_path(self._home) / name
+        archive = None if source.after_load == "keep" else source.after_load.archive_folder(self._home)
+        if archive is not None and not path.exists():
+            path = archive / name
+        assert planned.size is not None
+        assert planned.modified_ns is not None
+        piece = StreamSlice(
+            0, str(path), planned.first, planned.last, planned.size, planned.modified_ns, stream=position
+        )
+        try:
+            for arrivals in read_slice(piece, source):
+                self._records += arrivals.records
+                tuples, _ = screen_part(arrivals.tuples, plan)
+                if tuples.num_rows:
+                    owners = bucket_of(tuples, plan.on, self._buckets)
+                    for owner in np.unique(owners).tolist():
+                        yield owner, tuples.filter(pa.array(owners == owner))
+        except (OSError, UnreadableFileError, SourceRangeGoneError) as error:
+            raise FreshetError(
+                f"The state can't be made anew without {path}, events of which may wait in it: {error}. Bring the file "
+                f"back as it was, or the folder {self._folder} from a backup; or load the streams under another "
+                "pipeline name, with a fact table of its own."
+            ) from error
+
+    def _check(self, made: dict[int, Path]) -> None:
+        """The ledger counted what waits, apart from the state."""
+        version, waiting = self._last.batch_no, 0
+        for number in range(self._buckets):
+            stored = StoredBucket(self._plan, made.get(number, self._folder / str(number)), version)
+            waiting += sum(
+                tuples.num_rows for position in range(len(self._streams)) for tuples in stored.waiting(position)
+            )
+        if waiting != self._last.waiting:
+            raise FreshetError(
+                f"The state made anew does not agree with the ledger: {waiting:,} events wait in it, and "
+                f"{self._last.waiting:,} should. Its batches, or landed files, are not all there any more. Bring the "
+                f"folder {self._folder} back from a backup, or load the streams under another pipeline name."
+            )

@@ -1,0 +1,84 @@
+"""A state that is lost is made anew from the landed files: the stream goes on as if it had been there."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import psycopg2
+import pytest
+
+from spark_jobs.definition import load_definition
+from spark_jobs.errors import FreshetError
+from spark_jobs.proof.verification import verify
+from spark_jobs.reprocessing.state_rebuilding import RebuiltState, rebuild_state
+from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment
+from tests.spark.shop import query
+
+
+@pytest.fixture
+def shop(tmp_path: Path, warehouse_url: str, spark: Any) -> CorrelatedShop:
+    query(warehouse_url, TABLES)
+    made = CorrelatedShop(tmp_path, warehouse_url, spark)
+    made.define(lateness="5m", expired="reject")
+    return made
+
+
+def rebuild(shop: CorrelatedShop) -> RebuiltState | None:
+    with closing(psycopg2.connect(shop.url)) as connection:
+        return rebuild_state(connection, load_definition(shop.path), shop.home, 2, print)
+
+
+def test_a_lost_or_damaged_state_is_made_anew_and_the_stream_goes_on(shop: CorrelatedShop) -> None:
+    randomness = random.Random(5)
+    # Orders and their two payments come in different batches, out of order by up to 5 minutes; some times over.
+    orders = [order(n, n * 3 + randomness.uniform(-4, 0)) for n in range(200)]
+    payments = [
+        payment(1000 * k + n, n + k % 2, n * 3 + randomness.uniform(0, 150)) for k in range(2) for n in range(0, 200, 3)
+    ]
+    payments.sort(key=lambda each: each["paid_at"])
+    folder = shop.home.join_state("paid")
+    for part in range(4):
+        shop.land("orders", [*orders[part * 50 : part * 50 + 50], orders[part * 50], b"{"])
+        shop.land("payments", payments[part * 30 : part * 30 + 30])
+        if part == 1:
+            shutil.rmtree(folder)
+        elif part == 2:
+            (folder / "buckets.json").write_text("{")
+            shutil.rmtree(folder / "0")
+        elif part == 3:
+            for version in (folder / "1").glob("version.*"):
+                version.write_bytes(b"damaged")
+        if part:
+            with pytest.raises(FreshetError, match="freshet rebuild-state"):
+                shop.load()
+            rebuilt = rebuild(shop)
+            assert rebuilt is not None
+            assert (rebuilt.buckets, rebuilt.of) == (1 if part == 3 else 2, 2)
+        assert rebuild(shop) is None
+        shop.load()
+    shop.land("payments", payments[120:])
+    shop.load()
+    shop.law()
+    assert verify(load_definition(shop.path), shop.url, shop.home).differences == ()
+    assert shop.facts()
+
+
+def test_a_state_is_not_made_anew_without_a_file_whose_events_may_wait(shop: CorrelatedShop) -> None:
+    shop.land("orders", [order(1, 0)])
+    shop.load()
+    shop.land("orders", [order(2, 1)])
+    shop.load()
+    file, folder = shop.folder / "landing" / "orders" / "part-0001.json", shop.home.join_state("paid")
+    shutil.rmtree(folder)
+    content = file.read_bytes()
+    file.unlink()
+    with pytest.raises(FreshetError, match=r"part-0001\.json.*Bring the file back"):
+        rebuild(shop)
+    assert not list(folder.glob("*.rebuilding"))
+    file.write_bytes(content)
+    with pytest.raises(FreshetError, match=r"part-0001\.json"):  # written again: it is another file now
+        rebuild(shop)
