@@ -73,7 +73,7 @@ class FolderLock:
         self._file.flush()
 
     def is_in_place(self) -> bool:
-        """Whether the folder is still the one that was locked: it may have been removed, or another put in its place."""
+        """Whether the folder is still the one that was locked, and neither removed nor replaced."""
         try:
             found = self._path.stat()
         except FileNotFoundError:

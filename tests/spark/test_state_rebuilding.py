@@ -50,6 +50,9 @@ def test_a_lost_or_damaged_state_is_made_anew_and_the_stream_goes_on(shop: Corre
             (folder / "buckets.json").write_text("{")
             shutil.rmtree(folder / "0")
         elif part == 3:
+            # Another folder in the place of the one that the worker holds.
+            (folder / "1").rename(folder / "former")
+            shutil.copytree(folder / "former", folder / "1")
             for version in (folder / "1").glob("version.*"):
                 version.write_bytes(b"damaged")
         if part:
