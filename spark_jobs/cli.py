@@ -825,17 +825,53 @@ def generate(
 def bench_load(
     *,
     as_json: Json = False,
-    rows: Annotated[list[int] | None, typer.Option(help="Tuples of R; may be given several times.")] = None,
-    events: Annotated[int, typer.Option(help="Events that each run loads.")] = 4_000_000,
-    repetitions: Annotated[int, typer.Option(help="Runs of each contender; the median counts.")] = 5,
+    contender: Annotated[
+        list[str] | None,
+        typer.Option(help="Who loads, by name; may be given several times.", show_default="the quick ones"),
+    ] = None,
+    regime: Annotated[
+        list[str] | None,
+        typer.Option(help="fits, tenth, wide or changing; may be given several times.", show_default="fits"),
+    ] = None,
+    rows: Annotated[
+        list[int] | None, typer.Option(help="Tuples of R; may be given several times.", show_default="2000000")
+    ] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="What may be kept of R, such as 256MB.", show_default="by the regime")
+    ] = None,
+    cores: Annotated[
+        list[int] | None,
+        typer.Option(help="Cores of contender and server; may be given several times.", show_default="all"),
+    ] = None,
+    events: Annotated[
+        int, typer.Option(min=1_000_000, help="Events that each run loads; 20 million make 15 batches or more.")
+    ] = 4_000_000,
+    repetitions: Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")] = 5,
+    minutes: Annotated[
+        float | None, typer.Option(help="Begin no round that would end later.", show_default="no limit")
+    ] = None,
+    freshness: Annotated[bool, typer.Option(help="Measure freshness at half of the rate besides.")] = True,
 ) -> None:
-    """Compare loading by Freshet with Spark's own join and JDBC sink, and with the limit that COPY sets.
+    """Compare loading by Freshet with what one would write instead, with Spark's join, and with the limit of COPY.
 
-    Takes about two hours and 10 GiB at full size. Run nothing else beside it.
+    The regimes: all needed columns of R fit into the memory, or a tenth of them; tuples are wide; R changes meanwhile.
+
+    Contenders of packages that Freshet does without need `uv run --group contenders freshet bench load`.
+
+    Run nothing else beside it.
     """
-    from spark_jobs.experiments.load.load_benchmark import SIZES, render, run_load_benchmark
+    from spark_jobs.byte_sizes import parse_bytes
+    from spark_jobs.experiments.load.case import CORES, cases
+    from spark_jobs.experiments.load.contenders import chosen_contenders
+    from spark_jobs.experiments.load.load_benchmark import render, run_load_benchmark
 
-    result = run_load_benchmark(home(), rows or list(SIZES), events, repetitions, error_console.print)
+    try:
+        limit = None if memory is None else parse_bytes(memory)
+        chosen = cases(regime or ["fits"], rows or [2_000_000], cores or [CORES], events, limit)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    contenders = chosen_contenders(contender or [])
+    result = run_load_benchmark(home(), chosen, contenders, repetitions, minutes, freshness, error_console.print)
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:

@@ -11,17 +11,18 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg2
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.migration import migrate
+
+T = TypeVar("T", bound=Hashable)
 
 JDBC_URL_VARIABLE = "FRESHET_BENCH_JDBC_URL"
 """Environment variable by which a contender gets the warehouse's JDBC URL, password included."""
@@ -73,8 +74,12 @@ class ContenderRunner:
         return result
 
     def interleaved(
-        self, contenders: Sequence[str], repetitions: int, run: Callable[[str], dict[str, Any] | None]
-    ) -> dict[str, list[dict[str, Any]]]:
+        self,
+        contenders: Sequence[T],
+        repetitions: int,
+        run: Callable[[T], dict[str, Any] | None],
+        minutes: float | None = None,
+    ) -> dict[T, list[dict[str, Any]]]:
         """The results of all runs, by contender; those that can't be run here are left out.
 
         Args:
@@ -82,9 +87,12 @@ class ContenderRunner:
                 next one.
             repetitions: rounds.
             run: one run of a contender; None if it failed.
+            minutes: no round is begun that would end later, if it took as long as the last one; None: all are run.
         """
-        runs: dict[str, list[dict[str, Any]]] = {name: [] for name in contenders}
+        runs: dict[T, list[dict[str, Any]]] = {name: [] for name in contenders}
+        started = time.monotonic()
         for repetition in range(repetitions):
+            began = time.monotonic()
             first = repetition % len(contenders)
             for name in (*contenders[first:], *contenders[:first]):
                 if repetition and not runs[name]:
@@ -92,6 +100,10 @@ class ContenderRunner:
                 result = run(name)
                 if result is not None:
                     runs[name].append(result)
+            ended = time.monotonic()
+            if minutes is not None and 2 * ended - began - started > 60 * minutes and repetition + 1 < repetitions:
+                self.say(f"{repetition + 1} of {repetitions} rounds fit into {minutes:g} minutes")
+                break
         return {name: results for name, results in runs.items() if results}
 
 
@@ -107,6 +119,10 @@ def bench_server(home: Home, needed_bytes: int, say: Callable[[str], None]) -> I
     Raises:
         PlatformError: the disk is too small.
     """
+    # Here, since contenders import this module, and the processes that they start do: theirs is the time it takes.
+    from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+    from spark_jobs.warehouse.migration import migrate
+
     home.root.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(home.root).free
     if free < needed_bytes:

@@ -20,16 +20,25 @@ def unit_of(name: str) -> str:
     Args:
         name: as the operating system gives it, with Python's surrogate escapes.
     """
+    if _is_plain(name):
+        return name
     return os.fsencode(name).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
 
 
 def name_of(unit: str) -> str:
     """The file's name again."""
+    if _is_plain(unit):
+        return unit
 
     def byte(match: re.Match[bytes]) -> bytes:
         return b"\\" if match[1] == b"\\" else bytes([int(match[1][1:], 16)])
 
     return os.fsdecode(_ESCAPED.sub(byte, unit.encode()))
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name is written as it is; nearly all are, and there may be millions."""
+    return name.isascii() and "\\" not in name
 
 
 def is_landed(name: str) -> bool:

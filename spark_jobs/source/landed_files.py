@@ -93,7 +93,7 @@ class LandedFiles:
                 ns), maybe several of one name: of what it held at different times.
         """
         self._known, self._begun, self._waiting, self._named = {}, {}, [], set()
-        found = self._list()
+        found = {name for name in self._list() if is_landed(name)}
         by_name: dict[str, list[tuple[_Version, int]]] = {}
         for unit, last, size, modified_ns in taken([unit_of(name) for name in found]):
             name = name_of(unit)
@@ -136,7 +136,8 @@ class LandedFiles:
         found = self._list()
         self._forget_removed(found)
         for name in found - self._known.keys() - self._named:
-            self._see(name)
+            if is_landed(name):  # asked of new names only: there may be a million known ones
+                self._see(name)
         self._listed_at_ns = -1 if self._may_come else modified_ns
         self._looked_at = now
 
@@ -280,7 +281,7 @@ class LandedFiles:
 
     def _list(self) -> set[str]:
         try:
-            return {name for name in os.listdir(self._folder) if is_landed(name)}
+            return set(os.listdir(self._folder))
         except OSError as error:
             raise self._away(error) from error
 

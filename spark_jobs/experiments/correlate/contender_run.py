@@ -64,11 +64,11 @@ def run_contender(name: str, case: CorrelateCase, folder: Path, warehouse_url: s
     if name == "freshet":
         home = Home(folder)
         state = home.root / "state" / PIPELINE
-        with join_context("bench", home) as spark, ResourceMeter() as meter:
+        with join_context("bench", home) as spark, ResourceMeter(warehouse_url) as meter:
             ends, detail = load_by_freshet(spark, events, home, warehouse_url)
     else:
         state = folder / "checkpoint"
-        with spark_session(name.removeprefix("spark_")) as session, ResourceMeter() as meter:
+        with spark_session(name.removeprefix("spark_")) as session, ResourceMeter(warehouse_url) as meter:
             ends = load_by_spark_stream_join(session, events, state, jdbc_url)
     tuples = sum(count for _, count in ends)
     rate, _ = measured(ends, tuples * case.warm_up // case.all_events)

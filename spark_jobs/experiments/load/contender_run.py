@@ -1,4 +1,7 @@
-"""Runs one contender once, in a process of its own: `python -m spark_jobs.experiments.load.contender_run ...`."""
+"""Runs one contender once, in a process of its own: `python -m spark_jobs.experiments.load.contender_run ...`.
+
+What only some contenders need is imported by these: a script must not pay for Spark, nor the processes that it starts.
+"""
 
 from __future__ import annotations
 
@@ -7,19 +10,19 @@ import dataclasses
 import json
 import os
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_jobs.driver.session import join_context
+import psutil
+
+from spark_jobs.errors import FreshetError
 from spark_jobs.experiments.bench_server import JDBC_URL_VARIABLE
-from spark_jobs.experiments.load.copy_limit import load_by_copy
-from spark_jobs.experiments.load.data import LoadCase, empty_fact
-from spark_jobs.experiments.load.freshet_join import load_by_freshet, measure_freshness
-from spark_jobs.experiments.load.run_result import ResourceMeter, Run, measured
-from spark_jobs.experiments.load.spark_join import load_by_spark_join, spark_session
+from spark_jobs.experiments.load import contenders
+from spark_jobs.experiments.load.case import LoadCase
+from spark_jobs.experiments.load.run_result import Batch, ResourceMeter, Run, postmaster
 from spark_jobs.settings import Home
 
-CONTENDERS = ("freshet", "spark_cached", "spark_rereading", "copy")
 FRESHNESS = "freshness"
 
 
@@ -28,7 +31,7 @@ class Bench:
     """Where a run takes place.
 
     Attributes:
-        case: the benchmark's size.
+        case: what is loaded.
         folder: scratch folder of this run; the events lie beside it.
         warehouse_url: libpq URL.
         jdbc_url: the same warehouse by JDBC.
@@ -42,46 +45,101 @@ class Bench:
     @property
     def events(self) -> Path:
         """Folder of the event files."""
-        return self.folder.parent / f"events-{self.case.relation_rows}"
+        return self.folder.parent / self.case.events_folder
+
+    def land(self) -> list[Path]:
+        """The event files in their order, which land now: what waits for being loaded waits from now on."""
+        files = sorted(self.events.iterdir())
+        for left, file in zip(range(len(files), 0, -1), files, strict=True):
+            os.utime(file, ns=(time.time_ns() - left * 1_000_000,) * 2)
+        return files
 
 
-def run_contender(name: str, bench: Bench) -> Run:
-    """Load all events of a case into an empty fact table.
+def run_contender(contender: contenders.Contender, bench: Bench) -> Run:
+    """Load all events of a case into an empty fact table, and check the facts.
 
     Args:
-        name: one of CONTENDERS.
+        contender: which.
         bench: where.
+
+    Raises:
+        FreshetError: it can't be run in this case, or has stored wrong facts; the message says why.
     """
-    empty_fact(bench.warehouse_url)
-    if name == "copy":
-        return load_by_copy(bench.case, bench.warehouse_url)
-    home = Home(bench.folder)
+    from spark_jobs.experiments.load.data import changes, empty_fact
+    from spark_jobs.experiments.load.fact_check import check_facts
+
+    contenders.require_room(contender, bench.case)
+    empty_fact(bench.warehouse_url, bench.case)
+    files = bench.land()
+    files = files[: -(-len(files) // contender.takes_one_in)]
+    with changes(bench.warehouse_url, bench.case):
+        run = _run(contender, bench, files)
+    check_facts(bench.warehouse_url, bench.case, files)
+    return run
+
+
+def _run(contender: contenders.Contender, bench: Bench, files: list[Path]) -> Run:
+    case, url, home = bench.case, bench.warehouse_url, Home(bench.folder)
     detail: dict[str, object] = {}
-    if name == "freshet":
-        with join_context("bench", home) as spark, ResourceMeter() as meter:
-            ends, detail = load_by_freshet(spark, bench.case, bench.events, home, bench.warehouse_url)
+    if contender.name == "copy-limit":
+        from spark_jobs.experiments.load.copy_limit import load_by_copy
+
+        batches, meter = load_by_copy(case, files, url)
+    elif contender.name == "freshet":
+        with ResourceMeter(url) as meter:
+            from spark_jobs.driver.session import join_context
+            from spark_jobs.experiments.load.freshet_join import load_by_freshet
+
+            with join_context("bench", home) as spark:
+                batches, detail = load_by_freshet(spark, case, bench.events, home, url)
+    elif contender.name.startswith("spark"):
+        copying = contender.name == "spark-copy"
+        cached = contender.keeps_relation or (copying and case.fits)
+        with ResourceMeter(url) as meter:
+            from spark_jobs.experiments.load.spark_join import SparkJoin, spark_session
+
+            with spark_session(case.cores) as session:
+                join = SparkJoin(session, case, url, bench.jdbc_url, cached=cached, copying=copying)
+                batches = join.load(bench.events, bench.folder / "checkpoint")
     else:
-        checkpoint, cached = bench.folder / "checkpoint", name == "spark_cached"
-        with spark_session() as session, ResourceMeter() as meter:
-            ends = load_by_spark_join(session, bench.case, bench.events, checkpoint, bench.jdbc_url, cached=cached)
-    rate, facts = measured(ends, bench.case.warm_up)
-    loaded = sum(count for _, count in ends)
-    detail["batches"] = len(ends)
-    return Run(rate, facts, meter.cpu_seconds / loaded * 1e6, meter.peak_worker_bytes, meter.peak_java_bytes, detail)
+        with ResourceMeter(url) as meter:
+            batches = _load_by_script(contender.name, case, files, url)
+    return Run.of(batches, meter, case.warm_up // contender.takes_one_in, detail)
+
+
+def _load_by_script(name: str, case: LoadCase, files: list[Path], warehouse_url: str) -> list[Batch]:
+    from spark_jobs.experiments.load.scripts import duckdb_postgres, lru_cache, polars_adbc, postgres_elt
+
+    if name.startswith("duckdb"):
+        return duckdb_postgres.load(case, files, warehouse_url, cached=name == "duckdb-cached")
+    scripts = {"polars-adbc": polars_adbc, "postgres-elt": postgres_elt, "lru-cache": lru_cache}
+    return scripts[name].load(case, files, warehouse_url)
 
 
 def run_freshness(bench: Bench, rate: float, seconds: float) -> dict[str, float]:
     """Measure Freshet's freshness at a rate of events per second."""
-    empty_fact(bench.warehouse_url)
+    from spark_jobs.driver.session import join_context
+    from spark_jobs.experiments.load.data import changes, empty_fact
+    from spark_jobs.experiments.load.freshet_join import measure_freshness
+
+    empty_fact(bench.warehouse_url, bench.case)
     home = Home(bench.folder)
-    with join_context("bench", home) as spark:
+    with changes(bench.warehouse_url, bench.case), join_context("bench", home) as spark:
         return measure_freshness(spark, bench.case, home, bench.warehouse_url, rate, seconds)
+
+
+def _keep_to(cores: int, warehouse_url: str) -> None:
+    """Let this process, those that it starts, and the server run on the first so many cores of the machine only."""
+    chosen = sorted(os.sched_getaffinity(0))[:cores]
+    server = postmaster(warehouse_url)
+    for process in (psutil.Process(), server, *server.children(recursive=True)):
+        process.cpu_affinity(chosen)
 
 
 def main() -> None:
     """Run, and print the result as JSON on the last line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=(*CONTENDERS, FRESHNESS))
+    parser.add_argument("name", choices=(*contenders.CONTENDERS, FRESHNESS))
     parser.add_argument("case", type=lambda text: LoadCase(**json.loads(text)))
     parser.add_argument("folder", type=Path)
     parser.add_argument("warehouse_url")
@@ -90,10 +148,14 @@ def main() -> None:
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True)
     bench = Bench(chosen.case, chosen.folder, chosen.warehouse_url, os.environ[JDBC_URL_VARIABLE])
-    if chosen.name == FRESHNESS:
-        result = run_freshness(bench, chosen.rate, chosen.seconds)
-    else:
-        result = dataclasses.asdict(run_contender(chosen.name, bench))
+    _keep_to(bench.case.cores, bench.warehouse_url)
+    try:
+        if chosen.name == FRESHNESS:
+            result = run_freshness(bench, chosen.rate, chosen.seconds)
+        else:
+            result = dataclasses.asdict(run_contender(contenders.CONTENDERS[chosen.name], bench))
+    except FreshetError as error:
+        sys.exit(str(error))
     sys.stdout.write("\n" + json.dumps(result) + "\n")
 
 

@@ -1,4 +1,4 @@
-"""Contender (a): Freshet from end to end, as fast as it can, and at a rate, where the ledger tells its freshness."""
+"""Freshet from end to end, as fast as it can, and at a rate, where the ledger tells its freshness."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ import pyarrow.parquet as pq
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.stream_job import StreamJob
-from spark_jobs.experiments.load.data import LoadCase, event_table
+from spark_jobs.errors import FreshetError
+from spark_jobs.experiments.load.case import LoadCase
+from spark_jobs.experiments.load.data import EVENT_SCHEMA, event_table
+from spark_jobs.experiments.load.run_result import Batch
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.drivers import request_state
 from spark_jobs.warehouse.latency import percentile, total
@@ -26,10 +29,15 @@ if TYPE_CHECKING:
 
 PIPELINE = "bench_load"
 
-_BATCHES = """
-    SELECT extract(epoch FROM closed_at)::float8, facts, statistics
-    FROM freshet.batch WHERE pipeline = %s AND epoch = (SELECT epoch FROM freshet.pipeline WHERE name = %s)
-    ORDER BY batch_no
+_OF_THIS_RUN = "pipeline = %s AND epoch = (SELECT epoch FROM freshet.pipeline WHERE name = %s)"
+_BATCHES = f"""
+    SELECT extract(epoch FROM started_at)::float8, extract(epoch FROM closed_at)::float8, facts, statistics
+    FROM freshet.batch WHERE {_OF_THIS_RUN} ORDER BY batch_no
+"""
+_BALANCE = f"""
+    SELECT sum(arrived)::bigint, sum(facts)::bigint, sum(shed)::bigint, sum(unmatched)::bigint, sum(rejected)::bigint,
+        sum(duplicates)::bigint
+    FROM freshet.batch WHERE {_OF_THIS_RUN}
 """
 
 TICK_SECONDS = 0.25
@@ -38,14 +46,14 @@ SETTLING_SECONDS = 20.0
 
 
 def bench_definition(case: LoadCase, events: Path) -> PipelineDefinition:
-    """The pipeline that loads the benchmark's events: one lookup, algorithm auto, memory 10 % of R."""
+    """The pipeline that loads the benchmark's events: one lookup, algorithm auto."""
     return PipelineDefinition.model_validate(
         {
             "name": PIPELINE,
             "source": {
                 "format": "parquet",
                 "path": str(events),
-                "schema": "id bigint, key bigint, quantity int, amount decimal(15,2), at timestamp",
+                "schema": EVENT_SCHEMA,
                 "event_id": ["id"],
                 "event_time": "at",
             },
@@ -53,7 +61,7 @@ def bench_definition(case: LoadCase, events: Path) -> PipelineDefinition:
                 {
                     "relation": f"bench.{case.relation}",
                     "on": {"key": "key"},
-                    "fetch": {"relation_sk": "sk"},
+                    "fetch": case.fetched,
                     "memory": case.memory_bytes,
                 }
             ],
@@ -61,7 +69,7 @@ def bench_definition(case: LoadCase, events: Path) -> PipelineDefinition:
                 "table": "bench.fact",
                 "columns": {
                     "event_id": "id",
-                    "relation_sk": "relation_sk",
+                    **{column: column for column in case.fetched},
                     "quantity": "quantity",
                     "amount": "amount",
                     "happened_at": "at",
@@ -74,17 +82,26 @@ def bench_definition(case: LoadCase, events: Path) -> PipelineDefinition:
 
 def load_by_freshet(
     spark: SparkContext, case: LoadCase, events: Path, home: Home, warehouse_url: str
-) -> tuple[list[tuple[float, int]], dict[str, Any]]:
+) -> tuple[list[Batch], dict[str, Any]]:
     """Load all events.
 
     Returns:
-        for each batch the moment of its commit in seconds, and its facts; and the last batch's statistics.
+        the batches, and the last one's statistics.
+
+    Raises:
+        FreshetError: what arrived is not in one place each.
     """
     StreamJob(bench_definition(case, events), home, warehouse_url).run(spark, once=True)
     with psycopg2.connect(warehouse_url) as connection, connection.cursor() as cursor:
         cursor.execute(_BATCHES, [PIPELINE, PIPELINE])
         rows = cursor.fetchall()
-    return [(end, facts) for end, facts, _ in rows], rows[-1][2]
+        cursor.execute(_BALANCE, [PIPELINE, PIPELINE])
+        balance = cursor.fetchone()
+    assert balance is not None
+    arrived, *places = balance
+    if arrived != case.all_events or arrived != sum(places):
+        raise FreshetError(f"{case.all_events} events were to arrive; {arrived} did, in their places are {places}.")
+    return [Batch(*row[:3]) for row in rows], rows[-1][3]
 
 
 def measure_freshness(

@@ -1,101 +1,128 @@
-"""`freshet bench load`: runs the contenders in turn, on a server of its own, and reports medians."""
+"""`freshet bench load`: runs the contenders in turn, on a server of its own, and reports medians and ranges."""
 
 from __future__ import annotations
 
 import dataclasses
-import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rich.table import Table
 
-from spark_jobs.experiments.bench_server import ContenderRunner, bench_server, medians
+from spark_jobs.experiments.bench_server import bench_server, medians
 from spark_jobs.experiments.load import contender_run
-from spark_jobs.experiments.load.contender_run import CONTENDERS, FRESHNESS
-from spark_jobs.experiments.load.data import LoadCase, make_relation, write_events
+from spark_jobs.experiments.load.case import LoadCase
+from spark_jobs.experiments.load.contender_run import FRESHNESS
+from spark_jobs.experiments.load.contenders import Contender
+from spark_jobs.experiments.load.data import make_relation, write_events
+from spark_jobs.experiments.load.run_result import Run
 from spark_jobs.settings import Home
 
-# (a) to (d) of the comparison.
-LABELS = {
-    "freshet": "a  Freshet, end to end",
-    "spark_cached": "b  Spark join, R cached whole",
-    "spark_rereading": "c  Spark join, R read per batch",
-    "copy": "d  limit: COPY of joined rows",
-}
-SIZES = (200_000, 2_000_000, 10_000_000)
 FRESHNESS_SECONDS = 40.0
 _BYTES_PER_RUN = 3 << 30
-_FIGURES = ("facts_per_second", "cpu_seconds_per_million", "peak_worker_bytes", "peak_java_bytes")
+_RELATION_TUPLE_BYTES, _EVENT_BYTES = 350, 400  # with indexes and log, of the widest
+_FIGURES = tuple(field.name for field in dataclasses.fields(Run) if field.name not in ("facts", "detail"))
 
 
 def run_load_benchmark(
-    home: Home, sizes: list[int], events: int, repetitions: int, say: Callable[[str], None]
+    home: Home,
+    cases: Sequence[LoadCase],
+    contenders: Sequence[Contender],
+    repetitions: int,
+    minutes: float | None,
+    freshness: bool,
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
-    """Measure all contenders for all sizes of R.
+    """Measure contenders in all cases; each of a case after the other, round by round.
 
     Args:
         home: the installation; the benchmark's server and data lie in a scratch folder of it, removed at the end.
-        sizes: tuples of R.
-        events: stream tuples measured in each run.
-        repetitions: runs of each contender, one contender after the other in each round.
+        cases: what is loaded.
+        contenders: who loads it.
+        repetitions: rounds.
+        minutes: after which no round is begun; the first one is run in any case.
+        freshness: whether Freshet's freshness is measured besides, at half of its rate.
         say: takes a line of progress.
 
     Returns:
-        For each size the contenders' medians and ranges, the ratios, and the freshness at half of Freshet's rate.
+        For each case the contenders' medians and ranges, and Freshet's rate against theirs.
     """
-    needed = _BYTES_PER_RUN + 300 * max(sizes) + 400 * events
-    with bench_server(home, needed, say) as run:
-        return {
-            "events": events,
-            "repetitions": repetitions,
-            "cases": [_measure_case(LoadCase(size, events), repetitions, run) for size in sizes],
-        }
+    relations = {case.relation: case.relation_rows for case in cases}
+    needed = _BYTES_PER_RUN + _RELATION_TUPLE_BYTES * sum(relations.values()) + _EVENT_BYTES * cases[0].all_events
+    with bench_server(home, needed, say) as runner:
+        for case in cases:
+            say(f"{case.label}: making R and {case.all_events:,} events")
+            make_relation(runner.warehouse_url, case)
+            write_events(case, runner.folder / case.events_folder)
+        pairs = [(case, contender) for case in cases for contender in contenders]
+
+        def run(pair: tuple[LoadCase, Contender]) -> dict[str, Any] | None:
+            case, contender = pair
+            result = runner(contender_run.__name__, contender.name, dataclasses.asdict(case))
+            if result is not None:
+                say(f"{case.label}: {contender.name}: {result['facts_per_second']:,.0f} facts/s")
+            return result
+
+        runs = runner.interleaved(pairs, repetitions, run, minutes)
+        measured = [
+            _summary(case, {pair[1].name: results for pair, results in runs.items() if pair[0] == case})
+            for case in cases
+        ]
+        for case, summary in zip(cases, measured, strict=True):
+            if freshness and "freshet" in summary["contenders"]:
+                rate = summary["contenders"]["freshet"]["facts_per_second"]["median"] / 2
+                options = (str(rate), str(FRESHNESS_SECONDS))
+                summary["freshness"] = runner(contender_run.__name__, FRESHNESS, dataclasses.asdict(case), *options)
+    return {"events": cases[0].events, "cases": measured}
 
 
-def _measure_case(case: LoadCase, repetitions: int, runner: ContenderRunner) -> dict[str, Any]:
-    runner.say(f"R = {case.relation_rows:,}: making R and {case.warm_up + case.events:,} events")
-    make_relation(runner.warehouse_url, case)
-    write_events(case, runner.folder / f"events-{case.relation_rows}")
-
-    def run(name: str, *options: str) -> dict[str, Any] | None:
-        result = runner(contender_run.__name__, name, dataclasses.asdict(case), *options)
-        if result is not None and name in CONTENDERS:
-            runner.say(f"R = {case.relation_rows:,}: {LABELS[name]}: {result['facts_per_second']:,.0f} facts/s")
-        return result
-
-    runs = runner.interleaved(CONTENDERS, repetitions, run)
+def _summary(case: LoadCase, runs: dict[str, list[dict[str, Any]]]) -> dict[str, Any]:
     contenders = {name: medians(results, _FIGURES) for name, results in runs.items()}
-    summary = {"relation_rows": case.relation_rows, "memory_bytes": case.memory_bytes, "contenders": contenders}
+    summary = {
+        "case": case.label,
+        "relation_rows": case.relation_rows,
+        "regime": case.regime,
+        "memory_bytes": case.memory_bytes,
+        "needed_bytes": case.needed_bytes,
+        "cores": case.cores,
+        "contenders": contenders,
+    }
     if "freshet" in contenders:
         own = contenders["freshet"]["facts_per_second"]["median"]
         summary["ratios"] = {
             name: own / other["facts_per_second"]["median"] for name, other in contenders.items() if name != "freshet"
         }
-        summary["freshness"] = run(FRESHNESS, str(own / 2), str(FRESHNESS_SECONDS))
-    shutil.rmtree(runner.folder / f"events-{case.relation_rows}")
     return summary
 
 
 def render(result: dict[str, Any]) -> Table:
-    """The result as a table to read."""
-    table = Table(title=f"Loading {result['events']:,} events, medians of {result['repetitions']} interleaved runs")
-    for heading in ("R", "contender", "facts/s", "a / it", "CPU s per million", "workers MiB", "Java MiB"):
-        table.add_column(heading, justify="left" if heading == "contender" else "right")
+    """The result as a table to read: medians, and the range of the rates."""
+    table = Table(title=f"Loading {result['events']:,} events: thousands of facts a second, medians, and ranges")
+    table.add_column("contender")
+    for heading in ("rate", "range", "Freshet/it", "cold", "ready", "batches", "CPU s/M", "MiB", "Java", "runs"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for case in result["cases"]:
+        table.add_section()
+        table.add_row(case["case"])
         for name, figures in case["contenders"].items():
             ratio = case.get("ratios", {}).get(name)
-            peaks = [figures[peak]["median"] / 2**20 for peak in ("peak_worker_bytes", "peak_java_bytes")]
+            rate = figures["facts_per_second"]
+            median = {figure: figures[figure]["median"] for figure in _FIGURES}
+            python = median["peak_own_bytes"] + median["peak_worker_bytes"]
+            java = median["peak_java_bytes"]
             table.add_row(
-                f"{case['relation_rows']:,}",
-                LABELS[name],
-                f"{figures['facts_per_second']['median']:,.0f}",
+                name,
+                f"{rate['median'] / 1e3:,.0f}",
+                f"{rate['low'] / 1e3:,.0f}-{rate['high'] / 1e3:,.0f}",
                 f"{ratio:.2f}" if ratio else "",
-                f"{figures['cpu_seconds_per_million']['median']:.2f}",
-                *(f"{peak:.0f}" if peak else "" for peak in peaks),
+                f"{median['cold_facts_per_second'] / 1e3:,.0f}",
+                f"{median['ready_seconds']:.0f} s",
+                f"{median['batches']:.0f}",
+                f"{median['steady_cpu_seconds_per_million']:.1f}",
+                f"{python / 2**20:,.0f}",
+                f"{java / 2**20:,.0f}" if java else "",
+                str(figures["runs"]),
             )
-        fresh = case.get("freshness")
-        if fresh:
+        if fresh := case.get("freshness"):
             text = f"p50 {fresh['p50_seconds']:.2f} s, p99 {fresh['p99_seconds']:.2f} s"
-            table.add_row("", f"freshness of a at {fresh['events_per_second']:,.0f}/s: {text}")
-        table.add_section()
+            table.add_row(f"freshness at {fresh['events_per_second']:,.0f}/s: {text}")
     return table

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from typing import NamedTuple
 
+import numpy as np
 import psutil
+import psycopg2
+
+
+class Batch(NamedTuple):
+    """What was committed at once; moments in seconds since 1970.
+
+    Attributes:
+        started: when it began.
+        ended: when it was committed.
+        facts: how many it stored.
+    """
+
+    started: float
+    ended: float
+    facts: int
 
 
 @dataclass(frozen=True)
@@ -14,19 +34,59 @@ class Run:
 
     Attributes:
         facts_per_second: measured facts by the seconds from the end of the warm-up to the last commit.
-        facts: measured facts.
-        cpu_seconds_per_million: processor seconds of the whole machine per million facts, warm-up included.
-        peak_worker_bytes: most memory of the Python workers; 0 where there are none.
-        peak_java_bytes: most memory of the Java machine; 0 where there is none.
+        cold_facts_per_second: the same of its first batch.
+        ready_seconds: from the start of the contender's work to its first batch: imports, what it keeps of R, Spark.
+        facts: all facts that it stored.
+        batches: in how many transactions, or batches of transactions.
+        cpu_seconds_per_million: processor seconds per million facts, of the contender and the server, start included.
+        steady_cpu_seconds_per_million: the same after the warm-up.
+        peak_own_bytes: most memory of the contender's own process: a script, or a driver.
+        peak_worker_bytes: most memory of the processes that it started, together, without Java.
+        peak_java_bytes: most memory of its Java machine.
         detail: the contender's own figures.
     """
 
     facts_per_second: float
+    cold_facts_per_second: float
+    ready_seconds: float
     facts: int
+    batches: int
     cpu_seconds_per_million: float
+    steady_cpu_seconds_per_million: float
+    peak_own_bytes: int
     peak_worker_bytes: int
     peak_java_bytes: int
     detail: dict[str, object]
+
+    @classmethod
+    def of(
+        cls, batches: Sequence[Batch], meter: ResourceMeter, warm_up: int, detail: dict[str, object] | None = None
+    ) -> Run:
+        """The figures of a run that is over.
+
+        Args:
+            batches: in any order.
+            meter: ran from the start of the contender's work to its end.
+            warm_up: facts that are not measured.
+            detail: the contender's own figures.
+        """
+        ordered = sorted(batches, key=lambda batch: batch.ended)
+        rate, measured_facts = measured([(batch.ended, batch.facts) for batch in ordered], warm_up)
+        first, last, facts = ordered[0], ordered[-1], sum(batch.facts for batch in ordered)
+        began = last.ended - measured_facts / rate
+        return cls(
+            facts_per_second=rate,
+            cold_facts_per_second=first.facts / (first.ended - first.started),
+            ready_seconds=min(batch.started for batch in ordered) - meter.started,
+            facts=facts,
+            batches=len(ordered),
+            cpu_seconds_per_million=meter.cpu_seconds / facts * 1e6,
+            steady_cpu_seconds_per_million=meter.cpu_between(began, last.ended) / measured_facts * 1e6,
+            peak_own_bytes=meter.peak_own_bytes,
+            peak_worker_bytes=meter.peak_worker_bytes,
+            peak_java_bytes=meter.peak_java_bytes,
+            detail=detail or {},
+        )
 
 
 def measured(ends: list[tuple[float, int]], warm_up: int) -> tuple[float, int]:
@@ -49,57 +109,98 @@ def measured(ends: list[tuple[float, int]], warm_up: int) -> tuple[float, int]:
 
 
 class ResourceMeter:
-    """Samples the machine while a block runs.
+    """Samples what this process, those that it starts and the server take, while a block runs.
 
-    Processor time is that of the whole machine, since the PostgreSQL server works for the run as well: run
-    nothing else beside it. Memory is the proportional set size, so that what workers share counts once.
+    Memory is the proportional set size, so that what processes share counts once; the server's is not counted. What
+    else runs on the machine does not count, but slows the run down.
+
+    Args:
+        warehouse_url: the server, on this machine.
 
     Attributes:
-        cpu_seconds: processor seconds spent, user and system, all processes.
-        peak_worker_bytes: most memory that the Python workers of this process held together.
+        started: when it began to measure, in seconds since 1970.
+        cpu_seconds: processor seconds spent, user and system.
+        peak_own_bytes: most memory of this process.
+        peak_worker_bytes: most memory that the processes it started held together, without Java.
         peak_java_bytes: most memory of its Java machine.
     """
 
     SAMPLE_SECONDS = 0.25
 
+    def __init__(self, warehouse_url: str) -> None:
+        self._measured = (psutil.Process(), postmaster(warehouse_url))
+        self._samples: list[tuple[float, float]] = []
+
     def __enter__(self) -> ResourceMeter:
         """Start to measure."""
+        self.started = time.time()
         self.cpu_seconds = 0.0
+        self.peak_own_bytes = 0
         self.peak_worker_bytes = 0
         self.peak_java_bytes = 0
         self._ended = threading.Event()
-        self._busy_before = _busy_seconds()
+        self._take_time()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self._sampler.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         """Stop, and settle the figures."""
-        self.cpu_seconds = _busy_seconds() - self._busy_before
         self._ended.set()
         self._sampler.join()
+        self._take_time()
+        self.cpu_seconds = self._samples[-1][1] - self._samples[0][1]
+
+    def cpu_between(self, began: float, ended: float) -> float:
+        """Processor seconds between two moments, to a sample's length; of a meter that has ended."""
+        moments, spent = zip(*self._samples, strict=True)
+        first, last = np.interp([began, ended], moments, spent)
+        return float(last - first)
 
     def _sample(self) -> None:
         while not self._ended.wait(self.SAMPLE_SECONDS):
-            workers, java = _sizes()
+            self._take_time()
+            own, workers, java = _sizes(psutil.Process())
+            self.peak_own_bytes = max(self.peak_own_bytes, own)
             self.peak_worker_bytes = max(self.peak_worker_bytes, workers)
             self.peak_java_bytes = max(self.peak_java_bytes, java)
 
+    def _take_time(self) -> None:
+        spent = sum(_busy_seconds(process) for root in self._measured for process in _tree(root))
+        # A process that ends between two looks is missing for a moment, until its parent has taken its times over.
+        self._samples.append((time.time(), max(spent, self._samples[-1][1] if self._samples else 0.0)))
 
-def _busy_seconds() -> float:
-    times = psutil.cpu_times()
-    return float(times.user + times.system + times.nice + times.irq + times.softirq)
+
+def postmaster(warehouse_url: str) -> psutil.Process:
+    """The server's first process, whose children serve."""
+    with closing(psycopg2.connect(warehouse_url)) as connection:
+        server = psutil.Process(connection.info.backend_pid).parent()
+    if server is None:
+        raise RuntimeError("the server's sessions have no parent: it does not run on this machine")
+    return server
 
 
-def _sizes() -> tuple[int, int]:
-    """Bytes that the Python workers, and the Java machine, of this process hold now."""
-    workers = java = 0
-    for process in psutil.Process().children(recursive=True):
+def _tree(root: psutil.Process) -> Iterator[psutil.Process]:
+    yield root
+    yield from root.children(recursive=True)
+
+
+def _busy_seconds(process: psutil.Process) -> float:
+    """Of the process, and of its children that have ended."""
+    try:
+        times = process.cpu_times()
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return 0.0
+    return float(times.user + times.system + times.children_user + times.children_system)
+
+
+def _sizes(own: psutil.Process) -> tuple[int, int, int]:
+    """Bytes that a process, those that it started, and their Java machine hold now."""
+    sizes = [0, 0, 0]
+    for process in _tree(own):
         try:
-            if process.name() == "java":
-                java += process.memory_full_info().pss
-            elif "pyspark" in " ".join(process.cmdline()):
-                workers += process.memory_full_info().pss
+            kind = 0 if process == own else 2 if process.name() == "java" else 1
+            sizes[kind] += process.memory_full_info().pss
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return workers, java
+    return sizes[0], sizes[1], sizes[2]

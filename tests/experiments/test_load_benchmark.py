@@ -1,0 +1,88 @@
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import psycopg2
+import pytest
+
+from spark_jobs.errors import FreshetError
+from spark_jobs.experiments.load import data
+from spark_jobs.experiments.load.case import EVENTS_PER_FILE, LoadCase, cases
+from spark_jobs.experiments.load.contenders import CONTENDERS, chosen_contenders, require_room
+from spark_jobs.experiments.load.fact_check import check_facts
+from spark_jobs.experiments.load.run_result import Batch, ResourceMeter, Run
+from spark_jobs.experiments.load.scripts import postgres_elt
+from spark_jobs.experiments.load.scripts.marked_files import groups_to_load
+
+ROWS = 1_000
+
+
+@pytest.fixture
+def case(warehouse_url: str, tmp_path: Path) -> LoadCase:
+    """Two files of events, the first of them warm-up."""
+    (case,) = cases(["wide"], [ROWS], [1], EVENTS_PER_FILE, None)
+    case = LoadCase(**{**case.__dict__, "warm_up": EVENTS_PER_FILE})
+    data.make_relation(warehouse_url, case)
+    data.empty_fact(warehouse_url, case)
+    data.write_events(case, tmp_path)
+    return case
+
+
+def test_a_script_loads_the_files_without_a_marker_and_its_facts_are_checked(
+    case: LoadCase, warehouse_url: str, tmp_path: Path
+) -> None:
+    first, second = sorted(tmp_path.iterdir())
+    postgres_elt.load(case, [first], warehouse_url)
+    with ResourceMeter(warehouse_url) as meter:
+        (batch,) = postgres_elt.load(case, [first, second], warehouse_url)
+    assert batch.facts == EVENTS_PER_FILE
+    assert meter.cpu_seconds > 0
+    assert groups_to_load(warehouse_url, [first, second]) == []
+    assert check_facts(warehouse_url, case, [first, second]) == 2 * EVENTS_PER_FILE
+
+    with closing(psycopg2.connect(warehouse_url)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE bench.fact SET relation_label = other.relation_label "
+            "FROM bench.fact other WHERE fact.event_id + other.event_id = 1 AND fact.event_id IN (0, 1)"
+        )
+    with pytest.raises(FreshetError, match="The facts are wrong: 200,000 are stored, 200,000 are right"):
+        check_facts(warehouse_url, case, [first, second])
+
+
+def test_a_changing_case_repeats_events_and_has_keys_that_are_not_in_the_relation() -> None:
+    (case,) = cases(["changing"], [ROWS], [1], 1_000_000, None)
+    events = data.event_table(case, 0, EVENTS_PER_FILE)
+    repeated = 1 - len(set(events["id"].to_pylist())) / EVENTS_PER_FILE
+    missing = sum(key >= ROWS for key in events["key"].to_pylist()) / EVENTS_PER_FILE
+    assert 0.008 < repeated < 0.012
+    assert 0.045 < missing < 0.055
+    facts = data.joined_with_relation(events, case)
+    assert len(facts) == len(set(facts["id"].to_pylist())) < EVENTS_PER_FILE * (1 - missing) + 1
+
+
+def test_rates_count_from_the_end_of_the_warm_up() -> None:
+    meter = ResourceMeter.__new__(ResourceMeter)
+    meter.started, meter.cpu_seconds = 0.0, 8.0
+    meter.peak_own_bytes = meter.peak_worker_bytes = meter.peak_java_bytes = 0
+    meter._samples = [(0.0, 0.0), (6.0, 4.0), (8.0, 8.0)]
+    run = Run.of([Batch(6.0, 8.0, 400), Batch(2.0, 6.0, 100)], meter, warm_up=100)
+    assert run.facts_per_second == 200
+    assert run.cold_facts_per_second == 25
+    assert run.ready_seconds == 2
+    assert run.steady_cpu_seconds_per_million == pytest.approx(4 / 400 * 1e6)
+
+
+def test_who_keeps_the_relation_is_refused_where_it_does_not_fit() -> None:
+    fits, tenth = cases(["fits", "tenth"], [2_000_000], [1], 1_000_000, None)
+    require_room(CONTENDERS["duckdb-cached"], fits)
+    with pytest.raises(FreshetError, match=r"keeps all needed columns of R, 30.5 MB, and may keep 3.05"):
+        require_room(CONTENDERS["duckdb-cached"], tenth)
+
+
+def test_a_contender_whose_packages_are_absent_says_how_to_get_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_jobs.experiments.load.contenders.find_spec", lambda _: None)
+    with pytest.raises(FreshetError, match=r"needs polars and adbc_driver_postgresql.*uv run --group contenders"):
+        chosen_contenders(["polars-adbc"])
+    with pytest.raises(FreshetError, match=r"'polar' is no contender. Allowed: freshet, polars-adbc"):
+        chosen_contenders(["polar"])
