@@ -84,7 +84,8 @@ class DrivenLookups:
             copy = self._copy_of(plan, folder) if lookup.read == "snapshot" else None
             if plan.front or copy is not None:
                 files, in_use = HotSetFiles(folder.hot_set), None if copy is None else copy.in_use
-                watches.append(LookupWatch(lookup, plan.spec, plan.position, hot_set, files, reading, writer, in_use))
+                of_lookup = (lookup, plan.spec, plan.position, hot_set, files, reading)
+                watches.append(LookupWatch(*of_lookup, front_stage_bytes(lookup), writer, in_use))
         connection.commit()
         self._watch = RelationWatch(self._url, self._definition.name, watches, writer)
         self._watch.begin(connection)

@@ -106,6 +106,11 @@ class BatchContext:
     back_stage_seconds: float | None
 
     @property
+    def all_is_hot(self) -> bool:
+        """Whether all of each relation is hot, so that next to no tuple misses."""
+        return all(front.whole is not None for front in self.fronts)
+
+    @property
     def event(self) -> EventColumns:
         """The pipeline's event columns."""
         return self.destination.event

@@ -82,7 +82,7 @@ BackStage = Callable[[MemoryRelation, SheddingPolicy], SemiStreamJoin]
 BACK_STAGES: dict[str, BackStage] = {
     "hybrid_join": lambda relation, policy: HybridJoin(relation, MEMORY, policy.position),
     "cached_hybrid_join": lambda relation, policy: CachedJoin(
-        relation, 2 * MEMORY, lambda r, memory: HybridJoin(r, memory, policy.position)
+        relation, 2 * MEMORY, lambda r, memory: HybridJoin(r, memory, policy.position), front_share=0.1
     ),
     "index_nested_loop": lambda relation, _: create("index_nested_loop", relation, MEMORY),
     "batched_index_nested_loop": lambda relation, _: create("batched_index_nested_loop", relation, MEMORY),
