@@ -9,11 +9,11 @@ from pathlib import Path
 
 from psycopg2 import extensions
 
-from spark_jobs.byte_sizes import format_bytes
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.kafka import Kafka
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError
+from spark_jobs.hot_set.lookup_memory import said_of_memory
 from spark_jobs.settings import Home
 from spark_jobs.source.file_names import is_landed
 from spark_jobs.source.kafka_client import KafkaClient
@@ -103,11 +103,7 @@ def _landed(name: str, source: Source, folder: Path) -> str:
 def _told_of_tables(definition: PipelineDefinition, tables: PipelineTables) -> Iterator[str]:
     yield f"{definition.fact.table} takes the facts, told apart by {', '.join(definition.source.event_id)}"
     for lookup, spec in zip(definition.lookups, tables.relations, strict=True):
-        whole = spec.row_count * spec.tuple_bytes
-        share = "all fit" if whole <= lookup.memory else f"{lookup.memory / whole:.0%} of them fit"
-        yield (
-            f"{lookup.relation}: {spec.row_count:,} tuples; their needed columns take {format_bytes(whole)}, "
-            f"and memory is {format_bytes(lookup.memory)}: {share}"
-        )
+        held = said_of_memory(lookup, spec) or f"{spec.row_count:,} tuples, of which none stays in memory"
+        yield f"{lookup.relation}: {held}"
         if spec.page_refusal is not None:
             yield f"{lookup.relation} is not read by pages: {spec.page_refusal}"

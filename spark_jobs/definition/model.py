@@ -200,7 +200,8 @@ class Lookup(Part):
         as_of: `event_time` for a relation that keeps every version of its tuples (SCD2): an event finds the version
             that was valid when it happened. Without it a key has one tuple of R.
         validity: with `as_of`: R's columns from when and until when (not included; null: still) a version is valid.
-        memory: bytes that the operator may use.
+        memory: bytes for keys and fetched columns of R's most frequent tuples, which the workers of a host share
+            (four fifths of it; of all its tuples, where they fit), and for the stream tuples that wait for the others.
         read: R itself (`live`), or the copy of it that the last cache rebuild made (`snapshot`).
         read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
         notice_changes: how soon a change of R reaches the facts, at the latest.

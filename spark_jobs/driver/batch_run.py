@@ -135,7 +135,7 @@ class BatchRun:
         many = size * self._records_per_byte > _CARRIED_RECORDS
         send = self._reports.send
         waiting = self._intake.front_stage(connection, batch, tasks, context, send, shuffle=many)
-        settle(waiting, context, send, shuffle=many)
+        settle(waiting, context, send, shuffle=many and not context.all_is_hot)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from psycopg2 import extensions
 from pyspark import SparkContext
@@ -15,7 +16,7 @@ from spark_jobs.driver.lookups.planning import plan_lookups
 from spark_jobs.hot_set.hot_set_files import HotSetFiles
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder
-from spark_jobs.hot_set.lookup_memory import front_stage_bytes
+from spark_jobs.hot_set.lookup_memory import front_stage_bytes, said_of_memory
 from spark_jobs.hot_set.lookup_watch import LookupWatch
 from spark_jobs.hot_set.publishing import FrontStagePlan, Leases
 from spark_jobs.hot_set.relation_watch import RelationWatch
@@ -84,7 +85,8 @@ class DrivenLookups:
             copy = self._copy_of(plan, folder) if lookup.read == "snapshot" else None
             if plan.front or copy is not None:
                 files, in_use = HotSetFiles(folder.hot_set), None if copy is None else copy.in_use
-                watches.append(LookupWatch(lookup, plan.spec, plan.position, hot_set, files, reading, writer, in_use))
+                of_lookup = (lookup, plan.spec, plan.position, hot_set, files, reading)
+                watches.append(LookupWatch(*of_lookup, front_stage_bytes(lookup), writer, in_use))
         connection.commit()
         self._watch = RelationWatch(self._url, self._definition.name, watches, writer)
         self._watch.begin(connection)
@@ -115,7 +117,7 @@ class DrivenLookups:
             self._copies[plan.position].plan_for_batch(plan, batch_no) if plan.position in self._copies else plan
             for plan in live_plans
         )
-        return plans, fronts
+        return tuple(map(self._explained, plans, self._hot_sets)), fronts
 
     def learn(self, report: BatchReport, batch_no: int) -> None:
         """Take what a batch found out that is under way still."""
@@ -153,6 +155,12 @@ class DrivenLookups:
             self._live_plans = (*self._live_plans[:number], renewed, *self._live_plans[number + 1 :])
         if former.pages is not None:
             self._leases.retire(former.pages)
+
+    def _explained(self, plan: LookupPlan, hot_set: LearnedHotSet) -> LookupPlan:
+        """The plan with what is to be told of it: how much of R is hot, besides how R is read."""
+        lookup = self._definition.lookups[plan.position]
+        said = [plan.reading, said_of_memory(lookup, plan.spec, holds_all=hot_set.holds_all)]
+        return replace(plan, reading="; ".join(each for each in said if each) or None)
 
     def _copy_of(self, plan: LookupPlan, folder: LookupFolder) -> CopyReading:
         store, oldest = CopyStore(folder.copies), self._definition.retention.ledger

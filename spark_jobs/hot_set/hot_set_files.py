@@ -65,6 +65,7 @@ class HotSetVersion:
         frequencies: float32, shape (n,), how often each was found lately.
         noticed: pg_snapshot as text: the tuples are at least as new as R was for the transactions visible in it.
             None where that is not known.
+        whole: whether they are all of R; frequencies mean nothing then.
     """
 
     version: int
@@ -73,6 +74,7 @@ class HotSetVersion:
     rows: RelationRows
     frequencies: NDArray[np.float32]
     noticed: str | None = None
+    whole: bool = False
 
 
 class HotSetFiles:
@@ -193,6 +195,7 @@ def _table(version: HotSetVersion) -> pa.Table:
         "origin": version.origin,
         "built_at": version.built_at.isoformat(),
         "noticed": version.noticed or "",
+        "whole": "yes" if version.whole else "",
     }
     return pa.table(arrays).combine_chunks().replace_schema_metadata(described)
 
@@ -210,4 +213,5 @@ def _version(table: pa.Table, number: int) -> HotSetVersion:
         rows=RelationRows(keys, columns.replace_schema_metadata(None)),
         frequencies=single_array(table[_FREQUENCY]).to_numpy(),
         noticed=described["noticed"] or None,
+        whole=bool(described.get("whole")),
     )

@@ -1,11 +1,11 @@
-"""The hot set of a lookup as the driver has it: learned from batches, reread when R changes, published in versions."""
+"""The hot set of a lookup as the driver has it: learned, or all of R; reread when R changes, published in versions."""
 
 from __future__ import annotations
 
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -13,10 +13,13 @@ from numpy.typing import NDArray
 from pyspark import SparkContext
 
 from spark_jobs.hot_set.hot_set_files import HotSetVersion
-from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases, MappedBroadcast, unique_name
-from spark_jobs.joins.semi_stream.front_stage import FrontStage
+from spark_jobs.hot_set.hot_tuples import HotTuples, frequencies_of, hot_tuples_within
+from spark_jobs.hot_set.publishing import FrontStagePlan, Leases, MappedBroadcast, unique_name
+from spark_jobs.joins.semi_stream.front_stage import FrontStage, Publication
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes
+from spark_jobs.relation.changes.watched_tables import WatchedTable
+from spark_jobs.relation.changes.whole_relation import WholeRelation
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
@@ -36,7 +39,7 @@ Offers = list[tuple[RelationRows, NDArray[np.int64]]]
 
 def rehearse_learning() -> None:
     """Have the code compiled or loaded that a driver learns by; otherwise the first batches would wait for it."""
-    stage = FrontStage(1 << 16, 64)
+    stage = FrontStage(64)
     keys, counts = np.arange(8), np.ones(8, np.int64)
     for _ in range(2):
         stage.offer(keys, 100 * counts)
@@ -75,6 +78,9 @@ class LearnedHotSet:
     until the last batch that was planned with it is released. All may be called from any thread: they share the state
     under a lock that none holds while it reads or publishes.
 
+    Where all of R fits, it holds all of R, once that has been read: then nothing is learned, and as long as every
+    change of R is noted, a key that is not hot is known not to be in R. If R outgrows the memory, it learns again.
+
     What a batch found may be older than a change that was noticed after it was planned. Such tuples are not taken:
     their change has been dealt with, and they would not be read again.
 
@@ -82,8 +88,14 @@ class LearnedHotSet:
         spec: the relation.
         position: number of the lookup in the pipeline, from 0.
         context: Spark, to publish versions.
-        memory_bytes: memory of the front stage; 0 if the lookup has none.
+        memory_bytes: memory of the hot tuples, which the workers of a host share; 0 if the lookup has no front stage.
         leases: which values the batches under way use.
+
+    Attributes:
+        capacity: how many tuples of R it holds.
+
+    Raises:
+        MemoryBudgetError: the memory holds none.
     """
 
     def __init__(
@@ -92,14 +104,23 @@ class LearnedHotSet:
         self._spec = spec
         self._spark = context
         self._leases = leases
-        self._stage = FrontStage(memory_bytes, max(spec.tuple_bytes, 1)) if memory_bytes else None
+        self.capacity = hot_tuples_within(memory_bytes, spec) if memory_bytes else 0
+        self._memory_bytes = memory_bytes
+        self._stage = FrontStage(self.capacity) if memory_bytes else None  # None: it does not learn
+        self._whole: WholeRelation | None = None  # None: not all of R is hot
         self._rows = RelationRows.empty(spec)
+        self._hot_set, _ = HotSet.arranged(0, self._rows.keys.codes)
         self._name = unique_name(f"hot-{position}")
         self._version = 0  # counts up whenever keys or tuples change
         self._newest: _Published | None = None
         self._under_way: dict[int, _UnderWay] = {}
         self._until_counted = 0  # batches to plan before one that counts hits
         self._lock = threading.Lock()
+
+    @property
+    def holds_all(self) -> bool:
+        """Whether all of R is hot."""
+        return self._whole is not None
 
     @property
     def hot_tuples(self) -> int:
@@ -114,18 +135,17 @@ class LearnedHotSet:
 
     def plan_for_batch(self, batch_no: int) -> FrontStagePlan:
         """What a batch uses and reports. O(1): what was refreshed until now is published already."""
-        if self._stage is None:
+        if not self.capacity:
             return FrontStagePlan(None, most_offers=0, count_hits=False)
         with self._lock:
-            newest = self._newest
-            counts = self._until_counted == 0
-            self._until_counted = _COUNTED_BATCHES - 1 if counts else self._until_counted - 1
+            newest, learns = self._newest, self._stage is not None
+            counts = learns and self._until_counted == 0
+            self._until_counted = _COUNTED_BATCHES - 1 if counts else max(self._until_counted - 1, 0)
             self._under_way[batch_no] = _UnderWay(newest, counts)
             if newest is not None:
                 self._leases.take(batch_no, newest.broadcast)
-        return FrontStagePlan(
-            hot=None if newest is None else newest.broadcast, most_offers=self._stage.capacity, count_hits=counts
-        )
+            hot, most_offers = None if newest is None else newest.broadcast, self.capacity if learns else 0
+            return FrontStagePlan(hot, most_offers, counts, self._whole)
 
     def learn(self, hits: NDArray[np.int64] | None, offers: Offers, batch_no: int) -> None:
         """Take what a batch that is under way found out, and publish if the hot set changed. O(capacity).
@@ -135,14 +155,14 @@ class LearnedHotSet:
             offers: tuples of R that its tasks found frequent, with how often each was found.
             batch_no: the batch.
         """
-        if self._stage is None:
-            return
         with self._lock:
+            if self._stage is None:
+                return
             batch = self._under_way[batch_no]
             batch.counts_hits = False
             if hits is not None:
-                self._observe(hits * _COUNTED_BATCHES, batch)
-            changed = bool(offers) and self._take(offers, batch)
+                self._observe(self._stage, hits * _COUNTED_BATCHES, batch)
+            changed = bool(offers) and self._take(self._stage, offers, batch)
         if changed:
             self._publish()
 
@@ -160,13 +180,14 @@ class LearnedHotSet:
             changes: what has changed in R.
             reread: reads tuples of R. If it raises, the hot set stays as it was: call again with these changes.
         """
-        if self._stage is None or changes.nothing:
-            return
-        with self._lock:
-            # First of all: which of the changed tuples are hot must not grow while they are read.
-            self._note(changes)
-            stale = self._rows.keys if changes.anything else self._hot_among(changes.keys)
-        self.read_again(stale, reread)
+        if self.holds_all:
+            self._refresh_all(changes, reread)
+        elif self.capacity and not changes.nothing:
+            with self._lock:
+                # First of all: which of the changed tuples are hot must not grow while they are read.
+                self._note(changes)
+                stale = self._rows.keys if changes.anything else self._hot_among(changes.keys)
+            self.read_again(stale, reread)
 
     def read_again(self, keys: KeyColumns, reread: Reread) -> None:
         """Read hot tuples again, without knowing of any change, and publish.
@@ -182,7 +203,7 @@ class LearnedHotSet:
             return
         found = reread(keys)
         with self._lock:
-            changed = self._put(keys.codes, found)
+            changed = self._put(keys, found)
         if changed:
             self._publish()
 
@@ -195,39 +216,49 @@ class LearnedHotSet:
             changes: what has changed in R since they were read.
             reread: reads tuples of R.
         """
-        if self._stage is None:
+        if not self.capacity:
             return
-        if len(rows) > self._stage.capacity:
-            frequent = np.argpartition(frequencies, -self._stage.capacity)[-self._stage.capacity :]
+        if len(rows) > self.capacity:
+            frequent = np.argpartition(frequencies, -self.capacity)[-self.capacity :]
             rows, frequencies = rows.take(frequent), frequencies[frequent]
-        hot_set = HotSet(0, rows.keys.codes)
-        slots = np.unique(hot_set.probe(changes.keys.codes))
-        stale = rows.keys if changes.anything else rows.keys.take(slots[slots >= 0])
+        stale = rows.keys if changes.anything else rows.keys.take(np.flatnonzero(rows.keys.is_in(changes.keys)))
         if len(stale):
-            rows, gone = _with_reread(rows, hot_set, stale.codes, reread(stale))
-            kept = np.delete(np.arange(len(rows)), gone)
-            rows, frequencies = rows.take(kept), frequencies[kept]
+            found, kept = reread(stale), np.flatnonzero(~rows.keys.is_in(stale))
+            again = frequencies_of(found.keys, rows.keys, frequencies)
+            rows, frequencies = RelationRows.concatenate([rows.take(kept), found]), np.r_[frequencies[kept], again]
         with self._lock:
             self._note(changes)
-            self._stage.replace_all(rows.keys.codes, frequencies)
-            self._rows = rows
-            self._version += 1
+            self._learn_from(rows, frequencies)
         self._publish()
+
+    def hold_all(self, rows: RelationRows, tables: tuple[WatchedTable, ...], changes: Changes, reread: Reread) -> None:
+        """Have all of R hot from now on.
+
+        Args:
+            rows: all tuples of R whose codes differ, `capacity` of them at most.
+            tables: those that hold R's rows, whose triggers have noted all changes since they were read.
+            changes: what these are.
+            reread: reads tuples of R.
+        """
+        with self._lock:
+            self._note(changes)
+            self._stage = None
+            self._put_in_slots(rows)
+            self._whole = WholeRelation(changes.noticed, tables)
+        self._refresh_all(changes, reread, publish=True)
 
     def forget(self) -> None:
         """Drop all tuples, and publish; what the batches under way find is not taken either."""
-        if self._stage is None:
+        if not self.capacity:
             return
         with self._lock:
             for batch in self._under_way.values():
                 batch.changed.add_all()
-            self._rows = RelationRows.empty(self._spec)
-            self._stage.replace_all(self._rows.keys.codes, np.empty(0, np.float32))
-            self._version += 1
+            self._learn_from(RelationRows.empty(self._spec), np.empty(0, np.float32))
         self._publish()
 
     def export(self, noticed: str | None) -> HotSetVersion | None:
-        """The hot set as it is now, to be written down; None where there is nothing.
+        """What has been learned until now, to be written down; None where that is nothing.
 
         Args:
             noticed: pg_snapshot of the last refresh; None where changes are not noticed.
@@ -254,57 +285,134 @@ class LearnedHotSet:
 
     def _hot_among(self, keys: KeyColumns) -> KeyColumns:
         """Those of the hot tuples that have one of these keys."""
-        assert self._stage is not None
-        slots = np.unique(self._stage.hot_set.probe(keys.codes))
+        slots = np.unique(self._hot_set.probe(keys.codes))
         return self._rows.keys.take(slots[slots >= 0])
 
-    def _observe(self, hits: NDArray[np.int64], batch: _UnderWay) -> None:
+    def _observe(self, stage: FrontStage, hits: NDArray[np.int64], batch: _UnderWay) -> None:
         """Record the hits of the version that the batch used, whose slots may be others' by now."""
-        assert self._stage is not None
         used = batch.used
-        if used is not None and used.hot_set is not self._stage.hot_set:
-            slots = self._stage.hot_set.probe(used.hot_set.keys)
+        if used is not None and used.hot_set is not self._hot_set:
+            slots = self._hot_set.probe(used.hot_set.keys)
             still = slots >= 0
-            moved = np.zeros(self._stage.hot_set.slot_count, np.int64)
+            moved = np.zeros(self._hot_set.slot_count, np.int64)
             moved[slots[still]] = hits[still]
             hits = moved
-        self._stage.observe_hits(hits)
+        stage.observe_hits(hits)
 
-    def _take(self, offers: Offers, batch: _UnderWay) -> bool:
+    def _take(self, stage: FrontStage, offers: Offers, batch: _UnderWay) -> bool:
         """Offer what a batch found to the hot set; whether that changed it."""
-        assert self._stage is not None
         rows = RelationRows.concatenate([part for part, _ in offers])
         frequencies = np.concatenate([part for _, part in offers])
         outdated = batch.changed.contains(rows.keys.codes)
         if outdated.any():
             current = np.flatnonzero(~outdated)
             rows, frequencies = rows.take(current), frequencies[current]
-        accepted = self._stage.offer(rows.keys.codes, frequencies)
-        publication = self._stage.publish()
+        accepted = stage.offer(rows.keys.codes, frequencies)
+        publication = stage.publish()
         if publication is None:
             return False
-        candidates = RelationRows.concatenate([self._rows, rows.take(accepted)])
-        self._rows = candidates.take(publication.sources)
-        self._version += 1
+        self._arrange(RelationRows.concatenate([self._rows, rows.take(accepted)]), publication)
         return True
 
-    def _put(self, asked: NDArray[np.int64], found: RelationRows) -> bool:
+    def _put(self, asked: KeyColumns, found: RelationRows) -> bool:
         """Put tuples that were read again into the hot set, and drop those that are gone; whether that changed it."""
-        assert self._stage is not None
-        rows, gone = _with_reread(self._rows, self._stage.hot_set, asked, found)
-        if gone.size:
-            rows = rows.take(self._stage.remove(gone).sources)
-        elif rows.columns.equals(self._rows.columns):
+        slots, gone = self._slots_of(asked, found)
+        there = np.flatnonzero(slots >= 0)
+        rows = _with(self._rows, found, slots[there], there)
+        if gone.size and self._stage is not None:
+            self._arrange(rows, self._stage.remove(gone))
+            return True
+        if rows.columns.equals(self._rows.columns):
             return False  # what changed is not fetched
         self._rows = rows
         self._version += 1
         return True
 
-    def _publish(self) -> None:
-        assert self._stage is not None
+    def _refresh_all(self, changes: Changes, reread: Reread, *, publish: bool = False) -> None:
+        """Bring what has changed into the hot set that holds all of R: changed, new and vanished tuples.
+
+        Args:
+            changes: what has changed. Where anything may have, nothing stays hot: all of R has to be read again.
+            reread: reads tuples of R.
+            publish: whether to do so in any case.
+        """
+        if changes.anything:
+            self.forget()
+            return
+        if len(changes.keys):
+            with self._lock:
+                self._note(changes)
+            asked = changes.keys.distinct()
+            found = reread(asked)
+            with self._lock:
+                publish = self._put_all(asked, found) or publish
+                if HotTuples.bytes_of(self._rows) > self._memory_bytes:
+                    self._outgrown()
+        if publish:
+            self._publish()
         with self._lock:
-            version, value = self._version, HotTuples(self._stage.hot_set, self._rows)
-        published = _Published(MappedBroadcast.publish(self._spark, self._name, version, value), value.keys)
+            if self._whole is not None:
+                self._whole = replace(self._whole, noticed=changes.noticed)
+
+    def _put_all(self, asked: KeyColumns, found: RelationRows) -> bool:
+        slots, gone = self._slots_of(asked, found)
+        there, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
+        # Of two keys that share a code one is hot, and the other one is looked up.
+        own = self._rows.keys.equals(slots[there], found.keys, there)
+        rows = _with(self._rows, found, slots[there[own]], there[own])
+        if gone.size or new.size:
+            kept = np.delete(np.arange(len(rows)), gone)
+            self._put_in_slots(RelationRows.concatenate([rows.take(kept), found.take(new)]))
+            return True
+        changed = not rows.columns.equals(self._rows.columns)
+        self._rows = rows
+        self._version += changed
+        return changed
+
+    def _slots_of(self, asked: KeyColumns, found: RelationRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The slots of tuples that were read again, -1 for a new one; and those of hot tuples that R no longer has.
+
+        Args:
+            asked: the keys that were looked up; some may have left the hot set since.
+            found: what R has of them.
+        """
+        slots = self._hot_set.probe(found.keys.codes)
+        of_asked = self._hot_set.probe(asked.codes)
+        hot = np.flatnonzero(of_asked >= 0)
+        hot = hot[asked.equals(hot, self._rows.keys, of_asked[hot])]
+        return slots, np.setdiff1d(of_asked[hot], slots)
+
+    def _learn_from(self, rows: RelationRows, frequencies: NDArray[np.float32]) -> None:
+        """Learn, beginning with these tuples, of shape (n,), and how often each was found."""
+        self._whole = None
+        if self._stage is None:
+            self._stage = FrontStage(self.capacity)
+        self._arrange(rows, self._stage.replace_all(rows.keys.codes, frequencies))
+
+    def _outgrown(self) -> None:
+        rows = self._rows if len(self._rows) <= self.capacity else self._rows.take(np.arange(self.capacity))
+        self._learn_from(rows, np.zeros(len(rows), np.float32))
+        _log.warning(
+            "%s has outgrown the memory that held all of it: the most frequent %d tuples are kept hot from now on",
+            self._spec.relation,
+            self.capacity,
+        )
+
+    def _put_in_slots(self, rows: RelationRows) -> None:
+        """Make these tuples, in any order, the hot ones."""
+        self._arrange(rows, Publication(*HotSet.arranged(self._version + 1, rows.keys.codes)))
+
+    def _arrange(self, candidates: RelationRows, publication: Publication) -> None:
+        """Make those of the candidates the hot tuples that are the publication's sources."""
+        rows = candidates.take(publication.sources)
+        self._hot_set = publication.hot_set
+        self._rows = replace(rows, keys=replace(rows.keys, codes=publication.hot_set.keys))
+        self._version += 1
+
+    def _publish(self) -> None:
+        with self._lock:
+            version, value = self._version, HotTuples.of(self._hot_set, self._rows)
+        published = _Published(MappedBroadcast.publish(self._spark, self._name, version, value), value.hot_set)
         with self._lock:
             outdated = self._newest
             if outdated is None or outdated.broadcast.version < version:
@@ -313,29 +421,22 @@ class LearnedHotSet:
                 outdated = published  # another thread was quicker with a newer version
         if outdated is not None:
             self._leases.retire(outdated.broadcast)
-        _log.info("%s: %d hot tuples, version %d", self._spec.relation, len(value.rows), version)
+        _log.info(
+            "%s: %d hot tuples, %d bytes, version %d", self._spec.relation, len(self._rows), value.nbytes, version
+        )
 
 
-def _with_reread(
-    rows: RelationRows, hot_set: HotSet, asked: NDArray[np.int64], found: RelationRows
-) -> tuple[RelationRows, NDArray[np.int64]]:
-    """Hot tuples with those that were read again as they are now.
+def _with(rows: RelationRows, found: RelationRows, slots: NDArray[np.int64], places: NDArray[np.int64]) -> RelationRows:
+    """Hot tuples with others in some of their slots. O(slots).
 
     Args:
         rows: the hot tuples, in the order of the slots.
-        hot_set: their keys.
-        asked: int64, shape (n,), codes of the keys that were looked up; some may have left the hot set since.
-        found: what R has of them.
-
-    Returns:
-        The tuples, in the same slots; and the slots of those that R no longer has, int64, ascending. O(slots).
+        found: others.
+        slots: int64, shape (n,), distinct.
+        places: int64, shape (n,), the place among the others of that which belongs in each.
     """
-    slots = hot_set.probe(found.keys.codes)
-    there = np.flatnonzero(slots >= 0)
-    asked_slots = hot_set.probe(asked)
-    gone = np.setdiff1d(asked_slots[asked_slots >= 0], slots)
-    if not there.size:
-        return rows, gone
+    if not slots.size:
+        return rows
     sources = np.arange(len(rows))
-    sources[slots[there]] = len(rows) + there
-    return RelationRows.concatenate([rows, found]).take(sources), gone
+    sources[slots] = len(rows) + places
+    return RelationRows.concatenate([rows, found]).take(sources)

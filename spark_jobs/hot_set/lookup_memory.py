@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from spark_jobs.byte_sizes import format_bytes
 from spark_jobs.definition import Lookup
+from spark_jobs.hot_set.hot_tuples import HotTuples, hot_tuples_within
 from spark_jobs.relation.page_cutting import DEFAULT_PAGE_ROWS
 from spark_jobs.relation.read_limit import tuples_at_once
 from spark_jobs.relation.relation_spec import RelationSpec
 
 # The front stage's part of a lookup's memory. The paper's best is 15 % (003, section 5.4), with whole tuples
 # of R in it, and a queue that keeps the stream's misses for long. Here it holds keys and fetched columns
-# alone, and the back stage is empty at the end of each batch: what more memory brings is more hits.
+# alone, and the back stage is empty at the end of each batch: what more memory brings is more hits. The driver's own
+# copy, and the 20 bytes a tuple that it learns with, come on top.
 FRONT_STAGE_SHARE = 0.8
 
 # A page takes at most this part of a back stage's memory: a larger page leaves too little for the queue.
@@ -20,7 +23,7 @@ CACHED = "cached_"
 
 
 def front_stage_bytes(lookup: Lookup) -> int:
-    """Memory of a lookup's front stage, in bytes; the workers of a host share it. 0 where there is none."""
+    """Memory of a lookup's hot tuples, in bytes; the workers of a host share it. 0 where there is no front stage."""
     has_front = lookup.algorithm == "auto" or lookup.algorithm.startswith(CACHED)
     return int(lookup.memory * FRONT_STAGE_SHARE) if has_front else 0
 
@@ -44,3 +47,24 @@ def page_rows_allowed(page_rows: int, task_limit: float | None) -> int:
         task_limit: tuples of R that one task may read in a second; None: any number.
     """
     return page_rows if task_limit is None else max(min(page_rows, tuples_at_once(task_limit)), SMALLEST_PAGE_ROWS)
+
+
+def said_of_memory(lookup: Lookup, spec: RelationSpec, *, holds_all: bool = False) -> str | None:
+    """How much of R is hot, or what it takes to have all of it hot; None for a lookup without a front stage.
+
+    Args:
+        lookup: the lookup.
+        spec: R.
+        holds_all: whether all of R is hot already.
+    """
+    front_bytes = front_stage_bytes(lookup)
+    if not front_bytes:
+        return None
+    whole = HotTuples.bytes_for(spec.row_count, spec)
+    if holds_all:
+        return f"all of R is hot, in {format_bytes(whole)}: only what changes is read of it"
+    needed = f"all of R, {spec.row_count:,} tuples, takes `memory: {format_bytes(whole / FRONT_STAGE_SHARE)}`"
+    if whole <= front_bytes:
+        return f"{needed}, which it has"
+    share = hot_tuples_within(front_bytes, spec) / spec.row_count
+    return f"{needed}; {format_bytes(lookup.memory)} hold the most frequent {share:.1%}, and all others have to be read"

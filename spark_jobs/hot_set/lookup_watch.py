@@ -14,12 +14,15 @@ from spark_jobs.definition import Lookup
 from spark_jobs.errors import CacheDamagedError, FreshetError
 from spark_jobs.hot_set.cache_table import CacheRow
 from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
+from spark_jobs.hot_set.hot_tuples import HotTuples
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.noticing import Noticing
+from spark_jobs.hot_set.whole_loading import WholeLoading
 from spark_jobs.relation.changes.triggers import WatchOutcome
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.copy_files import CopyInUse
 from spark_jobs.relation.reading_connection import ReadingConnection
+from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 
 _log = logging.getLogger(__name__)
@@ -37,7 +40,8 @@ class LookupWatch:
         hot_set: its hot set.
         files: the versions of that on disk.
         reading: connection that hot tuples are read again through.
-        writer: writes files, so that no change has to wait for the disk to be noticed.
+        memory_bytes: memory of its hot tuples.
+        writer: writes files and reads R whole, so that no change has to wait for that to be noticed.
         copy: the local copy of R that its batches read; None where they read R live.
     """
 
@@ -49,6 +53,7 @@ class LookupWatch:
         hot_set: LearnedHotSet,
         files: HotSetFiles,
         reading: ReadingConnection,
+        memory_bytes: int,
         writer: Executor,
         copy: CopyInUse | None,
     ) -> None:
@@ -60,6 +65,10 @@ class LookupWatch:
         self._writer = writer
         self._copy = copy
         self._noticing = Noticing(lookup, LiveRelation(reading.url, spec, connection=reading), hot_set)
+        self._memory_bytes = memory_bytes
+        # A copy of R spares PostgreSQL from being read: it is not scanned, either.
+        scanned = memory_bytes > 0 and lookup.read == "live"
+        self._whole = WholeLoading(spec, memory_bytes, lookup.read_limit, reading.url, writer) if scanned else None
         self._held: HotSetVersion | None = None  # the version that was taken over or written last
         self._rebuilt_at: datetime | None = None  # when the rebuilt version was made that was taken over last
         self._refused: tuple[str, datetime] | None = None  # why the newest version on disk is not used, since when
@@ -68,13 +77,17 @@ class LookupWatch:
         self._written_at = time.monotonic()
 
     def begin(self, connection: extensions.connection, outcome: WatchOutcome) -> None:
-        """Before the first batch: begin with the newest sound version, if there is one. Its tuples are all read again.
+        """Before the first batch: begin to read all of R if it fits; else to use the newest sound version, if there is
+        one, whose tuples are all read again.
 
         Args:
             connection: to the warehouse.
             outcome: whether triggers note the relation's changes.
         """
         self.watch(connection, outcome)
+        tables = self._noticing.noting
+        if tables is not None and self._whole is not None and self._whole.begin(tables):
+            return
         version, refused = self._files.newest_sound()
         for error in refused:
             self._refuse(error)
@@ -86,8 +99,19 @@ class LookupWatch:
         self._noticing.watch(connection, outcome)
 
     def notice(self, connection: extensions.connection) -> None:
-        """Bring changes of R into the hot set."""
+        """Bring changes of R into the hot set; or all of it, where it fits and has been read."""
         self._noticing.notice(connection)
+        tables = self._noticing.noting
+        if self._whole is None or tables is None or self._hot_set.holds_all:
+            return
+        whole = self._whole.result(tables, connection)
+        if whole is not None:
+            self._hold_all(whole.rows, whole.noticed, connection)
+
+    def stop(self) -> None:
+        """Read all of R no further, if that is under way."""
+        if self._whole is not None:
+            self._whole.stop()
 
     def take_over_rebuilt(self, connection: extensions.connection) -> None:
         """Take over a rebuilt version if there is a new one. One that is damaged is refused; the former goes on.
@@ -154,14 +178,23 @@ class LookupWatch:
             what = f"Version {version.version} of the hot tuples of {self._spec.relation} is refused: its columns are "
             self._refuse(CacheDamagedError(what + "not those of the lookup. Rebuild the cache.", version.version))
             return
-        changes = self._noticing.since(version.noticed, connection)
-        self._hot_set.replace(rows, version.frequencies, changes, self._noticing.reread)
+        if version.whole:
+            self._hold_all(rows, version.noticed, connection)
+        else:
+            changes = self._noticing.since(version.noticed, connection)
+            self._hot_set.replace(rows, version.frequencies, changes, self._noticing.reread)
         self._held = version
         if version.version > self._looked_at:
             self._looked_at, self._refused = version.version, None
         if version.origin == "rebuilt":
             self._rebuilt_at = version.built_at
         _log.info("%s: took over version %d, %s", self._spec.relation, version.version, version.origin)
+
+    def _hold_all(self, rows: RelationRows, noticed: str | None, connection: extensions.connection) -> None:
+        """Have all of R hot, unless changes since it was read may not have been noted: then it is read again later."""
+        tables, changes = self._noticing.noting, self._noticing.since(noticed, connection)
+        if tables is not None and not changes.anything and HotTuples.bytes_of(rows) <= self._memory_bytes:
+            self._hot_set.hold_all(rows, tables, changes, self._noticing.reread)
 
     def _refuse(self, error: CacheDamagedError) -> None:
         _log.error("%s: %s", self._spec.relation, error)

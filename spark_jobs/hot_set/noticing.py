@@ -17,6 +17,7 @@ from spark_jobs.hot_set.learned import LearnedHotSet, Reread
 from spark_jobs.relation.changes.triggers import WatchOutcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
 from spark_jobs.relation.changes.watched_tables import WatchedTable, noted_since
+from spark_jobs.relation.changes.whole_relation import notes_every_change
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.read_limit import Clock, ReadLimit
@@ -57,6 +58,12 @@ class Noticing:
         self._hot_set = hot_set
         self._clock = clock
         self._rereading = Rereading(lookup, hot_set, self.reread, clock)
+
+    @property
+    def noting(self) -> tuple[WatchedTable, ...] | None:
+        """The tables that hold R's rows, where triggers on them note every change; else None."""
+        noted = self.watched == "triggers" and self._coming is None and notes_every_change(self._tables)
+        return self._tables if noted else None
 
     def watch(self, connection: extensions.connection, outcome: WatchOutcome) -> None:
         """From now on rely on triggers, or do without them. Tables that are not as they were may hold other rows.

@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.joins.semi_stream.hot_set import HotSet
-from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.changes.whole_relation import WholeRelation
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -98,14 +97,6 @@ class BroadcastSeries:
 
 
 @dataclass(frozen=True)
-class HotTuples:
-    """One version of a lookup's hot set: hot keys, and in slot order the tuples of R that they stand for."""
-
-    keys: HotSet
-    rows: RelationRows
-
-
-@dataclass(frozen=True)
 class FrontStagePlan:
     """What the front stage of one lookup does in one batch.
 
@@ -113,11 +104,13 @@ class FrontStagePlan:
         hot: the published HotTuples; None before there are any.
         most_offers: how many tuples of R a task offers to the hot set at most, the most frequent ones.
         count_hits: whether tasks count the hits of every hot tuple; done in some batches only.
+        whole: where all of R is hot: by what it is known that a key is not in R. None: each miss has to be looked up.
     """
 
     hot: MappedBroadcast | None
     most_offers: int
     count_hits: bool
+    whole: WholeRelation | None = None
 
 
 class Leases:
@@ -194,12 +187,10 @@ def _serialise(value: Any) -> bytes:
     buffers: list[pickle.PickleBuffer] = []
     head = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
     parts: list[Any] = [head, *(buffer.raw() for buffer in buffers)]
-    lengths = [len(part) for part in parts]
-    content = bytearray(struct.pack(f"<{len(parts) + 1}Q", len(parts), *lengths))
+    aligned = [struct.pack(f"<{len(parts) + 1}Q", len(parts), *(len(part) for part in parts))]
     for part in parts:
-        content += bytes(-len(content) % _ALIGNMENT)
-        content += part
-    return bytes(content)
+        aligned += [bytes(-len(aligned[-1]) % _ALIGNMENT), part]
+    return b"".join(aligned)
 
 
 def _map(path: Path) -> Any:

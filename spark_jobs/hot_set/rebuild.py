@@ -12,16 +12,16 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from psycopg2 import extensions
 
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.errors import FreshetError, SchemaMismatchError
 from spark_jobs.hot_set.cache_table import note_rebuilt
 from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
+from spark_jobs.hot_set.hot_tuples import HotTuples, frequencies_of, hot_tuples_within
 from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder, remove_unused
 from spark_jobs.hot_set.lookup_memory import back_stage_bytes, front_stage_bytes, page_rows_allowed, page_rows_within
-from spark_jobs.joins.semi_stream.front_stage import FrontStage
+from spark_jobs.hot_set.whole_loading import read_whole
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys.key_columns import KeyColumns
@@ -156,6 +156,13 @@ class Rebuild:
     def _hot_tuples(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[HotSetVersion | None, str]:
         started = time.perf_counter()
         store = HotSetFiles(cached.folder.hot_set)
+        whole = self._whole(cached)
+        if whole is not None:
+            written = replace(whole, version=store.write(whole))
+            return written, (
+                f"version {written.version} of the hot tuples: all {len(written.rows):,} tuples, "
+                f"{HotTuples.bytes_of(written.rows):,} bytes, {time.perf_counter() - started:.1f} s"
+            )
         recorded, refused = store.newest_sound()
         for error in refused:
             _log.warning("%s", error)
@@ -176,6 +183,20 @@ class Rebuild:
             f"version {written.version} of the hot tuples: {len(written.rows):,} tuples, "
             f"{written.rows.nbytes:,} bytes, from the frequencies of version {recorded.version} ({recorded.origin}), "
             f"{time.perf_counter() - started:.1f} s"
+        )
+
+    def _whole(self, cached: _CachedLookup) -> HotSetVersion | None:
+        """All of R, where it fits."""
+        memory_bytes, spec = front_stage_bytes(cached.lookup), cached.spec
+        if cached.lookup.read == "snapshot" or HotTuples.bytes_for(spec.row_count, spec) > memory_bytes:
+            return None
+        limit = _limit(cached, 1)
+        found = read_whole(self._url, spec, memory_bytes, limit() if limit else None)
+        if found is None:
+            return None
+        rows, noticed = found
+        return HotSetVersion(
+            1, "rebuilt", datetime.now(UTC), rows, np.zeros(len(rows), np.float32), noticed, whole=True
         )
 
     def _snapshot(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[CopyManifest, str]:
@@ -282,11 +303,11 @@ def _rebuilt_hot_set(
         a version like the recorded one, the most frequent tuple first. Its number is the recorded one's.
     """
     spec = task.spec
-    capacity = FrontStage(memory_bytes, max(spec.tuple_bytes, 1)).capacity
+    capacity = hot_tuples_within(memory_bytes, spec)
     chosen = np.argsort(-recorded.frequencies, kind="stable")[:capacity]
     keys, frequencies = recorded.rows.keys.take(chosen), recorded.frequencies[chosen]
     found = RelationRows.concatenate([RelationRows.empty(spec), *reread(task, _ranges(keys, parts))])
-    found_frequencies = _frequencies_of(found.keys, keys, frequencies)
+    found_frequencies = frequencies_of(found.keys, keys, frequencies)
     order = np.argsort(-found_frequencies, kind="stable")
     return HotSetVersion(
         version=recorded.version,
@@ -303,10 +324,3 @@ def _ranges(keys: KeyColumns, parts: int) -> list[KeyColumns]:
     ordered = keys.in_order()
     count = max(parts, -(-len(keys) // _KEYS_AT_ONCE))
     return [ordered.take(some) for some in np.array_split(np.arange(len(keys)), count) if len(some)]
-
-
-def _frequencies_of(found: KeyColumns, keys: KeyColumns, frequencies: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The frequencies of those keys that were found, whose codes differ as those of all hot tuples do."""
-    order = np.argsort(keys.codes)
-    places = np.searchsorted(keys.codes, found.codes, sorter=order)
-    return frequencies[order[places]]

@@ -87,6 +87,8 @@ class RelationWatch(threading.Thread):
     def stop(self) -> None:
         """End the thread, and write the hot sets down."""
         self._ended.set()
+        for watch in self._lookups:
+            watch.stop()
         if self.is_alive():
             self.join(_LONGEST_END_SECONDS)
         for watch in self._lookups:

@@ -89,8 +89,8 @@ SMALLEST_SCALE = 0.05
 SMALLEST_KILOBYTES = 128
 
 LOOKUPS = {
-    "master.customer": Scarcity(memory_kilobytes=512, read_limit=150),
-    "master.part": Scarcity(memory_kilobytes=512, read_limit=400),
+    "master.customer": Scarcity(memory_kilobytes=176, read_limit=150),
+    "master.part": Scarcity(memory_kilobytes=176, read_limit=400),
     "master.supplier": Scarcity(memory_kilobytes=256, read_limit=1000),
 }
 # A day of minutes can't wait as long as one of hours.

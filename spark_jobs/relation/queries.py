@@ -30,6 +30,12 @@ def sample_query(spec: RelationSpec, limit: int) -> sql.Composable:
     )
 
 
+def whole_query(spec: RelationSpec) -> sql.Composable:
+    """All tuples of R that a key can equal, in any order."""
+    where = sql.SQL(" WHERE {}").format(_AND.join(_not_null(spec))) if _not_null(spec) else sql.SQL("")
+    return sql.SQL("SELECT {} FROM {}{}").format(_selected(spec), _table(spec), where)
+
+
 def page_query(spec: RelationSpec, fences: KeyColumns, number: int, count: int = 1) -> sql.Composable:
     """The tuples of one page, or of some that follow each other: from the first one's fence to that after the last.
 

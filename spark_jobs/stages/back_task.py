@@ -143,7 +143,7 @@ class _BackTask:
             shed = tuples.take(pa.array(settlement.shed))
             held.append(Held("shed", reason, plan.spec.relation, shed))
         found = settlement.relation or RelationRows.empty(plan.spec)
-        looked_up = look_up(found, rows, absent, plan, tuples[event_time], event_time)
+        looked_up = look_up(found.columns, rows, absent, plan, tuples[event_time], event_time)
         for where, reason in looked_up.unmatched:
             held.append(hold_unmatched(tuples.filter(pa.array(where)), plan, reason))
             left &= ~where
@@ -159,7 +159,7 @@ class _BackTask:
     def _offers(self, settlement: Settlement) -> tuple[RelationRows, NDArray[np.int64]] | None:
         """The tuples of R that were found, for the front stage to choose from: the most frequent, if they are many."""
         front = self._context.fronts[self._plan.position]
-        if not self._plan.front or settlement.relation is None:
+        if not front.most_offers or settlement.relation is None:
             return None
         if len(settlement.frequencies) <= front.most_offers:
             return settlement.relation, settlement.frequencies

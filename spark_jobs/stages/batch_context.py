@@ -63,7 +63,7 @@ class LookupPlan:
         costs: measured costs of reading R, for `auto`.
         read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
         copy: the local copy that R is read from; None: it is read live.
-        reading: of a lookup that may read a copy: which one it reads, or why it does not.
+        reading: how much of R is hot; and of a lookup that may read a copy, which one it reads, or why it does not.
     """
 
     position: int
@@ -104,6 +104,11 @@ class BatchContext:
     lookups: tuple[LookupPlan, ...]
     fronts: tuple[FrontStagePlan, ...]
     back_stage_seconds: float | None
+
+    @property
+    def all_is_hot(self) -> bool:
+        """Whether all of each relation is hot, so that next to no tuple misses."""
+        return all(front.whole is not None for front in self.fronts)
 
     @property
     def event(self) -> EventColumns:

@@ -15,7 +15,7 @@ from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.keys.values import in_range
-from spark_jobs.relation.relation_rows import RelationRows, fetched_at
+from spark_jobs.relation.relation_rows import fetched_at
 from spark_jobs.stages.batch_context import LookupPlan
 
 
@@ -41,7 +41,7 @@ class LookedUp(NamedTuple):
 
 
 def look_up(
-    rows: RelationRows,
+    found: pa.Table,
     indices: NDArray[np.int64],
     absent: NDArray[np.bool_],
     plan: LookupPlan,
@@ -51,14 +51,14 @@ def look_up(
     """Fetch the columns of R for n stream tuples, and tell what is unmatched.
 
     Args:
-        rows: tuples of R.
-        indices: int64, shape (n,), the row of R that each stream tuple has found; negative: none.
+        found: what tuples of R hold besides their keys.
+        indices: int64, shape (n,), the row of them that each stream tuple has found; negative: none.
         absent: bool, shape (n,): where R has no tuple. What is neither found nor absent has not been looked for yet.
         plan: the lookup.
         times: event time of each, shape (n,); matters only where R keeps versions.
         event_time: the name of its column.
     """
-    columns, versionless = _fetched(rows, indices, plan, times)
+    columns, versionless = _fetched(found, indices, plan, times)
     if plan.on_unmatched == "default":
         return LookedUp(_with_defaults(columns, plan, absent | versionless), [])
     relation, key = plan.spec.relation, ", ".join(plan.spec.stream_columns)
@@ -70,14 +70,14 @@ def look_up(
 
 
 def _fetched(
-    rows: RelationRows, indices: NDArray[np.int64], plan: LookupPlan, times: pa.ChunkedArray
+    found: pa.Table, indices: NDArray[np.int64], plan: LookupPlan, times: pa.ChunkedArray
 ) -> tuple[pa.Table, NDArray[np.bool_]]:
     """What was found, and where none of a key's versions was valid at the event's time."""
     if plan.spec.validity is not None:
-        columns, valid = fetched_at(rows.columns, indices, single_array(times))
+        columns, valid = fetched_at(found, indices, single_array(times))
         return columns, (indices >= 0) & ~valid
-    found = pa.array(indices) if indices.size and indices.min() >= 0 else pa.array(indices, mask=indices < 0)
-    return rows.columns.take(found), np.zeros(len(indices), np.bool_)
+    rows = pa.array(indices) if indices.size and indices.min() >= 0 else pa.array(indices, mask=indices < 0)
+    return found.take(rows), np.zeros(len(indices), np.bool_)
 
 
 def _with_defaults(fetched: pa.Table, plan: LookupPlan, unmatched: NDArray[np.bool_]) -> pa.Table:

@@ -12,10 +12,14 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
-from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples
+from spark_jobs.hot_set.hot_tuples import HotTuples
+from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.loading.held_rows import HeldRows, identity_hashes
 from spark_jobs.loading.outcome import Held
+from spark_jobs.relation.changes.unnoticed import ChangedKeys
+from spark_jobs.relation.changes.whole_relation import WholeRelation
 from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, PieceEnd, TaskReport
@@ -54,7 +58,8 @@ class _FrontTask:
         self._send = report
         self._started = time.perf_counter()
         self._loading = TaskLoading(context)
-        self._fronts = [_Front(plan, front) for plan, front in zip(context.lookups, context.fronts, strict=True)]
+        fronts = zip(context.lookups, context.fronts, strict=True)
+        self._fronts = [_Front(plan, front, context.warehouse_url) for plan, front in fronts]
         self._counts: Counter[str] = Counter()
         self._join_seconds = 0.0
 
@@ -124,11 +129,11 @@ class _FrontTask:
         times = tuples[event_time]
         for front, key in zip(self._fronts, keys, strict=True):
             plan = front.plan
-            slots, rows = front.probe(key)
+            slots, fetched, absent = front.probe(key)
             self._counts[f"probes.{plan.position}"] += count
             self._counts[f"hits.{plan.position}"] += int(np.count_nonzero(slots >= 0))
-            missing[(slots < 0) & key.valid] |= plan.bit
-            looked_up = look_up(rows, slots, ~key.valid, plan, times, event_time)
+            missing[(slots < 0) & ~absent] |= plan.bit
+            looked_up = look_up(fetched, slots, absent, plan, times, event_time)
             for where, reason in looked_up.unmatched:
                 held.append(hold_unmatched(tuples.filter(pa.array(where & ~settled)), plan, reason))
                 settled |= where
@@ -148,24 +153,43 @@ class _FrontTask:
 class _Front:
     """The front stage of one lookup, as a task uses it: read-only, but for the counts of hits."""
 
-    def __init__(self, plan: LookupPlan, front: FrontStagePlan) -> None:
+    def __init__(self, plan: LookupPlan, front: FrontStagePlan, warehouse_url: str) -> None:
         self.plan = plan
+        self._url = warehouse_url
         self._hot: HotTuples | None = front.hot.value() if front.hot is not None else None
+        self._whole = front.whole
+        self._changed: ChangedKeys | None = None  # of R since it was read whole; None: not asked for yet
         self.hits: NDArray[np.int64] | None = None
         if self._hot is not None and front.count_hits:
-            self.hits = np.zeros(self._hot.keys.slot_count, np.int64)
+            self.hits = np.zeros(self._hot.hot_set.slot_count, np.int64)
 
-    def probe(self, keys: KeyColumns) -> tuple[NDArray[np.int64], RelationRows]:
-        """Slot of each key, -1 where it is not hot, and the tuples of R in the slots."""
+    def probe(self, keys: KeyColumns) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.bool_]]:
+        """Slot of each key, -1 where it is not hot; what the slots hold; and where it is known that R has no tuple."""
         if self._hot is None:
-            return np.full(len(keys), -1, np.int64), RelationRows.empty(self.plan.spec)
-        slots = self._hot.keys.probe(keys.codes)
-        slots[~keys.valid] = -1
-        if keys.encoded is not None:
-            # Two keys may share a hash code; the keys themselves decide.
-            hits = np.flatnonzero(slots >= 0)
-            same = keys.equals(hits, self._hot.rows.keys, slots[hits])
-            slots[hits[~same]] = -1
+            return np.full(len(keys), -1, np.int64), RelationRows.empty(self.plan.spec).columns, ~keys.valid
+        slots, missing = self._hot.find(keys)
         if self.hits is not None:
             self.hits += np.bincount(slots[slots >= 0], minlength=len(self.hits))
-        return slots, self._hot.rows
+        return slots, self._hot.columns, self._absent(keys, missing)
+
+    def _absent(self, keys: KeyColumns, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which of the keys R does not have now: those that it never can, and missing ones where all of R is hot.
+
+        A batch's tuples arrived before it was planned, so a key that came into R before one of them did is found
+        here, too: in the hot set, or among the keys that have changed since.
+        """
+        possible = missing & keys.valid
+        if self._whole is None or not possible.any():
+            return ~keys.valid
+        if self._changed is None:
+            self._changed = self._changed_keys(self._whole)
+        return ~keys.valid | (possible & ~self._changed.contains(keys.codes))
+
+    def _changed_keys(self, whole: WholeRelation) -> ChangedKeys:
+        changed = ChangedKeys()
+        changes = reading_connection(self._url).run(lambda reading: whole.changes(reading, self.plan.spec))
+        if changes is None:
+            changed.add_all()
+        else:
+            changed.add(changes.keys.codes)
+        return changed

@@ -46,7 +46,7 @@ class _OneTuple:
 
 def load_kernels() -> None:
     """Run the kernels once on next to nothing; compiled code comes from numba's cache where it is there."""
-    HotSet(0, np.array([7])).probe(np.array([7, 8]))
+    HotSet.arranged(0, np.array([7]))[0].probe(np.array([7, 8]))
     join = HybridJoin(_OneTuple(), 1 << 20)
     join.push(np.array([7, 8]), np.array([0, 0]), np.array([0, 1]))
     list(join.finish())

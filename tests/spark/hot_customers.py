@@ -16,10 +16,11 @@ from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.lookups.planning import plan_lookups
 from spark_jobs.hot_set.cache_table import Watched
+from spark_jobs.hot_set.hot_tuples import HotTuples
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.lookup_memory import front_stage_bytes
 from spark_jobs.hot_set.noticing import Noticing
-from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, Leases
+from spark_jobs.hot_set.publishing import FrontStagePlan, Leases
 from spark_jobs.relation.changes.triggers import WatchOutcome, watch_relations
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
@@ -100,5 +101,4 @@ class HotCustomers:
         self.release(-1)
         if hot is None:
             return {}
-        assert hot.keys.keys.tolist() == hot.rows.keys.codes.tolist()
-        return dict(zip(hot.keys.keys.tolist(), hot.rows.columns["city"].to_pylist(), strict=True))
+        return dict(zip(hot.hot_set.keys.tolist(), hot.columns["city"].to_pylist(), strict=True))

@@ -18,7 +18,8 @@ from numba.core.registry import CPUDispatcher
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.lookups.planning import plan_lookups
-from spark_jobs.hot_set.publishing import FrontStagePlan, HotTuples, MappedBroadcast, unique_name
+from spark_jobs.hot_set.hot_tuples import HotTuples
+from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
@@ -67,7 +68,8 @@ with closing(psycopg2.connect(url)) as connection:
     tables = check_tables(connection, definition)
     plans = plan_lookups(definition, tables.relations, url, NoSpark(), 2)  # type: ignore[arg-type]
     rows = LiveRelation(url, plans[0].spec, plans[0].pages.value().index).read_pages(0).rows
-    hot = MappedBroadcast.publish(NoSpark(), unique_name("hot"), 0, HotTuples(HotSet(0, rows.keys.codes), rows))  # type: ignore[arg-type]
+    hot_set, order = HotSet.arranged(0, rows.keys.codes)
+    hot = MappedBroadcast.publish(NoSpark(), unique_name("hot"), 0, HotTuples.of(hot_set, rows.take(order)))  # type: ignore[arg-type]
     front = FrontStagePlan(hot if plans[0].front else None, 1000, True)
     columns = {name: kind.arrow() for name, kind in definition.source.columns.items()}
     rehearsed = BatchContext(url, Rehearsal(tables.event, tables.fact), 2, plans, (front,), None)

@@ -150,7 +150,7 @@ def test_a_version_can_be_used_until_its_batch_has_ended(shop: Shop, hot: HotCus
     for city in ("Ulm", "Bonn", "Kiel"):
         set_city(shop, 7, city)
         hot.look()
-    assert running.hot.value().rows.columns["city"].to_pylist() == ["city 7"]
+    assert running.hot.value().columns["city"].to_pylist() == ["city 7"]
     assert hot.hot() == {7: "Kiel"}
 
 
@@ -170,7 +170,7 @@ def test_hits_of_a_version_count_for_the_tuples_that_it_had(shop: Shop, hot: Hot
     hot.batch([7, 8, 9])
     plan = hot.begin_batch()
     assert plan.hot is not None
-    slots = plan.hot.value().keys.keys.tolist()
+    slots = plan.hot.value().hot_set.keys.tolist()
     query(shop.url, "DELETE FROM shop.customer WHERE id = 7")
     hot.look()
     hits = np.array([{7: 5, 8: 70, 9: 1}[customer] for customer in slots])
@@ -188,7 +188,7 @@ def test_hits_count_for_the_version_of_their_own_batch(shop: Shop, hot: HotCusto
     hot.batch([10])
     hot.begin_batch()
     assert earlier.hot is not None
-    hits = np.array([{7: 5, 8: 70, 9: 1}[customer] for customer in earlier.hot.value().keys.keys.tolist()])
+    hits = np.array([{7: 5, 8: 70, 9: 1}[customer] for customer in earlier.hot.value().hot_set.keys.tolist()])
     hot.end_batch(hot.read([]), hits=hits, batch_no=earlier_no)
     hot.end_batch(hot.read([]))
     exported = hot.hot_set.export(None)

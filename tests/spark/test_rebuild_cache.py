@@ -34,7 +34,9 @@ LAST_LOOKUP = (
 @pytest.fixture
 def live_shop(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setattr(lookup_watch, "LEARNED_SECONDS", 0.5)
-    shop.define(lookups=[sales_definition(shop.folder)["lookups"][0] | {"notice_changes": "1s"}])
+    # Not all of R fits: it is learned what is hot.
+    scarce = {"notice_changes": "1s", "memory": "64KB"}
+    shop.define(lookups=[sales_definition(shop.folder)["lookups"][0] | scarce])
     return shop
 
 

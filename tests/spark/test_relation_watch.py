@@ -27,7 +27,8 @@ HITS = "SELECT (statistics ->> 'front_stage_hits')::int FROM freshet.batch WHERE
 
 @pytest.fixture
 def shop(shop: Shop) -> Shop:
-    lookup = sales_definition(shop.folder)["lookups"][0] | {"notice_changes": "1s"}
+    # Not all of R fits: it is learned what is hot.
+    lookup = sales_definition(shop.folder)["lookups"][0] | {"notice_changes": "1s", "memory": "64KB"}
     shop.define(lookups=[lookup])
     return shop
 

@@ -140,7 +140,7 @@ class Upkeep(NamedTuple):
 def measure_front_probe(cached_tuples: int, clock: Clock) -> float:
     """Seconds for a stream tuple looked up among the cached ones, every other one in vain."""
     random = np.random.default_rng(cached_tuples)
-    hot_set = HotSet(0, random.permutation(2 * cached_tuples)[:cached_tuples])
+    hot_set, _ = HotSet.arranged(0, random.permutation(2 * cached_tuples)[:cached_tuples])
     hot_set.probe(hot_set.keys)
     batches = random.integers(2 * cached_tuples, size=(_PROBES, _TUPLES_AT_ONCE))
     seconds = [seconds_of(clock, partial(hot_set.probe, keys)) for keys in batches]

@@ -24,7 +24,7 @@ def measure(repeats: int) -> list[MeasuredFigure]:
     for slots in SLOTS:
         # The keys that miss lie among those that hit: nothing but the table can tell them apart.
         keys = random.permutation(slots * _KEYS_PER_SLOT)
-        hot_set = HotSet(1, keys[:slots])
+        hot_set, _ = HotSet.arranged(1, keys[:slots])
         for share in HIT_SHARES:
             probes = _mixed(random, keys, slots, share)
             cases[slots, share] = partial(seconds, partial(hot_set.probe, probes))

@@ -64,8 +64,9 @@ class CachedJoin(SemiStreamJoin):
         fitting = front_bytes // (_BUFFERS_SHARE * buffered_bytes)
         buffered = max(_FEWEST_BUFFERED, min(_MOST_BUFFERED, fitting))
         slots_bytes = front_bytes - buffered * buffered_bytes
-        self._make_front_stage = partial(FrontStage, slots_bytes, relation.tuple_bytes, threshold)
         try:
+            capacity = FrontStage.capacity_within(slots_bytes, relation.tuple_bytes)
+            self._make_front_stage = partial(FrontStage, capacity, threshold)
             self.front_stage = self._make_front_stage()
             self.back_stage = back_stage(relation, memory_bytes - front_bytes)
         except MemoryBudgetError as error:
@@ -102,7 +103,9 @@ class CachedJoin(SemiStreamJoin):
     def memory_used(self) -> int:
         """Bytes of both stages, of the cached tuples of R, and of both buffers."""
         buffers = self._hit_ids.nbytes + self._hit_slots.nbytes + self._misses.memory_used()
-        return self.front_stage.memory_used() + self.back_stage.memory_used() + buffers
+        front = self.front_stage
+        tuples = (front.hot_set.slot_count + front.staged) * self._relation.tuple_bytes
+        return front.memory_used() + tuples + self.back_stage.memory_used() + buffers
 
     def check(self) -> None:
         """Assert the invariants of both stages, and that the cached tuples are those of the hot set. O(memory)."""

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from spark_jobs.errors import JoinStateError, MemoryBudgetError
 from spark_jobs.joins.memory_budget import most_within
 from spark_jobs.joins.semi_stream.admission_threshold import AdmissionThreshold
-from spark_jobs.joins.semi_stream.hot_set import HotSet
+from spark_jobs.joins.semi_stream.hot_set import MOST_SLOTS, HotSet
 from spark_jobs.joins.structures.frequency_recorder import FrequencyRecorder
-from spark_jobs.joins.structures.key_table import MOST_SLOTS, KeyTable
+from spark_jobs.joins.structures.key_table import KeyTable
 
 __all__ = ["FrontStage", "HotSet", "Publication"]
 
@@ -22,6 +22,9 @@ Int64Array = NDArray[np.int64]
 
 # Tuples that may be accepted before the next publication of a full cache, as a part of it.
 _STAGED_SHARE = 8
+# The same of one that still fills, which a small one may do at once.
+_FILLING_SHARE = 4
+_LEAST_FILLING = 128
 # Stream tuples after which a frequency counts half, per tuple in the cache: at Zipf exponent 1 the rarest
 # tuple in the cache has then been seen about six times, enough to tell it from those outside.
 _HALF_LIFE_PER_SLOT = 60
@@ -35,8 +38,8 @@ class Publication(NamedTuple):
     Attributes:
         hot_set: its keys.
         sources: int64, shape (slot_count,), where the tuple of each slot comes from: below the former
-            slot count the former slot, from there on the accepted tuples in the order of their
-            acceptance. So the tuples are `concatenate([former, *accepted]).take(sources)`.
+            slot count the former slot, from there on the tuples that were accepted or given, in their order. So
+            the tuples are `concatenate([former, *accepted]).take(sources)`.
     """
 
     hot_set: HotSet
@@ -62,27 +65,36 @@ class FrontStage:
     place: to keep it and to publish costs more time than it saves.
 
     Args:
-        memory_bytes: for all of it, the caller's tuples included.
-        tuple_bytes: memory of one tuple of R at the caller.
+        capacity: how many tuples of R it holds, at least 1.
         threshold: how frequent an accepted tuple must be; None for a barrier of its own that moves by itself.
-
-    Raises:
-        MemoryBudgetError: the budget does not hold one tuple.
     """
 
-    def __init__(self, memory_bytes: int, tuple_bytes: int, threshold: AdmissionThreshold | None = None) -> None:
-        self.capacity = most_within(memory_bytes, partial(_bytes_for, tuple_bytes=tuple_bytes), MOST_SLOTS - 1)
-        if self.capacity < 1:
-            raise MemoryBudgetError(
-                f"the front stage was given {memory_bytes:,} bytes, but one tuple of {tuple_bytes:,} bytes needs "
-                f"{_bytes_for(1, tuple_bytes):,}: give it more memory, or do without a front stage"
-            )
-        self._tuple_bytes = tuple_bytes
-        self.hot_set = HotSet(0, np.empty(0, np.int64))
+    def __init__(self, capacity: int, threshold: AdmissionThreshold | None = None) -> None:
+        self.capacity = capacity
+        self.hot_set, _ = HotSet.arranged(0, np.empty(0, np.int64))
         self._threshold = threshold or AdmissionThreshold()
         self._recorder = FrequencyRecorder(self.capacity, _HALF_LIFE_PER_SLOT * self.capacity)
         self._least_accepted = math.ceil(self._threshold.value)
         self._clear_staging()
+
+    @staticmethod
+    def capacity_within(memory_bytes: int, tuple_bytes: int) -> int:
+        """Tuples that a budget holds which is for all of it, as in the papers: what is learned, and the tuples twice.
+
+        Args:
+            memory_bytes: the budget.
+            tuple_bytes: memory of one tuple of R at the caller.
+
+        Raises:
+            MemoryBudgetError: it does not hold one tuple.
+        """
+        capacity = most_within(memory_bytes, partial(_bytes_for, tuple_bytes=tuple_bytes), MOST_SLOTS)
+        if capacity < 1:
+            raise MemoryBudgetError(
+                f"the front stage was given {memory_bytes:,} bytes, but one tuple of {tuple_bytes:,} bytes needs "
+                f"{_bytes_for(1, tuple_bytes):,}: give it more memory, or do without a front stage"
+            )
+        return capacity
 
     @property
     def threshold(self) -> float:
@@ -118,7 +130,7 @@ class FrontStage:
 
     @property
     def staging_room(self) -> int:
-        """How many more can be accepted before the next publication: the empty slots, or an eighth of the cache."""
+        """How many more can be accepted before the next publication: an eighth of the cache, a quarter if it fills."""
         return self._staged.capacity - self._staged.size
 
     def observe_hits(self, slot_counts: Int64Array) -> None:
@@ -209,7 +221,6 @@ class FrontStage:
         keys[slots] = staged[replacing]
         sources[slots] = old_count + replacing
 
-        version = self.hot_set.version + 1
         full = len(keys) == self.capacity
         recorder = self._recorder
         hit_ratio = float(recorder.of_slots.sum()) / max(1.0, recorder.total)
@@ -219,7 +230,7 @@ class FrontStage:
         self._least_accepted = max(math.ceil(self._threshold.value), self._least_that_wins() if full else 1)
         changed = len(newcomers) + len(slots) > 0
         if changed:
-            self.hot_set = HotSet(version, keys)
+            sources = sources[self._arrange(keys)]
         self._clear_staging()
         return Publication(self.hot_set, sources) if changed else None
 
@@ -230,15 +241,15 @@ class FrontStage:
             slots: int64, shape (n,), distinct.
 
         Returns:
-            The new version; the others keep their order.
+            The new version.
         """
         kept = np.delete(np.arange(self.hot_set.slot_count), slots)
         self._recorder.keep(kept)
         self._least_accepted = math.ceil(self._threshold.value)  # there are slots now that nobody has to win
-        self.hot_set = HotSet(self.hot_set.version + 1, self.hot_set.keys[kept])
-        return Publication(self.hot_set, kept)
+        order = self._arrange(self.hot_set.keys[kept])
+        return Publication(self.hot_set, kept[order])
 
-    def replace_all(self, keys: Int64Array, frequencies: NDArray[np.float32]) -> HotSet:
+    def replace_all(self, keys: Int64Array, frequencies: NDArray[np.float32]) -> Publication:
         """Put other tuples into the cache, as many as it holds at most, instead of those in it. O(capacity).
 
         A tuple that was in it keeps its frequency, which is newer. What was accepted is let go of.
@@ -248,7 +259,7 @@ class FrontStage:
             frequencies: float32, shape (n,), how often each was found, as `frequencies` told at some time.
 
         Returns:
-            The new version, whose slots are in the order of the keys.
+            The new version, whose sources are positions among the keys.
         """
         former = self.hot_set
         slots = former.probe(keys)
@@ -257,15 +268,14 @@ class FrontStage:
         frequencies[known] = self._recorder.of_slots[slots[known]]
         evicted = np.delete(np.arange(former.slot_count), slots[known])
         self._recorder.replace_all(evicted, former.keys[evicted], frequencies)
-        self.hot_set = HotSet(former.version + 1, keys)
+        order = self._arrange(keys)
         self._clear_staging()
-        return self.hot_set
+        return Publication(self.hot_set, order)
 
     def memory_used(self) -> int:
-        """Bytes of hot set, recorder and accepted keys, and of the caller's tuples that belong to them."""
-        tuples = (self.hot_set.slot_count + self.staged) * self._tuple_bytes
+        """Bytes of hot set, recorder and accepted keys, without the caller's tuples that belong to them."""
         slots = self.hot_set.memory_used() + self._recorder.memory_used()
-        return slots + self._staged.memory_used() + self._staged_frequencies.nbytes + tuples
+        return slots + self._staged.memory_used() + self._staged_frequencies.nbytes
 
     def check(self) -> None:
         """Assert the invariants of the data structures, and that no accepted tuple is in the cache. O(capacity)."""
@@ -275,8 +285,19 @@ class FrontStage:
         self._staged.check()
         assert (self.hot_set.probe(self._staged.keys[: self.staged]) < 0).all()
 
+    def _arrange(self, keys: Int64Array) -> Int64Array:
+        """Put a new version in force, and its frequencies, which are in the order of the keys, in that of its slots.
+
+        Returns:
+            int64, shape (n,): where the key of each slot stands among the keys.
+        """
+        self.hot_set, order = HotSet.arranged(self.hot_set.version + 1, keys)
+        self._recorder.keep(order)
+        return order
+
     def _clear_staging(self) -> None:
-        room = max(self.capacity - self.hot_set.slot_count, _staged_capacity(self.capacity))
+        empty = self.capacity - self.hot_set.slot_count
+        room = max(min(empty, _filling_capacity(self.capacity)), _staged_capacity(self.capacity))
         self._staged = KeyTable(room)
         self._staged_frequencies: Int64Array = np.zeros(room, np.int64)
 
@@ -327,14 +348,18 @@ def _staged_capacity(capacity: int) -> int:
     return -(-capacity // _STAGED_SHARE)
 
 
+def _filling_capacity(capacity: int) -> int:
+    return min(capacity, max(_LEAST_FILLING, -(-capacity // _FILLING_SHARE)))
+
+
 def _bytes_for(capacity: int, tuple_bytes: int) -> int:
-    """Memory of a front stage at its largest: empty, half full or full, with all accepted that can be.
+    """Memory of a front stage at its largest: while it fills, or full, with all accepted that can be.
 
     While a new version is made, the keys of the old one stand beside it.
     """
     staged = _staged_capacity(capacity)
-    half = -(-capacity // 2)
-    filling = HotSet.bytes_for(half) + KeyTable.bytes_for(capacity) + capacity * (8 + tuple_bytes)
+    last = _filling_capacity(capacity)
+    filling = HotSet.bytes_for(capacity - last) + KeyTable.bytes_for(last) + last * 8 + capacity * tuple_bytes
     full = HotSet.bytes_for(capacity) + KeyTable.bytes_for(staged) + staged * 8 + (capacity + staged) * tuple_bytes
     slots = FrequencyRecorder.bytes_for(capacity) + capacity * 8
     return slots + max(filling, full)

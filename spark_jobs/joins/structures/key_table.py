@@ -12,8 +12,6 @@ from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
 
 Int64Array = NDArray[np.int64]
 UInt64Array = NDArray[np.uint64]
-# Columns of tuples, all of one length.
-Tuples = tuple[Int64Array, ...]
 
 MOST_SLOTS = 2**31 - 1
 _MOST_LOAD = 0.7
@@ -95,23 +93,6 @@ class KeyTable:
         _probe(read_only(self._entries), read_only(self.keys), read_only(keys), slots)
         return slots
 
-    def part(self, keys: Int64Array, pages: Int64Array, ids: Int64Array) -> tuple[Tuples, Tuples]:
-        """Part tuples into those whose key is in the table and the others, both in their order.
-
-        Args:
-            keys: int64, shape (n,).
-            pages: int64, shape (n,).
-            ids: int64, shape (n,).
-
-        Returns:
-            slots and ids of the former, int64, shape (h,) each; keys, pages and ids of the others, shape
-            (n - h,) each. O(n), in one call: as array expressions it would take ten.
-        """
-        found, others = np.empty((2, len(keys)), np.int64), np.empty((3, len(keys)), np.int64)
-        state = (read_only(self._entries), read_only(self.keys))
-        count = _part(state, read_only(keys), read_only(pages), read_only(ids), found, others)
-        return tuple(found[:, :count]), tuple(others[:, : len(keys) - count])
-
     def clear(self) -> None:
         """Forget all keys. O(capacity)."""
         self._entries.fill(0)
@@ -158,27 +139,6 @@ def _probe(entries: UInt64Array, keys: Int64Array, probes: Int64Array, slots: In
             firsts[i] = entries[codes[i] & mask]
         for i in range(count):
             slots[start + i] = _find(entries, keys, probes[start + i], codes[i], firsts[i])[0]
-
-
-@kernel
-def _part(
-    state: tuple[UInt64Array, Int64Array],
-    keys: Int64Array,
-    pages: Int64Array,
-    ids: Int64Array,
-    found: Int64Array,
-    others: Int64Array,
-) -> int:
-    slots = np.empty(len(keys), np.int64)
-    _probe(state[0], state[1], keys, slots)
-    count = 0
-    for i in range(len(keys)):
-        # Both ways are written and one counts: a branch would be guessed wrong every few tuples.
-        other = i - count
-        found[0, count], found[1, count] = slots[i], ids[i]
-        others[0, other], others[1, other], others[2, other] = keys[i], pages[i], ids[i]
-        count += slots[i] >= 0
-    return count
 
 
 @kernel

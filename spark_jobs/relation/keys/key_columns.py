@@ -21,6 +21,9 @@ from spark_jobs.relation.arrow_buffers import binary_array, binary_parts
 from spark_jobs.relation.keys.uuid_text import UUID_BYTES
 from spark_jobs.relation.keys.values import KeyKind, KeyValues, key_values
 
+CODE_BYTES = 9
+"""What each key takes in `codes` and `valid`."""
+
 _NUMBER_BYTES = 8
 _SIGN = np.uint64(1 << 63)
 

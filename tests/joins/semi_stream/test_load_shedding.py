@@ -106,13 +106,14 @@ def stream_into(
 def test_nothing_is_lost_and_all_comes_back_when_the_stream_is_slow(
     relation: MemoryRelation, back_stage: str, policy: str
 ) -> None:
-    stream = stream_into(relation, back_stage, POLICIES[policy]())
+    stream, overloaded = stream_into(relation, back_stage, POLICIES[policy]()), False
     for _ in range(60):
         stream.push(min(stream.join.room, 100))
         for _ in range(3):
             stream.advance()
         stream.check()
-    assert stream.join.overloaded
+        overloaded |= stream.join.overloaded
+    assert overloaded
     assert len(stream.destination) > 100
     for step in range(20_000):
         if step % 10 == 0:

@@ -94,15 +94,3 @@ def test_a_pickled_table_finds_the_same() -> None:
 def test_impossible_capacities_are_refused(capacity: int) -> None:
     with pytest.raises(ValueError, match="takes from 1"):
         KeyTable(capacity)
-
-
-def test_tuples_are_parted_into_those_with_a_key_of_the_table_and_the_others() -> None:
-    random = np.random.default_rng(4)
-    table = KeyTable(500)
-    table.insert(random.permutation(2000)[:500])
-    for count in (0, 1, 63, 64, 65, 1000):
-        keys, pages, ids = random.integers(0, 2000, (3, count))
-        slots = table.probe(keys)
-        found, others = table.part(keys, pages, ids)
-        assert [column.tolist() for column in found] == [slots[slots >= 0].tolist(), ids[slots >= 0].tolist()]
-        assert [column.tolist() for column in others] == [column[slots < 0].tolist() for column in (keys, pages, ids)]

@@ -10,8 +10,9 @@ from scipy.special import pdtrc
 from spark_jobs.joins.semi_stream.theory.popularity import StreamPopularity
 from spark_jobs.joins.semi_stream.theory.root import increasing_root
 
-# Memory of a slot besides R's tuple: key, index, recorder, sketch; and the accepted tuples, an eighth of the cache.
-_SLOT_BYTES = 62
+# Memory of a slot besides R's tuple: key, bucket, recorder, sketch, the key once more; and the accepted tuples, an
+# eighth of the cache.
+_SLOT_BYTES = 42
 _SLOT_TUPLES = 1.125
 # Stream tuples that the recorder remembers, per slot: its counts halve every 60, and 60 / ln 2 = 87 of them weigh as
 # much as the last 87 would if all counted in full. Measured hit ratios fit 85.

@@ -91,7 +91,7 @@ def test_memory_holds_as_many_tuples_as_predicted(algorithm: str, memory_share: 
 def test_a_front_stage_holds_as_many_tuples_as_predicted(tuple_bytes: int) -> None:
     for memory in (100_000, 3_000_000, 50_000_000):
         assert front_stage_slots(memory, tuple_bytes) == pytest.approx(
-            FrontStage(memory, tuple_bytes).capacity, rel=0.15
+            FrontStage.capacity_within(memory, tuple_bytes), rel=0.15
         )
 
 
