@@ -37,12 +37,16 @@ class TaskLoading:
         self.unsettled = IdSketch()
 
     def add(self, facts: pa.Table | None, held: list[Held]) -> None:
-        """Take settled tuples; loads them when a chunk is full."""
+        """Take settled tuples; loads them, and those before them, as chunks get full."""
+        share = sum(part.tuples.num_rows / chunk_rows(part.tuples) for part in held)
+        if facts is not None and facts.num_rows:
+            share += facts.num_rows / chunk_rows(facts)
+        if self._filled + share > 1:
+            self.finish()
         if facts is not None and facts.num_rows:
             self._facts.append(facts)
-            self._filled += facts.num_rows / chunk_rows(facts)
         self._held += held
-        self._filled += sum(part.tuples.num_rows / chunk_rows(part.tuples) for part in held)
+        self._filled += share
         if self._filled >= 1:
             self.finish()
 
