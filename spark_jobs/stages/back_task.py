@@ -144,9 +144,7 @@ class _BackTask:
     def _deadline(self, opened: OpenedRelation) -> ShedDeadline | None:
         """The end of the time that the task has for joining, what earlier joins took of it counted."""
         seconds = self._context.back_stage_seconds
-        if seconds is None:
-            return None
-        return ShedDeadline(max(0.0, seconds - self._join_seconds), opened.live.limit)
+        return None if seconds is None else ShedDeadline(seconds, opened.live.limit, spent=self._join_seconds)
 
     def _chosen(self, keys: KeyColumns, pages: PagesWaitedFor, opened: OpenedRelation) -> tuple[str, str | None]:
         """The back stage to run, and why `auto` chose it."""
