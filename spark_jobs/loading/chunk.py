@@ -20,8 +20,8 @@ from spark_jobs.warehouse.fact_table import FactTable
 
 # A transaction holds no more. Larger ones load no faster, and their tuples must be kept in memory until the commit, in
 # case they have to be loaded again with care.
-MOST_ROWS = 262_144
-MOST_BYTES = 128 << 20
+MOST_ROWS = 131_072
+MOST_BYTES = 24 << 20
 
 
 @dataclass(frozen=True)
@@ -125,13 +125,18 @@ def cut(outcome: Outcome) -> Iterator[Outcome]:
         yield Outcome(facts, held)
 
 
+def chunk_rows(tuples: pa.Table) -> int:
+    """How many tuples like these make a chunk: as many as a transaction should hold."""
+    return max(1, min(MOST_ROWS, MOST_BYTES * tuples.num_rows // max(tuples.nbytes, 1)))
+
+
 def _pieces(outcome: Outcome) -> Iterator[tuple[Held | None, pa.Table, float]]:
     """Parts of each table, and the share of a chunk that each fills; the group is None for facts."""
     groups: Sequence[Held | None] = [None] if outcome.facts is not None else []
     for group in [*groups, *outcome.held]:
         tuples = outcome.facts if group is None else group.tuples
         assert tuples is not None
-        step = max(1, min(MOST_ROWS, MOST_BYTES * tuples.num_rows // max(tuples.nbytes, 1)))
+        step = chunk_rows(tuples)
         for start in range(0, tuples.num_rows, step):
             part = tuples.slice(start, step)
             yield None if group is None else _part_of(group, start, part), part, part.num_rows / step

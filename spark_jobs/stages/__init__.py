@@ -8,6 +8,7 @@ pinned_tasks.py     how the tasks of a bucket come to the same Python worker, ba
 front_task.py       reads and screens (screening.py), probes the front stages, loads full hits
 exchange.py         carries what waits to the task that owns its range of R
 back_task.py        joins it by the lookup's algorithm (back_stage_join.py), until all is settled or the time is spent
+waiting_tuples.py   what one join of it takes: keys in memory, tuples aside
 opened_relation.py  R as a back task reads it
 fetching.py         columns of R for the tuples, or why there are none
 task_loading.py     facts and held tuples to the warehouse, in chunks

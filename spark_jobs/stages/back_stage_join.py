@@ -63,17 +63,23 @@ class ShedDeadline:
     Args:
         seconds: time of the back stage.
         limit: of reading R; None: there is none.
+        spent: how much of the time earlier joins have taken.
         clock: tells seconds.
     """
 
     def __init__(
-        self, seconds: float, limit: ReadLimit | None = None, clock: Callable[[], float] = time.perf_counter
+        self,
+        seconds: float,
+        limit: ReadLimit | None = None,
+        *,
+        spent: float = 0.0,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._seconds = seconds
         self._limit = limit
         self._clock = clock
         self._step_began = clock()
-        self._ends_at = self._step_began + seconds
+        self._ends_at = self._step_began + seconds - spent
         self._waited = limit.seconds_waited if limit else 0.0
 
     def has_come(self) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,15 @@ from spark_jobs.stages.back_stage_join import (
     run_back_stage,
 )
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
-from spark_jobs.stages.exchange import MISSING, Parcel, page_column, parcels, unpacked
-from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
+from spark_jobs.stages.exchange import MISSING, Parcel, parcels
+from spark_jobs.stages.fetching import hold_unmatched, look_up
 from spark_jobs.stages.opened_relation import OpenedRelation, open_relation
 from spark_jobs.stages.task_loading import TaskLoading, partition_number
+from spark_jobs.stages.waiting_tuples import WaitingTuples, in_joins
 
 Report = Callable[[TaskReport], Any]
+Offers = tuple[RelationRows, NDArray[np.int64]]
+_PARCEL_ROWS = 32_768
 
 
 def back_task(context: BatchContext, lookup: int, packed: Iterable[bytes], report: Report) -> Iterator[Parcel]:
@@ -45,11 +50,8 @@ def back_task(context: BatchContext, lookup: int, packed: Iterable[bytes], repor
     Returns:
         the tuples that still lack a later lookup.
     """
-    arrived = unpacked(packed)
-    if arrived:
-        waiting = _BackTask(context, context.lookups[lookup], report).run(concatenated(arrived))
-        if waiting is not None:
-            yield from parcels(waiting, context)
+    for waiting in _BackTask(context, context.lookups[lookup], report).run(packed):
+        yield from parcels(waiting, context)
 
 
 class _BackTask:
@@ -57,45 +59,74 @@ class _BackTask:
         self._context = context
         self._plan = plan
         self._send = report
-        self._started = time.perf_counter()
         self._loading = TaskLoading(context)
+        self._join_seconds = 0.0
+        self._counts: Counter[str] = Counter()
+        self._offers: list[Offers] = []
+        self._algorithm: tuple[str, str | None] | None = None
 
-    def run(self, arrived: pa.Table) -> pa.Table | None:
+    def run(self, packed: Iterable[bytes]) -> Iterator[pa.Table]:
         """Do the lookup for all tuples that lack it; what still lacks a later one is the result."""
-        asking = (arrived[MISSING].to_numpy() & self._plan.bit) != 0
-        tuples = arrived if asking.all() else arrived.filter(pa.array(asking))
-        joined, held, report = self._join(tuples)
-        waiting = joined if asking.all() else concatenated([joined, arrived.filter(pa.array(~asking))])
-        complete = waiting[MISSING].to_numpy() == 0
-        self._loading.add(waiting.filter(pa.array(complete)), held)
+        started = time.perf_counter()
+        for waiting in in_joins(packed, self._plan):
+            yield from self._settled(waiting)
+        if self._algorithm is None:
+            return  # nothing has come
         self._loading.finish()
-        report.seconds["load"] = self._loading.seconds
-        report.seconds["total"] = time.perf_counter() - self._started
-        report.unsettled = self._loading.unsettled.to_bytes()
-        self._send(report)
-        rest = waiting.filter(pa.array(~complete))
-        return rest if rest.num_rows else None
+        seconds = {
+            "join": self._join_seconds,
+            "load": self._loading.seconds,
+            "total": time.perf_counter() - started,
+        }
+        algorithm, reason = self._algorithm
+        self._send(
+            TaskReport(
+                stage="back",
+                lookup=self._plan.position,
+                partition=partition_number(),
+                seconds=seconds,
+                counts=dict(self._counts),
+                offers=self._most_frequent(),
+                algorithm=algorithm,
+                reason=reason,
+                unsettled=self._loading.unsettled.to_bytes(),
+            )
+        )
 
-    def _join(self, tuples: pa.Table) -> tuple[pa.Table, list[Held], TaskReport]:
-        """The tuples that now have this lookup's columns, those that are held, and what to report of the join."""
+    def _settled(self, waiting: WaitingTuples) -> Iterator[pa.Table]:
+        """Join tuples and load those that are complete; the result are those that are not."""
+        started = time.perf_counter()
+        found = self._joined(waiting)
+        self._join_seconds += time.perf_counter() - started
+        lacking: list[pa.Table] = []
+        for tuples, asking in waiting.parcels():
+            started = time.perf_counter()
+            settled, held = self._looked_up(tuples, waiting.asking(tuples), found.part(asking))
+            complete = settled[MISSING].to_numpy() == 0
+            self._join_seconds += time.perf_counter() - started
+            self._loading.add(settled.filter(pa.array(complete)), held)
+            lacking.append(settled.filter(pa.array(~complete)))
+            if sum(part.num_rows for part in lacking) >= _PARCEL_ROWS:
+                yield concatenated(lacking)
+                lacking = []
+        if any(part.num_rows for part in lacking):
+            yield concatenated(lacking)
+
+    def _joined(self, waiting: WaitingTuples) -> _FoundTuples:
         plan = self._plan
-        keys = stream_keys(tuples, plan)
-        numbers = tuples[page_column(plan.position)].to_numpy()
+        keys, numbers = waiting.keys_and_pages()
         opened = open_relation(plan, self._context, keys, numbers)
         relation = opened.part
         pages = PagesWaitedFor.of(numbers - relation.first_page)
-        algorithm, reason = self._algorithm(keys, pages, opened)
+        algorithm, reason = self._chosen(keys, pages, opened)
         join = make_back_stage(algorithm, relation, plan.back_stage_bytes, opened.most_tuples)
         order = pages if ALGORITHMS[algorithm].reads_pages else pages.looked_up(keys.codes)
         settlement = run_back_stage(join, keys.codes, order, self._deadline(opened))
         settlement = confirmed(settlement, keys, relation)
-        report = TaskReport(
-            stage="back",
-            lookup=plan.position,
-            partition=partition_number(),
-            seconds={"join": time.perf_counter() - self._started},
-            counts={
-                "asked": tuples.num_rows,
+        self._algorithm = self._algorithm or (algorithm, reason)
+        self._counts.update(
+            {
+                "asked": len(keys),
                 "unmatched": len(settlement.unmatched),
                 "shed": len(settlement.shed),
                 "pages_read": join.statistics.pages_read,
@@ -104,18 +135,18 @@ class _BackTask:
                 "relation_tuples_read": opened.live.tuples_read,
                 "read_limit_wait_ms": round(opened.live.seconds_waited * 1000),
                 "damaged_pages": opened.damaged_pages,
-            },
-            offers=self._offers(settlement),
-            algorithm=algorithm,
-            reason=reason,
+            }
         )
-        return *self._settled(tuples, settlement), report
+        if self._context.fronts[plan.position].most_offers and settlement.relation is not None:
+            self._offers.append((settlement.relation, settlement.frequencies))
+        return _FoundTuples.of(settlement, len(keys))
 
     def _deadline(self, opened: OpenedRelation) -> ShedDeadline | None:
+        """The end of the time that the task has for joining, what earlier joins took of it counted."""
         seconds = self._context.back_stage_seconds
-        return None if seconds is None else ShedDeadline(seconds, opened.live.limit)
+        return None if seconds is None else ShedDeadline(seconds, opened.live.limit, spent=self._join_seconds)
 
-    def _algorithm(self, keys: KeyColumns, pages: PagesWaitedFor, opened: OpenedRelation) -> tuple[str, str | None]:
+    def _chosen(self, keys: KeyColumns, pages: PagesWaitedFor, opened: OpenedRelation) -> tuple[str, str | None]:
         """The back stage to run, and why `auto` chose it."""
         plan = self._plan
         if plan.algorithm != "auto":
@@ -131,24 +162,27 @@ class _BackTask:
         )
         return choice.algorithm, choice.reason
 
-    def _settled(self, tuples: pa.Table, settlement: Settlement) -> tuple[pa.Table, list[Held]]:
+    def _looked_up(
+        self, arrived: pa.Table, asking: NDArray[np.bool_], found: _FoundTuples
+    ) -> tuple[pa.Table, list[Held]]:
+        """The tuples with this lookup's columns, without those that are held."""
         plan, event_time = self._plan, self._context.event.event_time
-        rows, absent, left = np.full(tuples.num_rows, -1, np.int64), *np.zeros((2, tuples.num_rows), bool)
-        rows[settlement.matched] = settlement.rows
-        absent[settlement.unmatched] = True
-        left[settlement.matched] = left[settlement.unmatched] = True
+        tuples = arrived if asking.all() else arrived.filter(pa.array(asking))
         held = []
-        if settlement.shed.size:
+        left = ~found.shed
+        if found.shed.any():
             reason = "the batch's time was spent before a tuple of this key was read"
-            shed = tuples.take(pa.array(settlement.shed))
-            held.append(Held("shed", reason, plan.spec.relation, shed))
-        found = settlement.relation or RelationRows.empty(plan.spec)
-        looked_up = look_up(found.columns, rows, absent, plan, tuples[event_time], event_time)
+            held.append(Held("shed", reason, plan.spec.relation, tuples.filter(pa.array(found.shed))))
+        relation = found.relation or RelationRows.empty(plan.spec)
+        looked_up = look_up(relation.columns, found.rows, found.absent, plan, tuples[event_time], event_time)
         for where, reason in looked_up.unmatched:
             held.append(hold_unmatched(tuples.filter(pa.array(where)), plan, reason))
             left &= ~where
-        going = pa.array(left)
-        return self._with_columns(tuples.filter(going), looked_up.columns.filter(going)), held
+        fetched = looked_up.columns
+        if not left.all():
+            tuples, fetched = tuples.filter(pa.array(left)), fetched.filter(pa.array(left))
+        joined = self._with_columns(tuples, fetched)
+        return joined if asking.all() else concatenated([joined, arrived.filter(pa.array(~asking))]), held
 
     def _with_columns(self, tuples: pa.Table, fetched: pa.Table) -> pa.Table:
         for name in fetched.column_names:
@@ -156,12 +190,44 @@ class _BackTask:
         done = tuples[MISSING].to_numpy() & ~self._plan.bit
         return tuples.set_column(tuples.column_names.index(MISSING), MISSING, pa.array(done))
 
-    def _offers(self, settlement: Settlement) -> tuple[RelationRows, NDArray[np.int64]] | None:
+    def _most_frequent(self) -> Offers | None:
         """The tuples of R that were found, for the front stage to choose from: the most frequent, if they are many."""
-        front = self._context.fronts[self._plan.position]
-        if not front.most_offers or settlement.relation is None:
+        if not self._offers:
             return None
-        if len(settlement.frequencies) <= front.most_offers:
-            return settlement.relation, settlement.frequencies
-        frequent = np.argpartition(settlement.frequencies, -front.most_offers)[-front.most_offers :]
-        return settlement.relation.take(frequent), settlement.frequencies[frequent]
+        most = self._context.fronts[self._plan.position].most_offers
+        relation = RelationRows.concatenate([part for part, _ in self._offers])
+        frequencies = np.concatenate([part for _, part in self._offers])
+        if len(frequencies) <= most:
+            return relation, frequencies
+        frequent = np.argpartition(frequencies, -most)[-most:]
+        return relation.take(frequent), frequencies[frequent]
+
+
+@dataclass(frozen=True)
+class _FoundTuples:
+    """What a join has found for n stream tuples.
+
+    Attributes:
+        relation: the tuples of R that were found; None: none.
+        rows: int64, shape (n,), the row of `relation` that each found; -1: none.
+        absent: bool, shape (n,): where R has no tuple.
+        shed: bool, shape (n,): what was given up.
+    """
+
+    relation: RelationRows | None
+    rows: NDArray[np.int64]
+    absent: NDArray[np.bool_]
+    shed: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, settlement: Settlement, count: int) -> _FoundTuples:
+        """By the tuples' positions."""
+        rows, absent, shed = np.full(count, -1, np.int64), *np.zeros((2, count), np.bool_)
+        rows[settlement.matched] = settlement.rows
+        absent[settlement.unmatched] = True
+        shed[settlement.shed] = True
+        return cls(settlement.relation, rows, absent, shed)
+
+    def part(self, positions: slice) -> _FoundTuples:
+        """That of some of them."""
+        return _FoundTuples(self.relation, self.rows[positions], self.absent[positions], self.shed[positions])

@@ -16,7 +16,7 @@ from spark_jobs.loading.outcome import Held
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.landed_streams import StreamSlice
 from spark_jobs.stages.batch_context import BatchContext, Collected, PieceEnd, TaskReport
-from spark_jobs.stages.exchange import Parcel, packed
+from spark_jobs.stages.exchange import Parcel, packed, unpacked
 from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.stages.task_loading import TaskLoading
@@ -74,7 +74,7 @@ def by_stream(parcels: Iterable[bytes], streams: int) -> list[pa.Table | None]:
     """The tuples of the parcels that a bucket got, of each stream; None where there are none."""
     parts: list[list[pa.Table]] = [[] for _ in range(streams)]
     for parcel in parcels:
-        tuples = pa.ipc.open_stream(parcel).read_all()
+        tuples = unpacked(parcel)
         parts[int(tuples.schema.metadata[STREAM])].append(tuples)
     return [pa.concat_tables(part) if part else None for part in parts]
 

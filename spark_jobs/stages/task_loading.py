@@ -7,7 +7,7 @@ import time
 import pyarrow as pa
 from pyspark import TaskContext
 
-from spark_jobs.loading.chunk import MOST_ROWS
+from spark_jobs.loading.chunk import chunk_rows
 from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.sketches.id_sketch import IdSketch
@@ -32,30 +32,34 @@ class TaskLoading:
         self._loader = Loader(context.warehouse_url, context.destination, retried=is_retried())
         self._facts: list[pa.Table] = []
         self._held: list[Held] = []
-        self._rows = 0
+        self._filled = 0.0  # share of a chunk
         self.seconds = 0.0
         self.unsettled = IdSketch()
 
     def add(self, facts: pa.Table | None, held: list[Held]) -> None:
-        """Take settled tuples; loads them when a chunk is full."""
+        """Take settled tuples; loads them, and those before them, as chunks get full."""
+        share = sum(part.tuples.num_rows / chunk_rows(part.tuples) for part in held)
+        if facts is not None and facts.num_rows:
+            share += facts.num_rows / chunk_rows(facts)
+        if self._filled + share > 1:
+            self.finish()
         if facts is not None and facts.num_rows:
             self._facts.append(facts)
-            self._rows += facts.num_rows
         self._held += held
-        self._rows += sum(part.tuples.num_rows for part in held)
-        if self._rows >= MOST_ROWS:
+        self._filled += share
+        if self._filled >= 1:
             self.finish()
 
     def finish(self) -> None:
         """Load what is there."""
-        if not self._rows:
+        if not self._filled:
             return
         started = time.perf_counter()
         facts = concatenated(self._facts) if self._facts else None
         self._loader.load(Outcome(facts, self._held))
         self.unsettled -= self._loader.settled
         self._loader.settled = IdSketch()
-        self._facts, self._held, self._rows = [], [], 0
+        self._facts, self._held, self._filled = [], [], 0.0
         self.seconds += time.perf_counter() - started
 
 

@@ -122,7 +122,7 @@ def test_a_back_stage_sheds_instead_of_waiting_beyond_its_time(
     join = make_back_stage(algorithm, RelationPart(reads, keys, range(PAGES)), 60_000, reads.most_tuples)
     began = time.now
     settled = run_back_stage(
-        join, keys.codes, PagesWaitedFor.of(stream // PAGE_ROWS), ShedDeadline(seconds, limit, time.clock)
+        join, keys.codes, PagesWaitedFor.of(stream // PAGE_ROWS), ShedDeadline(seconds, limit, clock=time.clock)
     )
     assert len(settled.shed) > 0
     assert sorted([*settled.matched, *settled.unmatched, *settled.shed]) == list(range(len(stream)))
@@ -142,7 +142,7 @@ def test_those_kept_share_their_reads_with_most_others(limit: ReadLimit, time: V
     pages = PagesWaitedFor.of(stream // PAGE_ROWS)
     order = pages if algorithm == "hybrid_join" else pages.looked_up(keys.codes)
     join = make_back_stage(algorithm, relation, 60_000, most_tuples=4)
-    settled = run_back_stage(join, keys.codes, order, ShedDeadline(0.3, limit, time.clock))
+    settled = run_back_stage(join, keys.codes, order, ShedDeadline(0.3, limit, clock=time.clock))
     assert len(settled.matched) > 0
     assert len(settled.shed) > 0
     assert stream[settled.matched].max() < stream[settled.shed].min()
@@ -150,7 +150,7 @@ def test_those_kept_share_their_reads_with_most_others(limit: ReadLimit, time: V
 
 def test_time_spent_waiting_for_the_limit_is_no_outage(time: VirtualTime) -> None:
     limit = ReadLimit(1.0, time.clock, time.sleep)
-    deadline = ShedDeadline(2.0, limit, time.clock)
+    deadline = ShedDeadline(2.0, limit, clock=time.clock)
     limit.take(1)
     assert not deadline.has_come()
     limit.wait()
@@ -163,7 +163,7 @@ def test_time_spent_waiting_for_the_limit_is_no_outage(time: VirtualTime) -> Non
 
 
 def test_time_without_the_warehouse_extends_the_deadline(time: VirtualTime) -> None:
-    deadline = ShedDeadline(2.0, None, time.clock)
+    deadline = ShedDeadline(2.0, None, clock=time.clock)
     time.now += 60.0
     assert not deadline.has_come()
     time.now += 0.9

@@ -73,6 +73,14 @@ def test_what_is_shed_when_the_time_is_spent_is_the_costliest() -> None:
     assert sorted([*settlement.matched, *settlement.shed]) == list(range(len(keys)))
 
 
+def test_a_later_join_of_a_task_has_the_time_that_is_left() -> None:
+    keys = np.arange(0, 1000, PAGE_ROWS)
+    clock = count(step=0.4)
+    settlement, _ = settle(keys, ShedDeadline(10.0, spent=9.0, clock=lambda: next(clock)))
+    assert len(settlement.matched) == 2
+    assert len(settlement.shed) == len(keys) - 2
+
+
 @pytest.mark.parametrize("seconds", [None, 10.0])
 def test_nothing_to_join_is_settled_at_once(seconds: float | None) -> None:
     settlement, relation = settle(np.empty(0, np.int64), None if seconds is None else ShedDeadline(seconds))

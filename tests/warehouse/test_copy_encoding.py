@@ -13,7 +13,7 @@ import psycopg2
 import psycopg2.extras
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from psycopg2 import extensions
 
@@ -139,6 +139,14 @@ def test_integers_become_numeric(connection: extensions.connection, values: list
     values = [*values, -(2**63), 2**63 - 1, 0, 9_999, 10_000]
     assert copied(connection, "numeric(19,0)", pa.array(values, pa.int64())) == values
     assert copied(connection, "numeric", pa.array(values, pa.int64())) == values
+
+
+def test_a_numeric_takes_the_bytes_that_the_widest_value_of_its_chunk_needs(connection: extensions.connection) -> None:
+    def length(*values: str) -> int:
+        encoded = check(connection, "numeric(15,2)", pa.array(map(Decimal, values), pa.decimal128(15, 2)))
+        return len(encoded.rows.render(0, len(values))) // len(values)
+
+    assert length("0.05", "-9999.99") + 2 == length("0.05", "10000.00") == length("0.05", "-99999999.99")
 
 
 @pytest.mark.parametrize("sql_type", ["text", "varchar(40)", "varchar", "char(40)", "char"])
@@ -339,6 +347,7 @@ def test_long_values_are_shortened_in_complaints(connection: extensions.connecti
 
 @EXAMPLES
 @given(values=st.lists(st.binary(max_size=6), max_size=30), length=st.none() | st.integers(1, 4))
+@example(values=["é".encode()[:1], "é".encode()[1:]], length=None)  # text only if put together
 def test_texts_fit_where_python_can_decode_them(values: list[bytes], length: int | None) -> None:
     unfit = encoder_for(PostgresType("varchar", "", length=length), pa.string()).unfit(
         pa.array(values, pa.binary()).view(pa.string())

@@ -17,7 +17,8 @@ from spark_jobs.source.records.texts import Converted, convert_or_fault, within
 from spark_jobs.warehouse.copy_encoding.column_encoder import shown
 from spark_jobs.warehouse.json_text import json_objects
 
-_BATCH_ROWS = 16_384
+_BATCH_ROWS = 65_536
+_BATCH_BYTES = 8 << 20
 _READ_BYTES = 1 << 20
 _ANY_INTEGER = pa.decimal128(20, 0)
 
@@ -91,7 +92,9 @@ class ParquetRows:
         """
         with damage_told(self._name):
             file = self._open()
-            yield from file.iter_batches(_BATCH_ROWS, columns=list(self._stored.values()), use_threads=False)
+            yield from file.iter_batches(
+                _batch_rows(file.metadata), columns=list(self._stored.values()), use_threads=False
+            )
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """The tuples of rows; a value that does not fit its column costs its row only."""
@@ -136,6 +139,12 @@ class ParquetRows:
                 pre_buffer=False,
                 coerce_int96_timestamp_unit="us",
             )
+
+
+def _batch_rows(file: pq.FileMetaData) -> int:
+    """Rows to read at once: fewer where they are large."""
+    size = sum(file.row_group(number).total_byte_size for number in range(file.num_row_groups))
+    return max(1, min(_BATCH_ROWS, _BATCH_BYTES * file.num_rows // max(size, 1)))
 
 
 def _stored_names(stored: list[str], columns: Mapping[str, StreamType], file: str) -> dict[str, str]:

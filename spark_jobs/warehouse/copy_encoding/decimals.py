@@ -2,7 +2,7 @@
 
 PostgreSQL sends a numeric as int16 words: how many base-10000 digits follow, the weight of the first one
 (its power of 10000), the sign, how many decimal digits are shown behind the point, and the digits. Leading
-zero digits are allowed, so all values of a column get as many digits as its widest value needs.
+zero digits are allowed, so all values of a chunk get as many digits as its widest value needs.
 """
 
 from __future__ import annotations
@@ -111,13 +111,16 @@ class NumericEncoder(ColumnEncoder):
     def field(self, values: pa.Array) -> Field:
         """See ColumnEncoder."""
         whole, scale = self._source_digits
-        groups, behind = -(-whole // _GROUP), -(-scale // _GROUP)
-        width = _HEADER_BYTES + 2 * (groups + behind)
         if self._is_small:
             low, high = _small_integers(values), np.empty(0, np.int64)
+            if low.size:
+                widest = max(int(low.max()), -int(low.min())) // 10**scale
+                whole = min(whole, len(str(widest)))
         else:
             words = _decimal_words(values)
             low, high = words[:, 0], words[:, 1]
+        groups, behind = -(-whole // _GROUP), -(-scale // _GROUP)
+        width = _HEADER_BYTES + 2 * (groups + behind)
 
         def render(start: int, stop: int) -> Bytes:
             out = np.empty((stop - start, width), np.uint8)

@@ -9,8 +9,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from spark_jobs.errors import SchemaMismatchError
+from spark_jobs.joins.structures.jit import kernel, read_only
 from spark_jobs.relation.arrow_buffers import plain_array, plain_type
 from spark_jobs.warehouse.copy_encoding.characters import ByteaEncoder, JsonEncoder, TextEncoder, UuidEncoder
 from spark_jobs.warehouse.copy_encoding.column_encoder import (
@@ -105,13 +107,16 @@ class EncodedRows:
     def __init__(self, count: int, fields: Sequence[Field]) -> None:
         self.count = count
         self._fields = fields
-        widths = [field.widths() for field in fields]
-        fixed = _COUNT_BYTES + LENGTH_BYTES * len(fields) + sum(width for width in widths if isinstance(width, int))
-        varying = [width for width in widths if not isinstance(width, int)]
+        all_widths = [field.widths() for field in fields]
+        fixed = _COUNT_BYTES + LENGTH_BYTES * len(fields) + sum(width for width in all_widths if isinstance(width, int))
+        varying = [width for width in all_widths if not isinstance(width, int)]
         self._ends = np.empty(count + 1, np.int64)
         self._ends[0] = 0
         if varying:
-            np.cumsum(np.sum(varying, axis=0) + fixed, out=self._ends[1:])
+            self._ends[1:] = fixed
+            for widths in varying:
+                self._ends[1:] += widths
+            np.cumsum(self._ends, out=self._ends)
         else:
             self._ends[:] = np.arange(count + 1) * fixed
 
@@ -126,14 +131,22 @@ class EncodedRows:
 
     def render(self, start: int, stop: int) -> np.ndarray:
         """The bytes of tuples start to stop, uint8."""
-        positions = self._ends[start:stop] - self._ends[start]
         out = np.empty(self._ends[stop] - self._ends[start], np.uint8)
-        out[positions] = len(self._fields) >> 8
-        out[positions + 1] = len(self._fields) & 0xFF
-        positions += _COUNT_BYTES
+        positions = np.empty(stop - start, np.int64)
+        _begin_tuples(out, positions, read_only(self._ends[start:stop]), len(self._fields))
         for field in self._fields:
             field.write(out, positions, start, stop)
         return out
+
+
+@kernel
+def _begin_tuples(out: NDArray[np.uint8], positions: Positions, ends: Positions, fields: int) -> None:
+    """Write how many fields each tuple has, and where its first one begins."""
+    for i in range(len(positions)):
+        position = ends[i] - ends[0]
+        out[position] = np.uint8(fields >> 8)
+        out[position + 1] = np.uint8(fields & 0xFF)
+        positions[i] = position + _COUNT_BYTES
 
 
 class CopyStream(io.RawIOBase):
