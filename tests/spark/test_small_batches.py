@@ -6,30 +6,35 @@ import threading
 from typing import Any
 
 import pytest
+from pyspark import RDD
 
 from spark_jobs.driver import batch_run
 from spark_jobs.driver.driven_lookups import DrivenLookups
+from spark_jobs.driver.intake import OneStream
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale
 
 
-def jobs_of_load(shop: Shop, files: int) -> int:
-    """Let files of a few sales land, and load each as a batch; how many jobs Spark ran."""
-    [(first,)] = query(shop.url, "SELECT coalesce(max(sale_id), 0) + 1 FROM shop.fact_sales")
-    for number in range(first, first + files):
-        land(shop.folder, f"file-{number}", [sale(number)])
-    tracker = shop.spark.statusTracker()
-    before = max(tracker.getJobIdsForGroup())
-    shop.load()
-    return max(tracker.getJobIdsForGroup()) - before
+def test_a_small_batch_is_one_job_although_its_tuples_are_not_hot(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs, collect, close = [0], RDD.collect, OneStream.close
 
+    def counting(rdd: RDD[Any]) -> list[Any]:
+        jobs[-1] += 1
+        return collect(rdd)
 
-def test_a_small_batch_is_one_job_although_its_tuples_are_not_hot(shop: Shop) -> None:
+    def closing(*arguments: Any) -> None:
+        close(*arguments)
+        jobs.append(0)
+
+    monkeypatch.setattr(RDD, "collect", counting)
+    monkeypatch.setattr(OneStream, "close", closing)
     shop.one_file_a_batch()
-    assert jobs_of_load(shop, files=4) - jobs_of_load(shop, files=1) == 3
-    assert query(shop.url, "SELECT count(*), sum(facts) FROM freshet.batch") == [(5, 5)]
-    statistics = "SELECT sum((statistics ->> 'front_stage_hits')::bigint) FROM freshet.batch"
-    assert query(shop.url, statistics) == [(0,)]
+    for number in range(3):
+        land(shop.folder, f"file-{number}", [sale(number)])
+    shop.load()
+    assert jobs[1:] == [1, 1, 0], "after the first batch, before which there is the rehearsal"
+    probes = "SELECT sum((statistics ->> 'front_stage_probes')::int), sum((statistics ->> 'front_stage_hits')::int)"
+    assert query(shop.url, f"{probes} FROM freshet.batch") == [(3, 0)]
     assert shop.verify().holds
 
 
