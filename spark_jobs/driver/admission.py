@@ -17,14 +17,15 @@ class Admission:
 
     Args:
         target: freshness target of the pipeline.
-        batch_bytes: bytes of the first batches, before any rate is known.
+        batch_bytes: bytes of the first batch, before any rate is known. None of its tuples may be hot: it takes several
+            times as long as later ones, and is small, so that what it finds is of use to them soon.
     """
 
     SMALLEST = MEBIBYTE
     LARGEST = 1024 * MEBIBYTE
     REMEMBERED = 4
 
-    def __init__(self, target: timedelta, batch_bytes: int = 24 * MEBIBYTE) -> None:
+    def __init__(self, target: timedelta, batch_bytes: int = 6 * MEBIBYTE) -> None:
         self.batch_seconds = target.total_seconds() / 2
         self.batch_bytes = batch_bytes
         self._fitting: deque[int] = deque(maxlen=self.REMEMBERED)

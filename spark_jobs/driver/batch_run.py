@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
 from psycopg2 import extensions
@@ -34,12 +34,17 @@ _log = logging.getLogger(__name__)
 
 SETTLING_BATCHES = 3
 _NO_BATCH = 0
-# The misses of fewer records travel by way of the driver: for them that is quicker than a shuffle.
-_CARRIED_RECORDS = 100_000
+# Fewer tuples travel by way of the driver: for them that is quicker than a shuffle.
+_CARRIED_TUPLES = 100_000
+# To have two tasks begin with fewer costs more than it saves.
+_RECORDS_OF_ONE_TASK = 10_000
 
 
 class BatchRun:
     """Loads the batches of one pipeline, one at a time.
+
+    What a batch found out is taken in beside the next one, and used by the one after that; of the first batches at
+    once, for much is to be won by it.
 
     Args:
         definition: the pipeline.
@@ -77,8 +82,10 @@ class BatchRun:
         self._reports = ReportChannel(spark)
         self._admission = Admission(definition.freshness.target)
         self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
-        self._records_per_byte = 1.0  # of the last batch; before any, the most there may be
+        self._records_per_byte = self._misses_per_byte = 1.0  # of the last batch; before any, the most there may be
         self._batches = 0
+        self._learner = ThreadPoolExecutor(1, "learning")
+        self._learning: Future[None] = self._learner.submit(lambda: None)
         self.epoch = 0
 
     @property
@@ -116,8 +123,13 @@ class BatchRun:
         """
         try:
             self._load(connection, batch, replayed=replayed, draining=draining)
-        finally:
+        except BaseException:
             self._lookups.release(batch.batch_no)
+            raise
+
+    def await_learning(self) -> None:
+        """Wait until what the last batch found out is taken in."""
+        wait([self._learning])
 
     def _load(
         self, connection: extensions.connection, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool
@@ -128,24 +140,32 @@ class BatchRun:
         context = self._context(destination, batch.batch_no, shedding=not draining)
         # A range that is given up is not read any more.
         wanted = [number for number in range(len(ranges)) if number not in batch.lost]
-        tasks = self._source.pieces([(number, ranges[number]) for number in wanted], self._parts)
+        size = sum(ranges[number].bytes for number in wanted)
+        records, misses = size * self._records_per_byte, size * self._misses_per_byte
+        parts = self._parts if records > _RECORDS_OF_ONE_TASK else 1
+        tasks = self._source.pieces([(number, ranges[number]) for number in wanted], parts)
         self._spark.setJobDescription(f"{name} batch {batch.batch_no}")
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows
-        size = sum(ranges[number].bytes for number in wanted)
-        many = size * self._records_per_byte > _CARRIED_RECORDS
         send = self._reports.send
-        waiting = self._intake.front_stage(connection, batch, tasks, context, send, shuffle=many)
-        settle(waiting, context, send, shuffle=many and not context.all_is_hot)
+        shuffle = records > _CARRIED_TUPLES
+        waiting = self._intake.front_stage(connection, batch, tasks, context, send, shuffle=shuffle)
+        settle(waiting, context, send, shuffle=misses > _CARRIED_TUPLES and not context.all_is_hot)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
         self._intake.close(connection, batch, ends, statistics, self.fact, report)
         if size and not replayed:
-            self._records_per_byte = report.arrived / size
+            self._records_per_byte, self._misses_per_byte = report.arrived / size, report.misses / size
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d records in %.2f s", name, batch.batch_no, report.arrived, seconds)
         self._batches += 1
-        self._learn(batch.batch_no, report, size, seconds, replayed=replayed)
+        if not replayed:  # it was sized by another driver, and loaded with more care
+            self._admission.observe(size, seconds)
+        self._shed_budget.observe(seconds, report.back_stage_seconds)
+        self.await_learning()
+        self._learning = self._learner.submit(self._learn, batch.batch_no, report)
+        if self._batches <= SETTLING_BATCHES:
+            self.await_learning()
 
     def warm_up(self) -> None:
         """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
@@ -191,15 +211,14 @@ class BatchRun:
             back_stage_seconds=self._shed_budget.back_stage_seconds if shedding else None,
         )
 
-    def _learn(self, batch_no: int, report: BatchReport, read_bytes: int, seconds: float, *, replayed: bool) -> None:
+    def _learn(self, batch_no: int, report: BatchReport) -> None:
         """Take what a batch found out. It is committed: nothing that goes wrong here may have it loaded again."""
         try:
-            if not replayed:  # it was sized by another driver, and loaded with more care
-                self._admission.observe(read_bytes, seconds)
-            self._shed_budget.observe(seconds, report.back_stage_seconds)
             self._lookups.learn(report, batch_no)
         except Exception:
             _log.exception("%s: could not learn from batch %d", self._definition.name, batch_no)
+        finally:
+            self._lookups.release(batch_no)
 
 
 def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]], report: BatchReport) -> list[RangeEnd]:

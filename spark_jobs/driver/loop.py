@@ -85,15 +85,22 @@ class StreamLoop:
             FreshetError: loading failed again and again.
         """
         self._draining = once
-        while True:
-            try:
-                self._load_all()
-            except Exception as error:
-                if issubclass(kind_of(error), WriterFencedError):
-                    raise WriterFencedError(told_by(error)) from error
-                self._recover(error)
-            else:
-                return
+        try:
+            while not self._loaded_all():
+                pass
+        finally:
+            self._batches.await_learning()
+
+    def _loaded_all(self) -> bool:
+        """Load until drained; False if something failed, and is to be tried again."""
+        try:
+            self._load_all()
+        except Exception as error:
+            if issubclass(kind_of(error), WriterFencedError):
+                raise WriterFencedError(told_by(error)) from error
+            self._recover(error)
+            return False
+        return True
 
     def _load_all(self) -> None:
         if self._blocked:

@@ -214,15 +214,17 @@ def _close(
     unsettled: IdSketch | None = None,
 ) -> None:
     """Close a batch whose row is locked against its loaders; `arrived`: records of its ranges, None if not counted."""
-    dropped, dropped_ids, told = _drop_held_facts(cursor, fact, pipeline, batch_no)
-    id_sketches.close(cursor, pipeline, batch_no, unsettled, dropped_ids, told)
     cursor.execute(
         "DELETE FROM freshet.batch_part WHERE batch_no = %s "
-        "RETURNING facts, shed, unmatched, rejected, duplicates, event_latency, arrival_latency",
+        "RETURNING facts, shed, unmatched, rejected, duplicates, event_latency, arrival_latency, sketch, dropped",
         [batch_no],
     )
     parts = cursor.fetchall()
     facts, shed, unmatched, rejected, duplicates = (sum(part[k] for part in parts) for k in range(5))
+    dropped, dropped_ids, told = Counter[Place](), IdSketch(), list[str]()
+    if any(any(part[1:4]) for part in parts):
+        dropped, dropped_ids, told = _drop_held_facts(cursor, fact, pipeline, batch_no)
+    id_sketches.close(cursor, pipeline, batch_no, [part[7:] for part in parts], unsettled, dropped_ids, told)
     shed -= dropped["shed"]
     unmatched -= dropped["unmatched"]
     rejected -= dropped["rejected"]

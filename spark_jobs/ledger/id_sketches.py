@@ -46,25 +46,26 @@ def close(
     cursor: extensions.cursor,
     pipeline: str,
     batch_no: int,
+    parts: Sequence[tuple[memoryview | None, Sequence[str]]],
     unsettled: IdSketch | None,
     deleted: IdSketch,
     told: Sequence[str],
 ) -> None:
-    """Write down what a batch owes; in the transaction that closes it, as long as it has its parts.
+    """Write down what a batch owes; in the transaction that closes it.
 
     Args:
         cursor: in that transaction.
         pipeline: its name.
         batch_no: the batch.
+        parts: the sketch of each of its parts, None where it has none, and some of the event ids that it dropped.
         unsettled: what was read of it and not loaded; None where nobody knows.
         deleted: what its parts had stored twice, as facts and held, and is not held any more.
         told: event ids of that.
     """
-    cursor.execute("SELECT sketch, dropped FROM freshet.batch_part WHERE batch_no = %s", [batch_no])
-    parts = cursor.fetchall()
+    sketches = [sketch for sketch, _ in parts if sketch is not None]
     packed = None
-    if unsettled is not None and all(sketch is not None for sketch, _ in parts):
-        owed = total(sketch for sketch, _ in parts)
+    if unsettled is not None and len(sketches) == len(parts):
+        owed = total(sketches)
         owed += unsettled
         owed -= deleted
         packed = owed.to_bytes()

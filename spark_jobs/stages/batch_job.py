@@ -130,15 +130,16 @@ def settle(waiting: RDD[Parcel], batch: BatchContext, report: Report, *, shuffle
         batch: the batch.
         report: takes the tasks' reports.
         shuffle: how misses travel: by Spark's shuffle, which any number of them may take; or, where they are few,
-            by way of the driver, which spares the second stage of a batch whose tuples were all hits.
+            by way of the driver, which spares the second stage of a batch whose tuples were all hits. If a single task
+            has them all, they stay there, unless R may be read at a limited rate only, which is shared by tasks.
     """
-    if shuffle:
+    stay = waiting.getNumPartitions() == 1 and all(plan.read_limit is None for plan in batch.lookups)
+    if shuffle or stay:
         for plan in batch.lookups:
-            waiting = waiting.partitionBy(batch.parts, owner_itself).mapPartitions(
-                _shuffled(batch, plan.position, report)
-            )
+            arrived = waiting.partitionBy(batch.parts, owner_itself) if shuffle else waiting
+            waiting = arrived.mapPartitions(_arrived(batch, plan.position, report))
     unsettled = waiting.collect()
-    if not shuffle:
+    if not shuffle and not stay:
         for plan in batch.lookups:
             if unsettled:
                 unsettled = _carried(waiting.context, unsettled, batch, plan.position, report)
@@ -150,7 +151,7 @@ def _tasks(spark: SparkContext, count: int) -> RDD[int]:
     return spark.parallelize(range(count), count)
 
 
-def _shuffled(
+def _arrived(
     batch: BatchContext, lookup: int, report: Report
 ) -> Callable[[Iterable[tuple[int, bytes]]], Iterator[Parcel]]:
     def back(parcels: Iterable[tuple[int, bytes]]) -> Iterator[Parcel]:

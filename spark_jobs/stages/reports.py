@@ -65,6 +65,12 @@ class BatchReport:
         """Records that the batch read."""
         return sum(end.records for end in self.pieces().values())
 
+    @property
+    def misses(self) -> int:
+        """Lookups that the front stage has left to the back stages."""
+        signs = {"probes": 1, "hits": -1}
+        return sum(signs.get(name.partition(".")[0], 0) * count for name, count in self._front.items())
+
     def pieces(self) -> dict[Hashable, PieceEnd]:
         """What was read of the source, by piece; what a task and its second try have both read, once."""
         stages = {report.stage for report in self._reports}

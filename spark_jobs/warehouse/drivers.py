@@ -221,6 +221,7 @@ def heartbeat(
     with connection, connection.cursor() as cursor:
         cursor.execute(
             """
+            SET LOCAL synchronous_commit TO off;  -- the next heartbeat tells it again
             UPDATE freshet.driver SET heartbeat_at = clock_timestamp(),
                 looked_at = clock_timestamp() - %s::interval, unread_files = %s, unread_bytes = %s, unread_since = %s
             FROM freshet.pipeline

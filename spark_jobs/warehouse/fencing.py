@@ -56,8 +56,10 @@ def lock_against_loaders(
         WarehouseUnavailableError: the rows stayed locked although those loaders were ended.
     """
     for _ in range(_ATTEMPTS):
-        cursor.execute("SAVEPOINT before_lock")
-        cursor.execute("SELECT set_config('lock_timeout', %s, true)", [f"{int(patience.total_seconds() * 1000)}ms"])
+        cursor.execute(
+            "SAVEPOINT before_lock; SELECT set_config('lock_timeout', %s, true)",
+            [f"{int(patience.total_seconds() * 1000)}ms"],
+        )
         try:
             cursor.execute(query, arguments)
             rows = cursor.fetchall()

@@ -48,6 +48,12 @@ def test_what_was_read_and_not_loaded_is_told_by_the_last_try_of_each_task() -> 
     assert lost.is_zero
 
 
+def test_what_is_left_to_the_back_stages_is_told_of_all_lookups() -> None:
+    counts = {"ignored": 7, "probes.0": 10, "hits.0": 4, "probes.1": 10, "hits.1": 9}
+    reports = [TaskReport(stage="front", seconds={}, counts=counts) for _ in range(2)]
+    assert BatchReport([*reports, back(0, 0.1, 0.1)]).misses == 14
+
+
 def test_a_batch_without_tasks_took_no_time() -> None:
     assert BatchReport([]).stage_seconds() == {"front_stage": 0, "back_stage": 0, "commit": 0}
 
