@@ -72,7 +72,7 @@ class PunctuationSet:
         """Which keys were told. O(n)."""
         told = self.covered.matches(keys) if len(self.covered) else np.zeros(len(keys), bool)
         if self._memory.counts[self._chain].any():
-            told[self._memory.probe(self._chain, keys).rows] = True
+            told |= self._memory.contains(self._chain, keys)
         return told
 
     def add_keys(self, keys: Int64Array, first_id: int) -> None:
@@ -128,17 +128,18 @@ class PunctuationSet:
                 looked_at += held.shape[1]
         return looked_at
 
-    def left_memory(self, keys: Int64Array, *, to_disk: bool) -> None:
-        """Tuples of the stream with these keys, int64, shape (n,), are not in memory any more. O(n x ranges)."""
+    def left_memory(self, keys: Int64Array, counts: Int64Array, *, to_disk: bool) -> None:
+        """So many tuples of the stream with these keys, int64, shape (n,), left memory. O(n x ranges)."""
         entries = self._memory.probe(self._chain, keys)
         counted = self._memory.tuples["arrival"][entries.places] > 0
-        np.subtract.at(self._memory.tuples["arrival"], entries.places[counted], 1)
+        left = counts[entries.rows[counted]]
+        np.subtract.at(self._memory.tuples["arrival"], entries.places[counted], left)
         none_left = self._memory.tuples["arrival"][entries.places] == 0
         self._note_ready(keys[entries.rows[counted & none_left]])
         ranges = np.flatnonzero(self._ranges[_COUNT] > 0)
         if len(ranges):
             within = self._within(ranges, keys)
-            self._ranges[_COUNT, ranges] -= within.sum(axis=1)
+            self._ranges[_COUNT, ranges] -= within @ counts
             if to_disk:
                 rows, columns = np.nonzero(within)
                 self._clear[ranges[rows], self._memory.partition_of(keys)[columns]] = False
@@ -214,7 +215,7 @@ class PunctuationSet:
 
     def close(self, keys: Int64Array) -> None:
         """Keys that the other stream has told and handed on as well need no chain any more. O(n + covered)."""
-        self._memory.take_keys(self._chain, keys)
+        self._memory.forget_keys(self._chain, keys)
         self._cover(enumeration(keys))
 
     def forget_keys(self, count: int) -> None:
