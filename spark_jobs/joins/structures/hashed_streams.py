@@ -36,10 +36,10 @@ STREAM = MATCHED
 COLUMNS = 4
 MOST_TUPLES = 2**31 - 2
 
-# Places that were ever used, the first free one of these, and the buckets of a partition as a power of two.
+# Places that were ever used, the first free one of these, and the buckets of a partition, as a power of two.
 _USED, _FREE, _SHIFT = 0, 1, 2
 _COUNTERS = 3
-_LEAST_SHIFT = 12
+_LEAST_BUCKETS = 1 << 14
 _GROWTH = 2
 _HALF_BITS = np.uint64(32)
 # Keys probed together: all their chains' heads are read before the first is followed, so that the waits for memory
@@ -89,8 +89,8 @@ class HashedStreams:
         self.heads: Int32Array = np.zeros((_bucket_count(capacity, partitions), streams), np.int32)
         self.counts: Int64Array = np.zeros((streams, partitions), np.int64)
         self._counters: Int64Array = np.zeros(_COUNTERS, np.int64)
-        most = (len(self.heads) // partitions).bit_length() - 1
-        self._counters[_SHIFT] = min(most, _LEAST_SHIFT) if growing else most
+        used = min(len(self.heads), max(partitions, _LEAST_BUCKETS)) if growing else len(self.heads)
+        self._counters[_SHIFT] = (used // partitions).bit_length() - 1
         self._state: _State = (self.tuples, self.heads, self.counts, self._counters)
 
     @staticmethod
