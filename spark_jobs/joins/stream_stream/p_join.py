@@ -175,7 +175,7 @@ class PJoin(XJoin):
 
     def _punctuate(self, stream: int, pattern: Pattern) -> Results:
         settled = []
-        new = pattern & ~self._told[stream].covered
+        new = self._told[stream].new_in(pattern)
         single = new.firsts == new.lasts
         keys = new.firsts[single]
         keys = keys[~self._told[stream].covers(keys)]
@@ -309,6 +309,8 @@ class PJoin(XJoin):
         """Count, for new punctuations, the tuples in memory that they match (001 §3.5)."""
         for stream, told in enumerate(self._told):
             uncounted, self._uncounted[stream] = self._uncounted[stream], EMPTY
+            if not len(uncounted):
+                continue
             single = uncounted.firsts == uncounted.lasts
             told.count_keys(uncounted.firsts[single])
             self.scanned += told.count_ranges(self.parts.buffered, self.parts.on_disk[stream])

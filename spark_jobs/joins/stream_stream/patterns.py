@@ -12,6 +12,7 @@ from spark_jobs.joins.structures.jit import kernel, read_only
 Int64Array = NDArray[np.int64]
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_BLOCK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +62,6 @@ class Pattern:
 
     def __and__(self, other: Pattern) -> Pattern:
         """What both match. O(ranges of both, times log)."""
-        if other is WILDCARD:
-            return self
         # Each range of one meets a run of the other's.
         begin = np.searchsorted(other.lasts, self.firsts, side="left")
         until = np.searchsorted(other.firsts, self.lasts, side="right")
@@ -105,27 +104,27 @@ class Pattern:
         """What one of them matches. O(ranges of both, times log)."""
         if not (len(self) and len(other)):
             return self if len(self) else other
-        firsts, lasts = np.concatenate((self.firsts, other.firsts)), np.concatenate((self.lasts, other.lasts))
-        order = np.argsort(firsts, kind="stable")
-        firsts, reach = firsts[order], np.maximum.accumulate(lasts[order])
-        begins = np.ones(len(firsts), bool)
-        begins[1:] = (firsts[1:] > reach[:-1]) & (firsts[1:] - 1 > reach[:-1])
-        ends = np.append(begins[1:], True)
-        return Pattern(firsts[begins], reach[ends])
+        return union(np.concatenate((self.firsts, other.firsts)), np.concatenate((self.lasts, other.lasts)))
 
 
 @kernel
 def _matches(firsts: Int64Array, lasts: Int64Array, keys: Int64Array) -> NDArray[np.bool_]:
     within = np.zeros(len(keys), np.bool_)
     if len(firsts):
-        for i in range(len(keys)):
-            # Halves what is left without a branch, which would be mispredicted every other time.
-            position, left = 0, len(firsts)
+        positions = np.empty(_BLOCK, np.int64)
+        for start in range(0, len(keys), _BLOCK):
+            width = min(_BLOCK, len(keys) - start)
+            positions[:] = 0
+            # Binary searches side by side and without branches, which would be mispredicted every other time.
+            left = len(firsts)
             while left > 1:
                 half = left >> 1
-                position += half * (firsts[position + half] <= keys[i])
+                for i in range(width):
+                    positions[i] += half * (firsts[positions[i] + half] <= keys[start + i])
                 left -= half
-            within[i] = firsts[position] <= keys[i] and keys[i] <= lasts[position]
+            for i in range(width):
+                key, position = keys[start + i], positions[i]
+                within[start + i] = (firsts[position] <= key) & (key <= lasts[position])
     return within
 
 
@@ -145,6 +144,17 @@ def constant(key: int) -> Pattern:
 def key_range(first: int, last: int) -> Pattern:
     """All keys from one to another, both included."""
     return _ranges([first], [last])
+
+
+def union(firsts: Int64Array, lasts: Int64Array) -> Pattern:
+    """What one of some ranges matches; int64, shape (n,) each, in any order. O(n log n)."""
+    if not len(firsts):
+        return EMPTY
+    order = np.argsort(firsts, kind="stable")
+    firsts, reach = firsts[order], np.maximum.accumulate(lasts[order])
+    begins = np.ones(len(firsts), bool)
+    begins[1:] = (firsts[1:] > reach[:-1]) & (firsts[1:] - 1 > reach[:-1])
+    return Pattern(firsts[begins], reach[np.append(begins[1:], True)])
 
 
 def enumeration(keys: Int64Array) -> Pattern:
