@@ -41,6 +41,8 @@ _USED, _FREE, _SHIFT = 0, 1, 2
 _COUNTERS = 3
 _LEAST_BUCKETS = 1 << 14
 _GROWTH = 2
+# More are used all at once: no cache holds them, and to move many tuples once more would take long.
+_CACHED_BUCKETS = 1 << 18
 _HALF_BITS = np.uint64(32)
 # Keys probed together: all their chains' heads are read before the first is followed, so that the waits for memory
 # overlap.
@@ -74,7 +76,8 @@ class HashedStreams:
 
     Attributes:
         tuples: shape (capacity + 1,), of dtype TUPLE; place 0 holds no tuple.
-        heads: int32, shape (buckets, streams), the newest tuple of each chain, 0 where there is none.
+        heads: int32, shape (buckets, streams), the newest tuple of each chain, 0 where there is none; of a growing
+            table, only those in use are set.
         counts: int64, shape (streams, partitions); tuples here.
     """
 
@@ -84,13 +87,16 @@ class HashedStreams:
         if partitions < 1 or partitions & (partitions - 1):
             raise ValueError(f"the number of partitions is a power of two, not {partitions}")
         self.capacity = capacity
-        # Zeroed memory becomes resident only where tuples come, so a large budget costs nothing by itself.
-        self.tuples: NDArray[np.void] = _aligned_zeros(capacity + 1)
-        self.heads: Int32Array = np.zeros((_bucket_count(capacity, partitions), streams), np.int32)
+        # Not zeroed: this way numpy asks for large pages, which spare a wait at every tuple of a large table, and they
+        # become resident only where tuples come, so that a large budget costs nothing by itself.
+        self.tuples: NDArray[np.void] = _aligned(capacity + 1)
+        self.tuples[:1] = 0
+        self.heads: Int32Array = np.empty((_bucket_count(capacity, partitions), streams), np.int32)
         self.counts: Int64Array = np.zeros((streams, partitions), np.int64)
         self._counters: Int64Array = np.zeros(_COUNTERS, np.int64)
         used = min(len(self.heads), max(partitions, _LEAST_BUCKETS)) if growing else len(self.heads)
         self._counters[_SHIFT] = (used // partitions).bit_length() - 1
+        self.heads[:used] = 0
         self._state: _State = (self.tuples, self.heads, self.counts, self._counters)
 
     @staticmethod
@@ -247,7 +253,7 @@ class HashedStreams:
         used = int(self._counters[_USED])
         return {
             "tuples": self.tuples[: used + 1],
-            "heads": self.heads[: self.partitions << int(self._counters[_SHIFT])],
+            "heads": self.heads[: self._buckets],
             "counts": self.counts,
             "counters": self._counters,
         }
@@ -259,16 +265,23 @@ class HashedStreams:
         self.counts[:] = state["counts"]
         self._counters[:] = state["counters"]
 
+    @property
+    def _buckets(self) -> int:
+        """How many are in use."""
+        return self.partitions << int(self._counters[_SHIFT])
+
     def _expect_room(self, count: int) -> None:
         """Expect room for so many tuples more, and spread all over more buckets where they would be too many."""
         held = len(self)
         if held + count > self.capacity:
             raise ValueError(f"{count} tuples inserted, but there is room for {self.capacity - held}")
         most = len(self.heads)
-        buckets = self.partitions << int(self._counters[_SHIFT])
-        if buckets < most and held + count > buckets:
-            wanted = min(most, (held + count) << _GROWTH)
-            _grow(self._state, (wanted // self.partitions).bit_length() - 1)
+        before = self._buckets
+        if before < most and held + count > before:
+            wanted = (held + count) << _GROWTH
+            shift = (min(most, wanted if wanted <= _CACHED_BUCKETS else most) // self.partitions).bit_length() - 1
+            self.heads[before : self.partitions << shift] = 0
+            _grow(self._state, shift)
 
     def check(self) -> None:
         """Assert that every place up to the highest is in one chain, the right one, or free. O(capacity)."""
@@ -277,7 +290,7 @@ class HashedStreams:
         seen = _walk(self.tuples, int(self._counters[_FREE]))
         for stream in range(self.heads.shape[1]):
             counted = np.zeros(self.partitions, np.int64)
-            for bucket in np.flatnonzero(self.heads[:, stream]):
+            for bucket in np.flatnonzero(self.heads[: self._buckets, stream]):
                 chain = _walk(self.tuples, int(self.heads[bucket, stream]))
                 keys = np.ascontiguousarray(self.tuples["key"][chain])
                 assert (_buckets_of(self._state, keys) == bucket).all()
@@ -297,9 +310,9 @@ def _walk(tuples: NDArray[np.void], place: int) -> list[int]:
     return walked
 
 
-def _aligned_zeros(count: int) -> NDArray[np.void]:
+def _aligned(count: int) -> NDArray[np.void]:
     """Tuples that begin with a line of the processor's cache."""
-    bytes_ = np.zeros(count * TUPLE.itemsize + _LINE_BYTES, np.uint8)
+    bytes_ = np.empty(count * TUPLE.itemsize + _LINE_BYTES, np.uint8)
     first = -bytes_.ctypes.data % _LINE_BYTES
     return bytes_[first : first + count * TUPLE.itemsize].view(TUPLE)
 
