@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from spark_jobs.joins.stream_stream.predicates import Equality
 
 MOST_RATIO = 1.3
 _BATCH = 4_000
+_INTERVAL = 40
 _TUPLES = 400_000
 _MEMORY = 64 << 20
 
@@ -33,21 +34,27 @@ class Run(NamedTuple):
     kept: int
 
 
-def run(algorithm: str, scattered: bool, tuples: int = _TUPLES) -> Run:
+Punctuated = Literal["a range a batch", "a range every 40 tuples", "a key a tuple"]
+
+
+def run(algorithm: str, punctuated: Punctuated, tuples: int = _TUPLES) -> Run:
     """Join two streams in which each key comes once, within a batch of its turn; each tuple finds one match.
 
-    The punctuations of a batch are handed over together.
+    The punctuations of a batch are handed over together: as what they close does not come again, nothing else comes of
+    it than if each came in its turn, but that their tuples are kept until then.
 
     Args:
         algorithm: its name.
-        scattered: whether keys are numbers all over int64, so that each is punctuated by itself; or else in turn, so
-            that punctuations are ranges.
+        punctuated: keys in turn, whose punctuations join to one range a batch; in runs of 40 all over int64, each of
+            them a range; or one by one all over int64.
         tuples: of each stream.
     """
     join = create(algorithm, 2, Equality(), _MEMORY, VirtualSpill())
     randomness = np.random.default_rng(1)
-    keys = randomness.permutation(2**62 // tuples * np.arange(tuples)) if scattered else np.arange(tuples)
     ids = np.arange(tuples)
+    together = {"a range a batch": tuples, "a range every 40 tuples": _INTERVAL, "a key a tuple": 1}[punctuated]
+    runs = -(-tuples // together)
+    keys = randomness.permutation(2**62 // runs * np.arange(runs))[ids // together] + ids % together
     # A key comes up to a batch later than its turn; so what had its turn a batch ago is closed.
     turns = [np.argsort(ids + randomness.integers(0, _BATCH, tuples), kind="stable") for _ in range(2)]
     streams = [Tuples(ids, keys[turn]) for turn in turns]
@@ -67,19 +74,19 @@ def _play(join: StreamStreamJoin, streams: list[Tuples], told: list[Pattern]) ->
 def measure(repeats: int) -> list[MeasuredFigure]:
     """Ratios to the symmetric hash join, which takes the same tuples and keeps them all."""
     figures = []
-    for scattered, kind in ((False, "ranges"), (True, "key")):
+    for punctuated in get_args(Punctuated):
         cases: dict[str, Callable[[], Run]] = {
-            name: partial(run, name, scattered) for name in ("symmetric_hash_join", "p_join")
+            name: partial(run, name, punctuated) for name in ("symmetric_hash_join", "p_join")
         }
         runs = interleaved(cases, repeats)
         pairs = list(zip(runs["p_join"], runs["symmetric_hash_join"], strict=True))
-        title = f"PJoin, punctuated by {kind}"
+        title = f"PJoin, {punctuated}"
         figures.append(
             MeasuredFigure.of(
                 f"{title}: own work",
                 [a.nanoseconds / b.nanoseconds for a, b in pairs],
                 "x symmetric hash join",
-                MOST_RATIO,
+                None if punctuated == "a key a tuple" else MOST_RATIO,
             )
         )
         figures.append(MeasuredFigure.of(f"{title}: kept", [a.kept / b.kept for a, b in pairs], "of its tuples"))

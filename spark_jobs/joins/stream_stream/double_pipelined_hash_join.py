@@ -58,14 +58,10 @@ class DoublePipelinedHashJoin(XJoin):
         )
 
     def _meet(self, stream: int, tuples: Tuples) -> Int64Array:
-        memory = self.parts.memory
-        rows = np.flatnonzero(~self._closed()[memory.partition_of(tuples.keys)])
-        found = memory.probe(1 - stream, tuples.keys[rows], mark=True)
-        self.statistics.probes += len(rows)
-        places = self.parts.store(stream, tuples.keys, tuples.ids)
-        joined = rows[found.rows]
-        memory.mark_matched(places[joined])
-        return paired(stream, tuples.ids[joined], found.ids)
+        joining = ~self._closed()[self.parts.memory.partition_of(tuples.keys)]
+        found = self.parts.meet(stream, tuples.keys, tuples.ids, probing=joining)
+        self.statistics.probes += int(joining.sum())
+        return paired(stream, tuples.ids[found.rows], found.ids)
 
     def _make_room(self) -> None:
         counts, closed = self.parts.memory.counts, self._closed()

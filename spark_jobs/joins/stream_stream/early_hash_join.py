@@ -77,7 +77,8 @@ class EarlyHashJoin(XJoin):
         matched = np.zeros(len(tuples.keys), bool)
         matched[found.rows] = True
         if self._single[1 - stream]:
-            self.statistics.purged += self.parts.take_keys(1 - stream, tuples.keys[matched]).shape[1]
+            forgotten, _ = self.parts.forget_keys(1 - stream, tuples.keys[matched])
+            self.statistics.purged += int(forgotten.sum())
         stored = tuples
         if self._single[stream]:
             stored = tuples.part(~matched)

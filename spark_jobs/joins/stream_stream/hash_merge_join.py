@@ -130,7 +130,7 @@ class HashMergeJoin(StreamStreamJoin):
             algorithm="hash_merge_join",
             fixed="what a merge of two groups takes",
         )
-        self._memory = HashedStreams(capacity, STREAMS, partitions)
+        self._memory = HashedStreams(capacity, STREAMS, partitions, growing=True)
         self._largest = self._scratch // _SORT_BYTES
         self._groups: list[list[_Group]] = [[] for _ in range(partitions)]
         self._merging: MultipleMerge | None = None
@@ -177,11 +177,9 @@ class HashMergeJoin(StreamStreamJoin):
 
     def _meet(self, stream: int, tuples: Tuples) -> Int64Array:
         """Results with what is in memory; the tuples are stored."""
-        found = self._memory.probe(1 - stream, tuples.keys, mark=True)
-        self.statistics.probes += len(tuples.keys)
         # In which order they came does not matter.
-        places = self._memory.insert(stream, tuples.keys, tuples.ids, tuples.ids)
-        self._memory.mark_matched(places[found.rows])
+        found = self._memory.meet(stream, tuples.keys, tuples.ids, tuples.ids)
+        self.statistics.probes += len(tuples.keys)
         return paired(stream, tuples.ids[found.rows], found.ids)
 
     def _flush(self, partition: int) -> list[Int64Array]:

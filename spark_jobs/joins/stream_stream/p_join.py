@@ -29,7 +29,7 @@ from spark_jobs.joins.stream_stream.punctuation_set import MOST_LOOKED_UP, Punct
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.spilled_partitions import MOST_PARTITIONS, STREAMS, SpilledPartitions, paired
 from spark_jobs.joins.stream_stream.x_join import XJoin
-from spark_jobs.joins.structures.hashed_streams import ID, KEY, MATCHED
+from spark_jobs.joins.structures.hashed_streams import KEY
 from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 Find = Literal["index", "scan"]
@@ -157,26 +157,25 @@ class PJoin(XJoin):
                 refused, tuples = tuples.ids[against], tuples.part(~against)
         if self._told[1 - stream].is_empty:
             return Results(self._meet(stream, tuples), refused=refused)
-        done_with = self._told[1 - stream].covers(tuples.keys)
-        partitions = self.parts.memory.partition_of(tuples.keys)
-        # What lies on disk has to meet them first.
-        waiting = done_with & (self.parts.on_disk[1 - stream, partitions] > 0)
-        np.add.at(self._waiting, partitions[waiting], 1)
-        passing = tuples.part(done_with & ~waiting)
-        stored = self._meet(stream, tuples.part(~done_with | waiting))
-        found = self.parts.memory.probe(1 - stream, passing.keys, mark=True)
-        self.statistics.probes += len(passing.keys)
-        self.statistics.purged += len(passing.keys)
-        unmatched = np.ones(len(passing.ids), bool)
-        unmatched[found.rows] = False
-        ids = np.concatenate((stored, paired(stream, passing.ids[found.rows], found.ids)), axis=1)
-        return Results(ids, unmatched=of_stream(stream, passing.ids[unmatched]), refused=refused)
+        passing = self._told[1 - stream].covers(tuples.keys)
+        if self.parts.on_disk[1 - stream].any():
+            partitions = self.parts.memory.partition_of(tuples.keys)
+            # What lies on disk has to meet them first.
+            waiting = passing & (self.parts.on_disk[1 - stream, partitions] > 0)
+            np.add.at(self._waiting, partitions[waiting], 1)
+            passing &= ~waiting
+        found = self.parts.meet(stream, tuples.keys, tuples.ids, storing=~passing)
+        self.statistics.probes += len(tuples.keys)
+        self.statistics.purged += int(passing.sum())
+        ids = paired(stream, tuples.ids[found.rows], found.ids)
+        passing[found.rows] = False
+        return Results(ids, unmatched=of_stream(stream, tuples.ids[passing]), refused=refused)
 
     # Punctuations.
 
     def _punctuate(self, stream: int, pattern: Pattern) -> Results:
         settled = []
-        new = pattern & ~self._told[stream].covered
+        new = self._told[stream].new_in(pattern)
         single = new.firsts == new.lasts
         keys = new.firsts[single]
         keys = keys[~self._told[stream].covers(keys)]
@@ -285,10 +284,16 @@ class PJoin(XJoin):
 
     def _purge_keys(self, stream: int, keys: Int64Array) -> Results:
         """Purge all tuples with some keys, but for those that have to wait for a disk part."""
-        partitions = self.parts.memory.partition_of(keys)
-        wait = self.parts.on_disk[1 - stream, partitions] > 0
-        np.add.at(self._waiting, partitions[wait], 1)
-        return self._forget(stream, keys[~wait])
+        if self.parts.on_disk[1 - stream].any():
+            partitions = self.parts.memory.partition_of(keys)
+            wait = self.parts.on_disk[1 - stream, partitions] > 0
+            np.add.at(self._waiting, partitions[wait], 1)
+            keys = keys[~wait]
+        counts, unmatched = self.parts.forget_keys(stream, keys)
+        self.statistics.purged += int(counts.sum())
+        if not self._told[stream].is_empty:
+            self._told[stream].left_memory(keys[counts > 0], counts[counts > 0], to_disk=False)
+        return replace(self._none(), unmatched=of_stream(stream, unmatched))
 
     def _purge_partition(self, stream: int, partition: int, told: Pattern) -> Results:
         """Purge by a look at all tuples of a partition."""
@@ -300,18 +305,12 @@ class PJoin(XJoin):
                 settled.append(self._purge_keys(stream, np.unique(held[KEY, done_with])))
         return _all_of(settled) if settled else self._none()
 
-    def _forget(self, stream: int, keys: Int64Array) -> Results:
-        """Take all tuples of a stream with some keys out of memory."""
-        taken = self.parts.take_keys(stream, keys)
-        self.statistics.purged += taken.shape[1]
-        if not self._told[stream].is_empty:
-            self._told[stream].left_memory(taken[KEY], to_disk=False)
-        return self._with_unmatched(stream, taken[ID, taken[MATCHED] == 0])
-
     def _build_index(self) -> Results:
         """Count, for new punctuations, the tuples in memory that they match (001 §3.5)."""
         for stream, told in enumerate(self._told):
             uncounted, self._uncounted[stream] = self._uncounted[stream], EMPTY
+            if not len(uncounted):
+                continue
             single = uncounted.firsts == uncounted.lasts
             told.count_keys(uncounted.firsts[single])
             self.scanned += told.count_ranges(self.parts.buffered, self.parts.on_disk[stream])
@@ -345,7 +344,7 @@ class PJoin(XJoin):
         else:
 
             def leaving(keys: Int64Array) -> None:
-                told.left_memory(keys, to_disk=True)
+                told.left_memory(keys, np.ones(len(keys), np.int64), to_disk=True)
                 self._waiting[partition] += int(told.covers(keys).sum())
 
             self.parts.flush(stream, partition, told=leaving)
@@ -418,9 +417,6 @@ class PJoin(XJoin):
         self._told_ids, self.scanned, self.monitor.since_purge, self.monitor.since_propagation = counts
         self.monitor.last_propagation = float(state["last_propagation"])
         self._waiting[:] = state["waiting"]
-
-    def _with_unmatched(self, stream: int, ids: Int64Array) -> Results:
-        return replace(self._none(), unmatched=of_stream(stream, ids))
 
 
 def _most_pending(memory_bytes: int) -> int:

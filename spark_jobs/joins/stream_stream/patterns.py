@@ -7,9 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.joins.structures.jit import kernel, read_only
+
 Int64Array = NDArray[np.int64]
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
+_BLOCK = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,10 +58,7 @@ class Pattern:
 
     def matches(self, keys: Int64Array) -> NDArray[np.bool_]:
         """Which keys match. O(n log ranges)."""
-        position = np.searchsorted(self.firsts, keys, side="right") - 1
-        within: NDArray[np.bool_] = position >= 0
-        within[within] = keys[within] <= self.lasts[position[within]]
-        return within
+        return _matches(read_only(self.firsts), read_only(self.lasts), read_only(keys))
 
     def __and__(self, other: Pattern) -> Pattern:
         """What both match. O(ranges of both, times log)."""
@@ -102,15 +102,30 @@ class Pattern:
 
     def __or__(self, other: Pattern) -> Pattern:
         """What one of them matches. O(ranges of both, times log)."""
-        firsts, lasts = np.concatenate((self.firsts, other.firsts)), np.concatenate((self.lasts, other.lasts))
-        order = np.argsort(firsts, kind="stable")
-        firsts, reach = firsts[order], np.maximum.accumulate(lasts[order])
-        if not len(firsts):
-            return EMPTY
-        begins = np.ones(len(firsts), bool)
-        begins[1:] = (firsts[1:] > reach[:-1]) & (firsts[1:] - 1 > reach[:-1])
-        ends = np.append(begins[1:], True)
-        return Pattern(firsts[begins], reach[ends])
+        if not (len(self) and len(other)):
+            return self if len(self) else other
+        return union(np.concatenate((self.firsts, other.firsts)), np.concatenate((self.lasts, other.lasts)))
+
+
+@kernel
+def _matches(firsts: Int64Array, lasts: Int64Array, keys: Int64Array) -> NDArray[np.bool_]:
+    within = np.zeros(len(keys), np.bool_)
+    if len(firsts):
+        positions = np.empty(_BLOCK, np.int64)
+        for start in range(0, len(keys), _BLOCK):
+            width = min(_BLOCK, len(keys) - start)
+            positions[:] = 0
+            # Binary searches side by side and without branches, which would be mispredicted every other time.
+            left = len(firsts)
+            while left > 1:
+                half = left >> 1
+                for i in range(width):
+                    positions[i] += half * (firsts[positions[i] + half] <= keys[start + i])
+                left -= half
+            for i in range(width):
+                key, position = keys[start + i], positions[i]
+                within[start + i] = (firsts[position] <= key) & (key <= lasts[position])
+    return within
 
 
 def _ranges(firsts: list[int], lasts: list[int]) -> Pattern:
@@ -129,6 +144,17 @@ def constant(key: int) -> Pattern:
 def key_range(first: int, last: int) -> Pattern:
     """All keys from one to another, both included."""
     return _ranges([first], [last])
+
+
+def union(firsts: Int64Array, lasts: Int64Array) -> Pattern:
+    """What one of some ranges matches; int64, shape (n,) each, in any order. O(n log n)."""
+    if not len(firsts):
+        return EMPTY
+    order = np.argsort(firsts, kind="stable")
+    firsts, reach = firsts[order], np.maximum.accumulate(lasts[order])
+    begins = np.ones(len(firsts), bool)
+    begins[1:] = (firsts[1:] > reach[:-1]) & (firsts[1:] - 1 > reach[:-1])
+    return Pattern(firsts[begins], reach[np.append(begins[1:], True)])
 
 
 def enumeration(keys: Int64Array) -> Pattern:

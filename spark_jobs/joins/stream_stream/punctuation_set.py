@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.base import Int64Array
-from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration
+from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration, union
 from spark_jobs.joins.stream_stream.spilled_partitions import STREAMS
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, KEY, MATCHED, HashedStreams
 from spark_jobs.joins.structures.nested_state import State
 
 # Counts of a punctuation that has not been counted yet, and of one with tuples on disk.
 NOT_COUNTED, ON_DISK = -1, -2
-MOST_RANGES = 64
+_LEAST_RANGES, _MOST_RANGES = 64, 512
+_KEYS_PER_RANGE = 8
 MOST_COVERED = 512
 # Up to so many keys it is quicker to look each of them up than to look at all tuples.
 MOST_LOOKED_UP = 4096
@@ -37,7 +38,8 @@ class PunctuationSet:
         memory: the tuples; chain 2 + stream holds the keys.
         stream: whose punctuations.
         partitions: of the tuples.
-        most_ready: keys that are known to be ready to be handed on; beyond it all are looked at.
+        most_ready: keys that are known to be ready to be handed on; beyond it all are looked at. Of ranges there are
+            an eighth of it at most, from 64 to 512.
 
     Attributes:
         covered: ranges that were told, and keys that both streams have told and handed on. There is room for
@@ -52,6 +54,7 @@ class PunctuationSet:
         self.covered = EMPTY
         self.forgotten = 0
         self._most_ready = most_ready
+        self._most_ranges = _most_ranges(most_ready)
         self._ready = NO_KEYS
         self._all_may_be_ready = False
         self._ranges: Int64Array = np.zeros((_ROWS, 0), np.int64)
@@ -61,7 +64,7 @@ class PunctuationSet:
     @staticmethod
     def bytes_for(partitions: int, most_ready: int) -> int:
         """Memory of the ranges, in bytes; twice for what is covered, as it is replaced as a whole."""
-        return MOST_RANGES * (_ROWS * 8 + partitions) + 2 * MOST_COVERED * 16 + most_ready * 8
+        return _most_ranges(most_ready) * (_ROWS * 8 + partitions) + 2 * MOST_COVERED * 16 + most_ready * 8
 
     @property
     def is_empty(self) -> bool:
@@ -72,8 +75,14 @@ class PunctuationSet:
         """Which keys were told. O(n)."""
         told = self.covered.matches(keys) if len(self.covered) else np.zeros(len(keys), bool)
         if self._memory.counts[self._chain].any():
-            told[self._memory.probe(self._chain, keys).rows] = True
+            told |= self._memory.contains(self._chain, keys)
         return told
+
+    def new_in(self, pattern: Pattern) -> Pattern:
+        """What of a pattern was not told before, single keys aside. O(ranges, times log)."""
+        new = pattern & ~self.covered
+        # A range that was forgotten may still wait to be handed on; no key lies in two.
+        return new & ~union(*self._ranges[: _LAST + 1]) if self.forgotten else new
 
     def add_keys(self, keys: Int64Array, first_id: int) -> None:
         """Take new single keys, distinct and not told before; there must be room in memory. O(n)."""
@@ -83,7 +92,7 @@ class PunctuationSet:
     def add_ranges(self, pattern: Pattern) -> None:
         """Take ranges. O(ranges)."""
         self._cover(pattern)
-        new = min(len(pattern), MOST_RANGES - self._ranges.shape[1])
+        new = min(len(pattern), self._most_ranges - self._ranges.shape[1])
         self.forgotten += len(pattern) - new
         rows = np.zeros((_ROWS, new), np.int64)
         rows[_FIRST], rows[_LAST], rows[_COUNT] = pattern.firsts[:new], pattern.lasts[:new], NOT_COUNTED
@@ -94,6 +103,8 @@ class PunctuationSet:
 
     def count_keys(self, keys: Int64Array) -> None:
         """Count tuples for single keys that have come. O(n + tuples)."""
+        if not len(keys):
+            return
         entries = self._memory.probe(self._chain, keys)
         found = np.bincount(self._memory.probe(self._stream, keys).rows, minlength=len(keys))
         new = self._memory.tuples["arrival"][entries.places] == NOT_COUNTED
@@ -117,31 +128,39 @@ class PunctuationSet:
         self._clear[new] = on_disk == 0
         firsts, lasts = self._ranges[_FIRST, new], self._ranges[_LAST, new]
         narrow = lasts.astype(float) - firsts < MOST_LOOKED_UP
-        for number in new[narrow]:
-            first, last = self._ranges[[_FIRST, _LAST], number]
-            keys = first + np.arange(last - first + 1)
-            self._ranges[_COUNT, number] = len(self._memory.probe(self._stream, keys).rows)
-        wide, looked_at = new[~narrow], 0
-        for partition in range(len(on_disk)) if len(wide) else ():
+        lengths = lasts[narrow] - firsts[narrow] + 1
+        together = np.flatnonzero(np.diff(np.cumsum(lengths) // MOST_LOOKED_UP)) + 1
+        for numbers in np.split(new[narrow], together):
+            firsts, lasts = self._ranges[[_FIRST, _LAST]][:, numbers]
+            lengths = lasts - firsts + 1
+            owners = np.repeat(np.arange(len(numbers)), lengths)
+            keys = np.arange(len(owners)) + (firsts - np.cumsum(lengths) + lengths)[owners]
+            found = owners[self._memory.probe(self._stream, keys).rows]
+            self._ranges[_COUNT, numbers] = np.bincount(found, minlength=len(numbers))
+        wide, looked_at = np.zeros(self._ranges.shape[1] + 1, bool), 0
+        wide[new[~narrow]] = True
+        for partition in range(len(on_disk)) if wide.any() else ():
             for held in self._memory.pieces(self._stream, partition, piece):
-                self._ranges[_COUNT, wide] += self._within(wide, held[KEY]).sum(axis=1)
+                ranges = self._ranges_of(held[KEY])
+                np.add.at(self._ranges[_COUNT], ranges[wide[ranges]], 1)
                 looked_at += held.shape[1]
         return looked_at
 
-    def left_memory(self, keys: Int64Array, *, to_disk: bool) -> None:
-        """Tuples of the stream with these keys, int64, shape (n,), are not in memory any more. O(n x ranges)."""
-        entries = self._memory.probe(self._chain, keys)
-        counted = self._memory.tuples["arrival"][entries.places] > 0
-        np.subtract.at(self._memory.tuples["arrival"], entries.places[counted], 1)
-        none_left = self._memory.tuples["arrival"][entries.places] == 0
-        self._note_ready(keys[entries.rows[counted & none_left]])
-        ranges = np.flatnonzero(self._ranges[_COUNT] > 0)
-        if len(ranges):
-            within = self._within(ranges, keys)
-            self._ranges[_COUNT, ranges] -= within.sum(axis=1)
+    def left_memory(self, keys: Int64Array, counts: Int64Array, *, to_disk: bool) -> None:
+        """So many tuples of the stream with these keys, int64, shape (n,), left memory. O(n log ranges)."""
+        if self._memory.counts[self._chain].any():
+            entries = self._memory.probe(self._chain, keys)
+            counted = self._memory.tuples["arrival"][entries.places] > 0
+            rows, places = entries.rows[counted], entries.places[counted]
+            np.subtract.at(self._memory.tuples["arrival"], places, counts[rows])
+            self._note_ready(keys[rows[self._memory.tuples["arrival"][places] == 0]])
+        if (self._ranges[_COUNT] > 0).any():
+            ranges = self._ranges_of(keys)
+            rows = np.flatnonzero(ranges >= 0)
+            rows = rows[self._ranges[_COUNT, ranges[rows]] > 0]
+            np.subtract.at(self._ranges[_COUNT], ranges[rows], counts[rows])
             if to_disk:
-                rows, columns = np.nonzero(within)
-                self._clear[ranges[rows], self._memory.partition_of(keys)[columns]] = False
+                self._clear[ranges[rows], self._memory.partition_of(keys[rows])] = False
 
     # A disk part has been read: which punctuations it holds up.
 
@@ -153,11 +172,11 @@ class PunctuationSet:
         self._clear[self._ranges[_COUNT] != NOT_COUNTED, partition] = True
 
     def seen_on_disk(self, partition: int, keys: Int64Array) -> None:
-        """Tuples of the stream with these keys stay on disk. O(n x ranges)."""
+        """Tuples of the stream with these keys stay on disk. O(n log ranges)."""
         places = self._memory.probe(self._chain, keys).places
         self._memory.tuples["arrival"][places[self._memory.tuples["arrival"][places] == 0]] = ON_DISK
-        ranges = np.flatnonzero(self._clear[:, partition])
-        self._clear[ranges[self._within(ranges, keys).any(axis=1)], partition] = False
+        ranges = self._ranges_of(keys)
+        self._clear[ranges[ranges >= 0], partition] = False
 
     # What may be handed on: what has no tuple of the stream's own left (Theorem 1).
 
@@ -177,21 +196,24 @@ class PunctuationSet:
         elif self._all_may_be_ready:
             ready = self._ready_in(np.flatnonzero(on_disk == 0).tolist())
         else:
-            keys = self._ready
+            ready = self._ready
             if on_disk.any():
-                keys = keys[on_disk[self._memory.partition_of(keys)] == 0]
-            places = self._memory.probe(self._chain, keys).places
-            ready = self._memory.tuples["key"][places]
-            ready = ready[(self._memory.tuples["arrival"][places] == 0) & (self._memory.tuples["matched"][places] == 0)]
+                ready = ready[on_disk[self._memory.partition_of(ready)] == 0]
         if partition is None:
             # Those with tuples on disk are found when their partition is read.
             self._ready, self._all_may_be_ready = NO_KEYS, False
-        self._memory.mark_matched(self._memory.probe(self._chain, ready).places)
-        handed_on = enumeration(ready)
+        handed_on = EMPTY
+        if len(ready):
+            places = self._memory.probe(self._chain, ready).places
+            entries = self._memory.tuples[places]
+            places = places[(entries["arrival"] == 0) & (entries["matched"] == 0)]
+            self._memory.mark_matched(places)
+            handed_on = enumeration(self._memory.tuples["key"][places])
+        if not self._ranges.shape[1]:
+            return handed_on
         ready_ranges = (self._ranges[_COUNT] == 0) & (self._ranges[_HANDED_ON] == 0)
         ready_ranges &= (self._clear | (on_disk == 0)).all(axis=1)
-        for first, last in self._ranges[: _LAST + 1, ready_ranges].T:
-            handed_on = handed_on | Pattern(first[np.newaxis], last[np.newaxis])
+        handed_on = handed_on | union(*self._ranges[: _LAST + 1, ready_ranges])
         self._ranges, self._clear = self._ranges[:, ~ready_ranges], self._clear[~ready_ranges]
         return handed_on
 
@@ -202,19 +224,22 @@ class PunctuationSet:
             while self._memory.counts[self._chain, partition]:
                 taken = self._memory.take_partition(self._chain, partition, MOST_COVERED)
                 rest = rest | enumeration(taken[KEY, taken[MATCHED] == 0])
-        for first, last in self._ranges[: _LAST + 1].T:
-            rest = rest | Pattern(first[np.newaxis], last[np.newaxis])
+        rest = rest | union(*self._ranges[: _LAST + 1])
         self._ranges, self._clear = self._ranges[:, :0], self._clear[:0]
         return rest
 
     def handed_on_among(self, keys: Int64Array) -> Int64Array:
         """Those of some keys that stand here and were handed on. O(n)."""
+        if not len(keys):
+            return keys
         entries = self._memory.probe(self._chain, keys)
         return keys[entries.rows[self._memory.tuples["matched"][entries.places] == 1]]
 
     def close(self, keys: Int64Array) -> None:
         """Keys that the other stream has told and handed on as well need no chain any more. O(n + covered)."""
-        self._memory.take_keys(self._chain, keys)
+        if not len(keys):
+            return
+        self._memory.forget_keys(self._chain, keys)
         self._cover(enumeration(keys))
 
     def forget_keys(self, count: int) -> None:
@@ -251,7 +276,7 @@ class PunctuationSet:
                 assert (np.maximum(held[ARRIVAL], 0)[counted] == found[counted]).all()
                 assert (held[ARRIVAL][held[MATCHED] == 1] <= 0).all()
         assert len(self.covered) <= MOST_COVERED
-        assert self._ranges.shape[1] <= MOST_RANGES
+        assert self._ranges.shape[1] <= self._most_ranges
 
     def _note_ready(self, keys: Int64Array) -> None:
         if len(self._ready) + len(keys) > self._most_ready:
@@ -267,10 +292,14 @@ class PunctuationSet:
                 ready.append(held[KEY, (held[ARRIVAL] == 0) & (held[MATCHED] == 0)])
         return np.concatenate(ready)
 
-    def _within(self, ranges: Int64Array, keys: Int64Array) -> NDArray[np.bool_]:
-        """Which keys lie in which ranges, shape (ranges, n)."""
-        firsts, lasts = self._ranges[_FIRST, ranges], self._ranges[_LAST, ranges]
-        return (keys >= firsts[:, np.newaxis]) & (keys <= lasts[:, np.newaxis])
+    def _ranges_of(self, keys: Int64Array) -> Int64Array:
+        """In which range each key lies, -1 for none; int64, shape (n,). O(n log ranges)."""
+        if not self._ranges.shape[1]:
+            return np.full(len(keys), -1)
+        order = np.argsort(self._ranges[_FIRST])
+        position = np.searchsorted(self._ranges[_FIRST, order], keys, side="right") - 1
+        ranges = order[position]
+        return np.where((position >= 0) & (keys <= self._ranges[_LAST, ranges]), ranges, -1)
 
     def _cover(self, pattern: Pattern) -> None:
         covered = self.covered | pattern
@@ -281,6 +310,10 @@ class PunctuationSet:
             self.forgotten += len(covered) - len(kept)
             covered = Pattern(covered.firsts[kept], covered.lasts[kept])
         self.covered = covered
+
+
+def _most_ranges(most_ready: int) -> int:
+    return max(_LEAST_RANGES, min(most_ready // _KEYS_PER_RANGE, _MOST_RANGES))
 
 
 def state_of(pattern: Pattern, name: str) -> dict[str, NDArray[Any]]:

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from spark_jobs.joins.memory_budget import tuples_within
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, of_stream
 from spark_jobs.joins.stream_stream.spill import SpillStore
-from spark_jobs.joins.structures.hashed_streams import ARRIVAL, COLUMNS, ID, KEY, MATCHED, HashedStreams
+from spark_jobs.joins.structures.hashed_streams import ARRIVAL, COLUMNS, ID, KEY, MATCHED, Found, HashedStreams
 from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 STREAMS = 2
@@ -133,7 +133,7 @@ class SpilledPartitions:
             algorithm=algorithm,
             fixed="a directory, buffers and room for what one page holds,",
         )
-        self.memory = HashedStreams(capacity + self.buffered, chains, partitions)
+        self.memory = HashedStreams(capacity + self.buffered, chains, partitions, growing=True)
         self.piece = max(self.buffered, min(_PIECE * self.buffered, self.memory.capacity // _PIECE_SHARE))
         self._events = 0
 
@@ -165,11 +165,28 @@ class SpilledPartitions:
         self.fresh[1 - stream] += self.memory.counts[stream] - before
         return places
 
-    def take_keys(self, stream: int, keys: Int64Array) -> Int64Array:
-        """Take all tuples of a stream with any of these keys out of memory; int64, shape (4, m). O(n + m)."""
-        taken = self.memory.take_keys(stream, keys)
+    def meet(
+        self,
+        stream: int,
+        keys: Int64Array,
+        ids: Int64Array,
+        *,
+        probing: NDArray[np.bool_] | None = None,
+        storing: NDArray[np.bool_] | None = None,
+    ) -> Found:
+        """The same, and what the other stream has in memory with these keys (`HashedStreams.meet`). O(n + m)."""
+        before = self.memory.counts[stream].copy()
+        arrivals = np.arange(self._events, self._events + len(keys))
+        self._events += len(keys)
+        found = self.memory.meet(stream, keys, ids, arrivals, probing=probing, storing=storing)
+        self.fresh[1 - stream] += self.memory.counts[stream] - before
+        return found
+
+    def forget_keys(self, stream: int, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Take all tuples of a stream with any of these keys out of memory (`HashedStreams.forget_keys`). O(n + m)."""
+        forgotten = self.memory.forget_keys(stream, keys)
         np.minimum(self.fresh[1 - stream], self.memory.counts[stream], out=self.fresh[1 - stream])
-        return taken
+        return forgotten
 
     def flush(
         self,

@@ -18,7 +18,7 @@ from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.memory_budget import tuples_within
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples, of_stream
 from spark_jobs.joins.stream_stream.predicates import Predicate, expect_equality
-from spark_jobs.joins.structures.hashed_streams import ID, KEY, HashedStreams
+from spark_jobs.joins.structures.hashed_streams import ID, KEY, Found, HashedStreams
 from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 _LEFT, _RIGHT = 0, 1
@@ -64,7 +64,7 @@ class SymmetricHashJoin(StreamStreamJoin):
             return tables + sum(level + 1 for level in range(1, levels)) * capacity * 8
 
         capacity = tuples_within(memory_bytes, 0, bytes_for, algorithm="symmetric_hash_join", fixed="the tables")
-        self._tables = [HashedStreams(capacity, 2) for _ in range(levels)]
+        self._tables = [HashedStreams(capacity, 2, growing=True) for _ in range(levels)]
         # A left tuple of a later table is an intermediate result. Its id there is its row here, where the ids are.
         self._parts = [np.zeros((level + 1, capacity), np.int64) for level in range(1, levels)]
         self._arrivals = 0
@@ -95,13 +95,10 @@ class SymmetricHashJoin(StreamStreamJoin):
     def _arrive(self, stream: int, tuples: Tuples) -> Results:
         level, side = _place_of(stream)
         coming = _Coming(level, side, tuples.keys, tuples.ids[np.newaxis])
-        taken = []
-        while True:
+        taken = [coming]
+        while coming.level < len(self._tables) - 1:
+            coming = self._joined(coming, self._tables[coming.level].probe(1 - coming.side, coming.keys))
             taken.append(coming)
-            found = self._joined(coming)
-            if found.level == len(self._tables):
-                break
-            coming = found
         for part in taken:
             if len(part.keys) > self._tables[part.level].room:
                 raise MemoryBudgetError(
@@ -109,15 +106,15 @@ class SymmetricHashJoin(StreamStreamJoin):
                     f"{part.level}, but {len(part.keys):,} came: give it more than {self._memory:,} bytes, or take an "
                     "algorithm that has a disk"
                 )
-        for part in taken:
             self.statistics.probes += len(part.keys)
-            self._insert(part)
-        return Results(found.ids)
+        for part in taken[:-1]:
+            self._tables[part.level].insert(part.side, part.keys, *self._rows_and_arrivals(part))
+        found = self._tables[-1].meet(coming.side, coming.keys, *self._rows_and_arrivals(coming))
+        return Results(self._joined(coming, found).ids)
 
-    def _joined(self, coming: _Coming) -> _Coming:
-        """What tuples make of what their table holds on its other side: left tuples of the next table."""
+    def _joined(self, coming: _Coming, found: Found) -> _Coming:
+        """What tuples make of what their table has found on its other side: left tuples of the next table."""
         level, side, keys, ids = coming
-        found = self._tables[level].probe(1 - side, keys)
         if side == _LEFT:
             joined = np.vstack((ids[:, found.rows], found.ids))
         else:
@@ -125,18 +122,17 @@ class SymmetricHashJoin(StreamStreamJoin):
             joined = np.vstack((left, ids[:, found.rows]))
         return _Coming(level + 1, _LEFT, keys[found.rows], joined)
 
-    def _insert(self, coming: _Coming) -> None:
+    def _rows_and_arrivals(self, coming: _Coming) -> tuple[Int64Array, Int64Array]:
+        """What stands for the ids of tuples that go into a table, and when they came."""
         level, side, keys, ids = coming
-        table = self._tables[level]
+        rows = ids[0]
         if level and side == _LEFT:
-            first = int(table.counts[_LEFT].sum())
+            first = int(self._tables[level].counts[_LEFT].sum())
             rows = np.arange(first, first + len(keys))
             self._parts[level - 1][:, rows] = ids
-        else:
-            rows = ids[0]
         arrivals = np.arange(self._arrivals, self._arrivals + len(keys))
         self._arrivals += len(keys)
-        table.insert(side, keys, rows, arrivals)
+        return rows, arrivals
 
     def _step(self) -> Results:
         return self._none()

@@ -102,11 +102,8 @@ class XJoin(StreamStreamJoin):
 
     def _meet(self, stream: int, tuples: Tuples) -> Int64Array:
         """Stage 1: results with what is in memory, shape (2, m); the tuples are stored, there is room."""
-        memory = self.parts.memory
-        found = memory.probe(1 - stream, tuples.keys, mark=True)
+        found = self.parts.meet(stream, tuples.keys, tuples.ids)
         self.statistics.probes += len(tuples.keys)
-        places = self.parts.store(stream, tuples.keys, tuples.ids)
-        memory.mark_matched(places[found.rows])
         return paired(stream, tuples.ids[found.rows], found.ids)
 
     def _make_room(self) -> None:

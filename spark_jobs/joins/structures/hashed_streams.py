@@ -36,8 +36,14 @@ STREAM = MATCHED
 COLUMNS = 4
 MOST_TUPLES = 2**31 - 2
 
-_USED, _FREE = 0, 1
-_COUNTERS = 2
+# Places that were ever used, the first free one of these, and the buckets of a partition, as a power of two.
+_USED, _FREE, _SHIFT = 0, 1, 2
+_COUNTERS = 3
+_LEAST_BUCKETS = 1 << 14
+_GROWTH = 2
+# More are used all at once: no cache holds them, and to move many tuples once more would take long.
+_CACHED_BUCKETS = 1 << 18
+_HALF_BITS = np.uint64(32)
 # Keys probed together: all their chains' heads are read before the first is followed, so that the waits for memory
 # overlap.
 _BLOCK = 64
@@ -65,23 +71,32 @@ class HashedStreams:
         capacity: how many tuples all streams have room for together.
         streams: how many streams.
         partitions: a power of two; into how many the buckets are parted.
+        growing: whether few tuples use few buckets, which fit the processor's cache; the bucket of a key then changes
+            as more come.
 
     Attributes:
         tuples: shape (capacity + 1,), of dtype TUPLE; place 0 holds no tuple.
+        heads: int32, shape (buckets, streams), the newest tuple of each chain, 0 where there is none; of a growing
+            table, only those in use are set.
         counts: int64, shape (streams, partitions); tuples here.
     """
 
-    def __init__(self, capacity: int, streams: int, partitions: int = 1) -> None:
+    def __init__(self, capacity: int, streams: int, partitions: int = 1, *, growing: bool = False) -> None:
         if not 0 < capacity <= MOST_TUPLES:
             raise ValueError(f"from 1 to {MOST_TUPLES} tuples can be held, not {capacity}")
         if partitions < 1 or partitions & (partitions - 1):
             raise ValueError(f"the number of partitions is a power of two, not {partitions}")
         self.capacity = capacity
-        # Zeroed memory becomes resident only where tuples come, so a large budget costs nothing by itself.
-        self.tuples: NDArray[np.void] = _aligned_zeros(capacity + 1)
-        self.heads: Int32Array = np.zeros((_bucket_count(capacity, partitions), streams), np.int32)
+        # Not zeroed: this way numpy asks for large pages, which spare a wait at every tuple of a large table, and they
+        # become resident only where tuples come, so that a large budget costs nothing by itself.
+        self.tuples: NDArray[np.void] = _aligned(capacity + 1)
+        self.tuples[:1] = 0
+        self.heads: Int32Array = np.empty((_bucket_count(capacity, partitions), streams), np.int32)
         self.counts: Int64Array = np.zeros((streams, partitions), np.int64)
         self._counters: Int64Array = np.zeros(_COUNTERS, np.int64)
+        used = min(len(self.heads), max(partitions, _LEAST_BUCKETS)) if growing else len(self.heads)
+        self._counters[_SHIFT] = (used // partitions).bit_length() - 1
+        self.heads[:used] = 0
         self._state: _State = (self.tuples, self.heads, self.counts, self._counters)
 
     @staticmethod
@@ -123,8 +138,7 @@ class HashedStreams:
         Returns:
             int64, shape (n,), their places. O(n).
         """
-        if len(keys) > self.room:
-            raise ValueError(f"{len(keys)} tuples inserted, but there is room for {self.room}")
+        self._expect_room(len(keys))
         places = np.empty(len(keys), np.int64)
         _insert(self._state, stream, read_only(keys), read_only(ids), read_only(arrivals), places)
         return places
@@ -138,6 +152,38 @@ class HashedStreams:
             mark: whether what is found is in a result by that.
         """
         return Found(*_probe(self._state, stream, read_only(keys), mark))
+
+    def meet(
+        self,
+        stream: int,
+        keys: Int64Array,
+        ids: Int64Array,
+        arrivals: Int64Array,
+        *,
+        probing: NDArray[np.bool_] | None = None,
+        storing: NDArray[np.bool_] | None = None,
+    ) -> Found:
+        """Probe the other of two streams with tuples of one, and store these; partners are matched by that.
+
+        Quicker than `probe` and `insert`: both streams' chains begin side by side. There must be room. O(n + m).
+
+        Args:
+            stream: whose they are, 0 or 1.
+            keys: int64, shape (n,).
+            ids: int64, shape (n,).
+            arrivals: int64, shape (n,), numbers that grow from tuple to tuple.
+            probing: bool, shape (n,), which of them probe; all if left out.
+            storing: bool, shape (n,), which of them are stored; all if left out.
+        """
+        self._expect_room(len(keys))
+        probing = np.ones(len(keys), bool) if probing is None else probing
+        storing = np.ones(len(keys), bool) if storing is None else storing
+        columns = read_only(keys), read_only(ids), read_only(arrivals)
+        return Found(*_meet(self._state, stream, *columns, read_only(probing), read_only(storing)))
+
+    def contains(self, stream: int, keys: Int64Array) -> NDArray[np.bool_]:
+        """Of which of these keys a stream has a tuple; bool, shape (n,). O(n)."""
+        return _contains(self._state, stream, read_only(keys))
 
     def mark_matched(self, places: Int64Array) -> None:
         """Remember that these tuples are in a result. O(n)."""
@@ -154,12 +200,17 @@ class HashedStreams:
         _take_partition(self._state, stream, partition, taken)
         if not len(self):
             # Begin anew: who fills it next finds its places side by side.
-            self._counters[:] = 0
+            self._counters[[_USED, _FREE]] = 0
         return taken
 
-    def take_keys(self, stream: int, keys: Int64Array) -> Int64Array:
-        """Take all tuples of a stream with any of these keys out; int64, shape (4, n). O(keys + n)."""
-        return _take_keys(self._state, stream, read_only(keys))
+    def forget_keys(self, stream: int, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
+        """Take all tuples of a stream with any of these keys out. O(keys + n).
+
+        Returns:
+            How many of each key, int64, shape (keys,); and the ids of those in no result, int64, shape (u,).
+        """
+        counts = np.empty(len(keys), np.int64)
+        return counts, _forget_keys(self._state, stream, read_only(keys), counts)
 
     def pieces(self, stream: int, partition: int, most: int) -> Iterator[Int64Array]:
         """The tuples of a stream in a partition, some at a time; int64, shape (4, n). O(buckets + n) in all.
@@ -169,7 +220,7 @@ class HashedStreams:
             partition: which.
             most: how many at once; more only where a single bucket has more. Those handed out may be taken out.
         """
-        length = len(self.heads) // self.partitions
+        length = 1 << int(self._counters[_SHIFT])
         bucket, until = partition * length, (partition + 1) * length
         room = most
         while bucket < until:
@@ -202,7 +253,7 @@ class HashedStreams:
         used = int(self._counters[_USED])
         return {
             "tuples": self.tuples[: used + 1],
-            "heads": self.heads,
+            "heads": self.heads[: self._buckets],
             "counts": self.counts,
             "counters": self._counters,
         }
@@ -210,9 +261,27 @@ class HashedStreams:
     def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Take over the content of another of the same capacity, streams and partitions. O(memory)."""
         self.tuples[: len(state["tuples"])] = state["tuples"]
-        self.heads[:] = state["heads"]
+        self.heads[: len(state["heads"])] = state["heads"]
         self.counts[:] = state["counts"]
         self._counters[:] = state["counters"]
+
+    @property
+    def _buckets(self) -> int:
+        """How many are in use."""
+        return self.partitions << int(self._counters[_SHIFT])
+
+    def _expect_room(self, count: int) -> None:
+        """Expect room for so many tuples more, and spread all over more buckets where they would be too many."""
+        held = len(self)
+        if held + count > self.capacity:
+            raise ValueError(f"{count} tuples inserted, but there is room for {self.capacity - held}")
+        most = len(self.heads)
+        before = self._buckets
+        if before < most and held + count > before:
+            wanted = (held + count) << _GROWTH
+            shift = (min(most, wanted if wanted <= _CACHED_BUCKETS else most) // self.partitions).bit_length() - 1
+            self.heads[before : self.partitions << shift] = 0
+            _grow(self._state, shift)
 
     def check(self) -> None:
         """Assert that every place up to the highest is in one chain, the right one, or free. O(capacity)."""
@@ -221,7 +290,7 @@ class HashedStreams:
         seen = _walk(self.tuples, int(self._counters[_FREE]))
         for stream in range(self.heads.shape[1]):
             counted = np.zeros(self.partitions, np.int64)
-            for bucket in np.flatnonzero(self.heads[:, stream]):
+            for bucket in np.flatnonzero(self.heads[: self._buckets, stream]):
                 chain = _walk(self.tuples, int(self.heads[bucket, stream]))
                 keys = np.ascontiguousarray(self.tuples["key"][chain])
                 assert (_buckets_of(self._state, keys) == bucket).all()
@@ -241,9 +310,9 @@ def _walk(tuples: NDArray[np.void], place: int) -> list[int]:
     return walked
 
 
-def _aligned_zeros(count: int) -> NDArray[np.void]:
+def _aligned(count: int) -> NDArray[np.void]:
     """Tuples that begin with a line of the processor's cache."""
-    bytes_ = np.zeros(count * TUPLE.itemsize + _LINE_BYTES, np.uint8)
+    bytes_ = np.empty(count * TUPLE.itemsize + _LINE_BYTES, np.uint8)
     first = -bytes_.ctypes.data % _LINE_BYTES
     return bytes_[first : first + count * TUPLE.itemsize].view(TUPLE)
 
@@ -254,60 +323,90 @@ def _bucket_count(capacity: int, partitions: int) -> int:
 
 
 @kernel_part
-def _bucket(heads: Int32Array, key: Any) -> Any:
-    return np.int64(mix(key) & np.uint64(len(heads) - 1))
+def _bucket(state: _State, key: Any) -> Any:
+    """The upper half of a hash code gives the partition, the lower one the bucket in it."""
+    code, shift = mix(key), np.uint64(state[3][_SHIFT])
+    partition = code >> _HALF_BITS & np.uint64(state[2].shape[1] - 1)
+    return np.int64(partition << shift | code & ((np.uint64(1) << shift) - np.uint64(1)))
 
 
 @kernel
 def _buckets_of(state: _State, keys: Int64Array) -> Int64Array:
     buckets = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        buckets[i] = _bucket(state[1], keys[i])
+        buckets[i] = _bucket(state, keys[i])
     return buckets
 
 
 @kernel
 def _partitions_of(state: _State, keys: Int64Array) -> Int64Array:
-    _, heads, counts, _ = state
-    length = len(heads) // counts.shape[1]
     partitions = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        partitions[i] = _bucket(heads, keys[i]) // length
+        partitions[i] = _bucket(state, keys[i]) >> state[3][_SHIFT]
     return partitions
+
+
+@kernel
+def _grow(state: _State, shift: int) -> None:
+    """Give each partition as many buckets as the shift says, and move the tuples there, from the last to the first."""
+    tuples, heads, counts, counters = state
+    before = counters[_SHIFT]
+    counters[_SHIFT] = shift
+    for partition in range(counts.shape[1] - 1, -1, -1):
+        # What a partition gets is empty: it lies beyond all that is still to be moved, or is where that has been.
+        for bucket in range(partition << before, (partition + 1) << before):
+            for stream in range(heads.shape[1]):
+                place = np.int64(heads[bucket, stream])
+                heads[bucket, stream] = 0
+                while place:
+                    following = np.int64(tuples[place].next)
+                    at = _bucket(state, tuples[place].key)
+                    tuples[place].next = heads[at, stream]
+                    heads[at, stream] = place
+                    place = following
+
+
+@kernel_part
+def _put(state: _State, stream: Any, bucket: Any, key: Any, id_: Any, arrival: Any) -> Any:
+    """Insert a tuple as the newest of its bucket; its place."""
+    tuples, heads, counts, counters = state
+    place = counters[_FREE]
+    if place:
+        counters[_FREE] = tuples[place].next
+    else:
+        counters[_USED] += 1
+        place = counters[_USED]
+    tuples[place].key, tuples[place].id, tuples[place].arrival = key, id_, arrival
+    tuples[place].next = heads[bucket, stream]
+    tuples[place].matched = 0
+    heads[bucket, stream] = place
+    counts[stream, bucket >> counters[_SHIFT]] += 1
+    return place
+
+
+@kernel_part
+def _wider(found: Int64Array, count: Any) -> Any:
+    wider = np.empty((3, 2 * found.shape[1]), np.int64)
+    wider[:, :count] = found[:, :count]
+    return wider
 
 
 @kernel
 def _insert(
     state: _State, stream: int, keys: Int64Array, ids: Int64Array, arrivals: Int64Array, places: Int64Array
 ) -> None:
-    tuples, heads, counts, counters = state
-    # A shift, as a division would take a third of the time that an insert in the processor's cache takes.
-    shift = 0
-    while counts.shape[1] << shift < len(heads):
-        shift += 1
+    _, heads, _, _ = state
     buckets = np.empty(_BLOCK, np.int64)
     firsts = np.empty(_BLOCK, np.int32)
     for start in range(0, len(keys), _BLOCK):
         count = min(_BLOCK, len(keys) - start)
         for i in range(count):
-            buckets[i] = _bucket(heads, keys[start + i])
+            buckets[i] = _bucket(state, keys[start + i])
         for i in range(count):
             firsts[i] = heads[buckets[i], stream]
         for i in range(count):
-            place = counters[_FREE]
-            if place:
-                counters[_FREE] = tuples[place].next
-            else:
-                counters[_USED] += 1
-                place = counters[_USED]
-            bucket, row = buckets[i], start + i
-            tuples[place].key, tuples[place].id, tuples[place].arrival = keys[row], ids[row], arrivals[row]
-            # Not firsts[i]: a tuple of the same block may have come into the bucket.
-            tuples[place].next = heads[bucket, stream]
-            tuples[place].matched = 0
-            heads[bucket, stream] = place
-            counts[stream, bucket >> shift] += 1
-            places[row] = place
+            row = start + i
+            places[row] = _put(state, stream, buckets[i], keys[row], ids[row], arrivals[row])
 
 
 @kernel
@@ -320,14 +419,12 @@ def _probe(state: _State, stream: int, keys: Int64Array, mark: bool) -> Any:
     for start in range(0, len(keys), _BLOCK):
         active = min(_BLOCK, len(keys) - start)
         for i in range(active):
-            rows[i], places[i] = start + i, _bucket(heads, keys[start + i])
+            rows[i], places[i] = start + i, _bucket(state, keys[start + i])
         for i in range(active):
             places[i] = heads[places[i], stream]
         while active:
             if count + active > found.shape[1]:
-                wider = np.empty((3, 2 * found.shape[1]), np.int64)
-                wider[:, :count] = found[:, :count]
-                found = wider
+                found = _wider(found, count)
             going_on = 0
             for i in range(active):
                 row, place = rows[i], places[i]
@@ -343,6 +440,69 @@ def _probe(state: _State, stream: int, keys: Int64Array, mark: bool) -> Any:
     return found[0, :count], found[1, :count], found[2, :count]
 
 
+@kernel
+def _meet(
+    state: _State,
+    stream: int,
+    keys: Int64Array,
+    ids: Int64Array,
+    arrivals: Int64Array,
+    probing: NDArray[np.bool_],
+    storing: NDArray[np.bool_],
+) -> Any:
+    tuples, heads, _, _ = state
+    found = np.empty((3, max(len(keys), _BLOCK)), np.int64)
+    buckets, rows, places = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    own = np.empty(_BLOCK, np.int64)  # Places of the block's own tuples; 0, where nothing stands, for one not stored.
+    count = 0
+    for start in range(0, len(keys), _BLOCK):
+        width = min(_BLOCK, len(keys) - start)
+        for i in range(width):
+            buckets[i] = _bucket(state, keys[start + i])
+        active = 0
+        for i in range(width):
+            rows[active], places[active] = start + i, heads[buckets[i], 1 - stream]
+            active += probing[start + i]
+        for i in range(width):
+            row = start + i
+            own[i] = 0
+            if storing[row]:
+                own[i] = _put(state, stream, buckets[i], keys[row], ids[row], arrivals[row])
+        while active:
+            if count + active > found.shape[1]:
+                found = _wider(found, count)
+            going_on = 0
+            for i in range(active):
+                row, place = rows[i], places[i]
+                if place:
+                    if tuples[place].key == keys[row]:
+                        found[0, count], found[1, count], found[2, count] = row, place, tuples[place].id
+                        count += 1
+                        tuples[place].matched = 1
+                        tuples[own[row - start]].matched = 1
+                    rows[going_on], places[going_on] = row, tuples[place].next
+                    going_on += 1
+            active = going_on
+    return found[0, :count], found[1, :count], found[2, :count]
+
+
+@kernel
+def _contains(state: _State, stream: int, keys: Int64Array) -> NDArray[np.bool_]:
+    tuples, heads, _, _ = state
+    there = np.empty(len(keys), np.bool_)
+    places = np.empty(_BLOCK, np.int32)
+    for start in range(0, len(keys), _BLOCK):
+        width = min(_BLOCK, len(keys) - start)
+        for i in range(width):
+            places[i] = heads[_bucket(state, keys[start + i]), stream]
+        for i in range(width):
+            place = places[i]
+            while place and tuples[place].key != keys[start + i]:
+                place = tuples[place].next
+            there[start + i] = place != 0
+    return there
+
+
 @kernel_part
 def _leave(state: _State, place: Any, taken: Int64Array, row: Any) -> None:
     """Copy a tuple out, and free its place; its chain is the caller's business."""
@@ -355,10 +515,9 @@ def _leave(state: _State, place: Any, taken: Int64Array, row: Any) -> None:
 
 @kernel
 def _take_partition(state: _State, stream: int, partition: int, taken: Int64Array) -> None:
-    tuples, heads, counts, _ = state
-    length = len(heads) // counts.shape[1]
+    tuples, heads, counts, counters = state
     row = 0
-    for bucket in range(partition * length, (partition + 1) * length):
+    for bucket in range(partition << counters[_SHIFT], (partition + 1) << counters[_SHIFT]):
         if row == taken.shape[1]:
             break
         place = np.int64(heads[bucket, stream])
@@ -372,32 +531,35 @@ def _take_partition(state: _State, stream: int, partition: int, taken: Int64Arra
 
 
 @kernel
-def _take_keys(state: _State, stream: int, keys: Int64Array) -> Int64Array:
-    tuples, heads, counts, _ = state
-    length = len(heads) // counts.shape[1]
-    taken = np.empty((COLUMNS, max(len(keys), _BLOCK)), np.int64)
-    buckets = np.empty(_BLOCK, np.int64)
-    row, seen = 0, np.int64(0)
+def _forget_keys(state: _State, stream: int, keys: Int64Array, counts: Int64Array) -> Int64Array:
+    tuples, heads, partitions, counters = state
+    unmatched = np.empty(_FIRST_ROOM, np.int64)
+    buckets, places = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int32)
+    lonely = 0
     for start in range(0, len(keys), _BLOCK):
-        count = min(_BLOCK, len(keys) - start)
-        for i in range(count):
-            buckets[i] = _bucket(heads, keys[start + i])
-        for i in range(count):
-            # What is read here is in the processor's cache when its chain is followed.
-            seen += tuples[heads[buckets[i], stream]].key
-        for i in range(count):
+        width = min(_BLOCK, len(keys) - start)
+        for i in range(width):
+            buckets[i] = _bucket(state, keys[start + i])
+        for i in range(width):
+            places[i] = heads[buckets[i], stream]
+        for i in range(width):
             bucket, key = buckets[i], keys[start + i]
+            # Not places[i]: a key of the same block may have been in the bucket.
             previous, place = np.int64(0), np.int64(heads[bucket, stream])
+            gone = 0
             while place:
                 following = np.int64(tuples[place].next)
                 if tuples[place].key == key:
-                    if row == taken.shape[1]:
-                        wider = np.empty((COLUMNS, 2 * row), np.int64)
-                        wider[:, :row] = taken
-                        taken = wider
-                    _leave(state, place, taken, row)
-                    row += 1
-                    counts[stream, bucket // length] -= 1
+                    if not tuples[place].matched:
+                        if lonely == len(unmatched):
+                            longer = np.empty(2 * lonely, np.int64)
+                            longer[:lonely] = unmatched
+                            unmatched = longer
+                        unmatched[lonely] = tuples[place].id
+                        lonely += 1
+                    tuples[place].next = counters[_FREE]
+                    counters[_FREE] = place
+                    gone += 1
                     if previous:
                         tuples[previous].next = following
                     else:
@@ -405,16 +567,14 @@ def _take_keys(state: _State, stream: int, keys: Int64Array) -> Int64Array:
                 else:
                     previous = place
                 place = following
-    # Never so: without it the compiler would leave the reading out.
-    if row == -1:
-        taken[0, 0] = seen
-    return taken[:, :row]
+            counts[start + i] = gone
+            partitions[stream, bucket >> counters[_SHIFT]] -= gone
+    return unmatched[:lonely]
 
 
 @kernel
 def _take_buckets(state: _State, buckets: Int64Array, first: int, taken: Int64Array) -> tuple[int, int]:
-    tuples, heads, counts, _ = state
-    length = len(heads) // counts.shape[1]
+    tuples, heads, counts, counters = state
     row, position = 0, first
     while position < len(buckets):
         bucket = buckets[position]
@@ -424,7 +584,7 @@ def _take_buckets(state: _State, buckets: Int64Array, first: int, taken: Int64Ar
                 following = np.int64(tuples[place].next)
                 _leave(state, place, taken, row)
                 taken[STREAM, row] = stream
-                counts[stream, bucket // length] -= 1
+                counts[stream, bucket >> counters[_SHIFT]] -= 1
                 row += 1
                 place = following
             heads[bucket, stream] = place

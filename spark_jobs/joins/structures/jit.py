@@ -7,6 +7,8 @@ from typing import Any, TypeVar, cast
 
 import numba
 import numpy as np
+from numba.core.caching import FunctionCache
+from numba.core.runtime.nrt import rtsys
 from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -26,7 +28,7 @@ def kernel(function: Function) -> Function:
     The cache notices a change of the kernel's own file only. So a kernel calls no kernel of another
     file, except those of `hashing`, whose results may never change.
     """
-    return cast(Function, numba.njit(**_OPTIONS)(function))
+    return _compiled(function, _OPTIONS)
 
 
 def kernel_part(function: Function) -> Function:
@@ -35,7 +37,25 @@ def kernel_part(function: Function) -> Function:
     Left to itself the compiler makes a call of it, which costs more than what most parts do: an array
     is handed over as seven numbers.
     """
-    return cast(Function, numba.njit(forceinline=True, **_OPTIONS)(function))
+    return _compiled(function, _OPTIONS | {"forceinline": True})
+
+
+def _compiled(function: Function, options: dict[str, Any]) -> Function:
+    dispatcher = numba.njit(**options)(function)
+    dispatcher._cache = _MachineCode(function)  # type: ignore[no-untyped-call]
+    return cast(Function, dispatcher)
+
+
+class _MachineCode(FunctionCache):
+    """The compiler's cache on disk, read without making the compiler ready, which takes half of a worker's start.
+
+    Whatever has to be compiled still makes it ready.
+    """
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        rtsys.initialize(target_context)
+        with self._guard_against_spurious_io_errors():
+            return self._load_overload(sig, target_context)  # type: ignore[no-untyped-call]
 
 
 def read_only(values: NDArray[Scalar]) -> NDArray[Scalar]:

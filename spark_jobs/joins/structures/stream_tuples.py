@@ -301,7 +301,7 @@ def _take_page(state: _State, page: int) -> tuple[Int64Array, Int64Array]:
     for way in range(_CHAINS):
         walk[way, 0] = chains[_chain_of(page, way, chains)]
     count = 0
-    while walk[:, 0].any():
+    while walk[0, 0] or walk[1, 0]:  # Not `any`: to load that takes a worker as long as all kernels together.
         if count + _CHAINS > len(keys):
             keys, ids = _doubled(keys), _doubled(ids)
         count = _take_from_chains(state, page, walk, (keys, ids), count)
