@@ -13,7 +13,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from tests.kafka_server import KafkaBroker, jars_folder, kafka_jars
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 
 _numbers = itertools.count()
 
@@ -21,7 +21,8 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker for the whole session; a test that ends it starts it again."""
-    with KafkaBroker(tmp_path_factory.mktemp("kafka"), kafka_jars(jars_folder())).use() as broker:
+    folder = tmp_path_factory.mktemp("kafka")
+    with KafkaBroker(folder, folder / "broker.log").use() as broker:
         yield broker
 
 

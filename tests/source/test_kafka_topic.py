@@ -17,6 +17,7 @@ from spark_jobs.errors import PipelineDefinitionError, SourceAwayError, SourceRa
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.source import kafka_reading
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_reading import read_offsets
@@ -25,7 +26,6 @@ from spark_jobs.source.kafka_topic import KafkaTopic, fair_shares
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.registration import register_pipeline
 from tests.kafka_broker import Topic
-from tests.kafka_server import KafkaBroker
 
 MEBIBYTE = 1 << 20
 

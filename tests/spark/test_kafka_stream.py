@@ -12,10 +12,10 @@ import yaml
 from spark_jobs.definition import load_definition
 from spark_jobs.driver import setbacks
 from spark_jobs.errors import FreshetError
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from tests.kafka_broker import Topic
-from tests.kafka_server import KafkaBroker
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import running
 from tests.spark.shop import query, sale, sales_definition
