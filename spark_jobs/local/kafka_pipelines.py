@@ -31,7 +31,7 @@ def running_with_topics(broker: KafkaBroker) -> Iterator[None]:
     Raises:
         PlatformError: its jars can't be fetched, or it does not start.
     """
-    with broker.keep_running():
+    with broker.use(), broker.kept_running():
         make_topics(broker.servers, list(TOPICS), _PARTITIONS)
         yield
 

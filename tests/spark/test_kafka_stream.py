@@ -163,7 +163,7 @@ def test_a_broker_that_is_killed_is_waited_for(shop: Shop, topic: Topic, broker:
         try:
             wait_for(lambda: stream.lives() and query(shop.url, blocked) != [], "the driver to say that it waits")
         finally:
-            broker.start()
-        topic.send(sales(range(50, 80)))
+            with broker.kept_running():
+                topic.send(sales(range(50, 80)))
         wait_for(lambda: stream.lives() and len(facts(shop)) == 80, "the other sales")
     assert query(shop.url, "SELECT sum(arrived), sum(facts) FROM freshet.batch") == [(80, 80)]

@@ -91,17 +91,16 @@ class KafkaBroker:
             self.stop()
 
     @contextlib.contextmanager
-    def keep_running(self) -> Iterator[KafkaBroker]:
-        """Run the broker for the time of the block, and start it again whenever it ends by itself."""
+    def kept_running(self) -> Iterator[None]:
+        """For the time of the block, start the broker again whenever it has ended by itself."""
         over = threading.Event()
         keeper = threading.Thread(target=self._keep, args=[over], name="keeper of Kafka", daemon=True)
-        with self.use():
-            keeper.start()
-            try:
-                yield self
-            finally:
-                over.set()
-                keeper.join()
+        keeper.start()
+        try:
+            yield
+        finally:
+            over.set()
+            keeper.join()
 
     def start(self) -> None:
         """Start it, and wait until it answers. Its jars are fetched the first time.
