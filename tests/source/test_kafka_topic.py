@@ -23,6 +23,7 @@ from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
 from spark_jobs.source.kafka_topic import KafkaTopic, fair_shares
+from spark_jobs.source.records import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.registration import register_pipeline
 from tests.kafka_broker import Topic
@@ -70,7 +71,7 @@ class Reader:
             number
             for pieces in self.topic.pieces(list(enumerate(ranges)), parts)
             for piece in pieces
-            for arrivals in read_offsets(piece, self.source, self.client)
+            for arrivals in read_offsets(piece, RecordDecoder.of(self.source), self.client)
             for number in arrivals.tuples["id"].to_pylist()
         ]
 
@@ -161,7 +162,7 @@ def test_what_was_removed_after_it_was_planned_is_told_and_the_rest_is_read(topi
     stream = reader()
     ((piece,),) = stream.topic.pieces(list(enumerate(stream.plan())), 1)
     topic.remove_before(15)
-    reading = read_offsets(piece, stream.source, stream.client)
+    reading = read_offsets(piece, RecordDecoder.of(stream.source), stream.client)
     assert next(reading).tuples["id"].to_pylist() == list(range(15, 20))
     with pytest.raises(UnreadableFileError, match=r"15 offsets of .* were removed by the topic's retention"):
         next(reading)
@@ -186,7 +187,7 @@ def test_a_slice_beyond_the_end_is_waited_for(topic: Topic, reader: Any, monkeyp
     monkeypatch.setattr(kafka_reading, "_END_OF_LOG_SECONDS", 0.3)
     for first in (0, 10):
         with pytest.raises(SourceRangeGoneError, match="ends at 3"):
-            list(read_offsets(OffsetSlice(0, partition, first, 20), stream.source, stream.client))
+            list(read_offsets(OffsetSlice(0, partition, first, 20), RecordDecoder.of(stream.source), stream.client))
 
 
 def test_a_topic_that_is_not_there_is_waited_for(topic: Topic, connection: extensions.connection) -> None:
