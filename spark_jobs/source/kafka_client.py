@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from spark_jobs.definition.kafka import Kafka
@@ -60,11 +60,16 @@ class KafkaClient:
         settings = {} if kafka.connection is None else _connection_settings(kafka.connection)
         return cls(kafka.servers, f"freshet-{pipeline}", tuple(sorted(settings.items())))
 
-    def admin(self) -> AdminClient:
-        """A new client that asks for topics and offsets."""
+    def admin(self, on_error: Callable[[KafkaError], None]) -> AdminClient:
+        """A new client that asks for topics and offsets.
+
+        Args:
+            on_error: takes what goes wrong with connections, while the client is polled.
+        """
         quick = {name: _DEFAULTS[name] for name in ("reconnect.backoff.max.ms", "socket.timeout.ms", "log_level")}
         with _refusals_told(self):
-            return AdminClient({**quick, **dict(self.settings), "bootstrap.servers": self.servers}, logger=_silent())
+            settings = {**quick, **dict(self.settings), "bootstrap.servers": self.servers, "error_cb": on_error}
+            return AdminClient(settings, logger=_silent())
 
     def consumer(self) -> Consumer:
         """This process's consumer, which is given partitions by hand and never joins the group."""

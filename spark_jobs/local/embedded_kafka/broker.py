@@ -33,7 +33,7 @@ _SETTINGS = {
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
     "inter.broker.listener.name": "PLAINTEXT",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_SSL:SASL_SSL",
     "num.partitions": "4",
     "offsets.topic.replication.factor": "1",
     "offsets.topic.num.partitions": "1",
@@ -59,25 +59,30 @@ class KafkaBroker:
         folder: its data; made where it does not exist. A broker that a killed process has left there is ended.
         log: its output.
         settings: of the broker, besides ours.
+        listener: a further listener, as Kafka calls its protocol: SASL_SSL, say; the settings are to say the rest.
 
     Attributes:
+        folder: its data.
         servers: where clients find it; the same for one folder, as far as the port is free.
+        further_servers: where the further listener is.
     """
 
-    def __init__(self, folder: Path, log: Path, settings: Mapping[str, str] | None = None) -> None:
-        self._folder = folder.resolve()
+    def __init__(
+        self, folder: Path, log: Path, settings: Mapping[str, str] | None = None, listener: str | None = None
+    ) -> None:
+        self.folder = folder.resolve()
         self._log = log
         self._process = SessionProcess.recorded("kafka", self._record)
         self.stop()
-        port, controller = _free_ports(self._former_ports())
-        self.servers = f"127.0.0.1:{port}"
-        listeners = f"PLAINTEXT://{self.servers},CONTROLLER://127.0.0.1:{controller}"
+        controller, port, further = _free_ports(self._former_ports())
+        self.servers, self.further_servers = f"127.0.0.1:{port}", f"127.0.0.1:{further}"
+        advertised = f"PLAINTEXT://{self.servers}" + (f",{listener}://{self.further_servers}" if listener else "")
         self._settings = {
             **_SETTINGS,
-            "listeners": listeners,
-            "advertised.listeners": f"PLAINTEXT://{self.servers}",
+            "listeners": f"CONTROLLER://127.0.0.1:{controller},{advertised}",
+            "advertised.listeners": advertised,
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "log.dirs": str(self._folder / "data"),
+            "log.dirs": str(self.folder / "data"),
             **(settings or {}),
         }
 
@@ -108,10 +113,10 @@ class KafkaBroker:
         Raises:
             PlatformError: they can't be fetched, or it does not start.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
+        self.folder.mkdir(parents=True, exist_ok=True)
         written = "".join(f"{name}={value}\n" for name, value in self._settings.items())
         self._properties.write_text(written)
-        if not (self._folder / "data" / "meta.properties").exists():
+        if not (self.folder / "data" / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
             with self._log.open("ab") as log:
                 format_ = self._command("kafka.tools.StorageTool", "format", "-t", cluster, "-c")
@@ -122,7 +127,7 @@ class KafkaBroker:
             "kafka",
             self._command("kafka.Kafka"),
             environment=os.environ,
-            folder=self._folder,
+            folder=self.folder,
             log=self._log,
             record=self._record,
         )
@@ -142,11 +147,11 @@ class KafkaBroker:
 
     @property
     def _properties(self) -> Path:
-        return self._folder / "server.properties"
+        return self.folder / "server.properties"
 
     @property
     def _record(self) -> Path:
-        return self._folder / "process.json"
+        return self.folder / "process.json"
 
     def _command(self, program: str, *arguments: str) -> list[str]:
         return [java_program(), *_HEAP, "-cp", f"{kafka_jars()}/*", program, *arguments, str(self._properties)]
@@ -169,7 +174,7 @@ class KafkaBroker:
         raise PlatformError(f"The broker of Kafka did not start.\n{log_tail(self._log)}")
 
     def _former_ports(self) -> list[int]:
-        """The ports of the broker and of its controller, as the former start wrote them down."""
+        """The ports of the listeners, as the former start wrote them down."""
         with contextlib.suppress(OSError):
             listeners = re.search(r"^listeners=(.*)$", self._properties.read_text(), re.MULTILINE)
             return [] if listeners is None else [int(port) for port in re.findall(r":(\d+)", listeners[1])]
@@ -177,10 +182,10 @@ class KafkaBroker:
 
 
 def _free_ports(wanted: list[int]) -> list[int]:
-    """Two ports of loopback: those that are wanted, if nobody listens there."""
+    """Three ports of loopback: those that are wanted first, if nobody listens there."""
     with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(2)]
-        for each, port in zip(sockets, wanted if len(wanted) == 2 else [0, 0], strict=True):
+        sockets = [stack.enter_context(socket.socket()) for _ in range(3)]
+        for each, port in zip(sockets, [*wanted, 0, 0, 0][:3], strict=True):
             each.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
                 each.bind(("127.0.0.1", port))
