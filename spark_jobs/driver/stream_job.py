@@ -31,7 +31,7 @@ from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
-from spark_jobs.source.records import RecordDecoder
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registration, register_pipeline

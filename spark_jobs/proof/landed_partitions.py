@@ -18,7 +18,7 @@ from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_offsets import TopicOffsets
 from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
-from spark_jobs.source.records import RecordDecoder
+from spark_jobs.source.records.record_decoder import RecordDecoder
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.reprocessing.held_reading import HeldReader
 from spark_jobs.reprocessing.settlement import ReprocessingRun
-from spark_jobs.source.records import RecordDecoder
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.reports import BatchReport, ReportChannel

@@ -15,7 +15,7 @@ from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.held_records import HeldRecords
-from spark_jobs.source.records import RecordDecoder
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse.fact_table import FactTable
 
 # Columns that a held tuple keeps on its way through the tasks.

@@ -23,7 +23,8 @@ from spark_jobs.loading.payload import (
     payload_bytes,
 )
 from spark_jobs.source.kafka_slice import with_place
-from spark_jobs.source.records import RecordDecoder, all_malformed, decode_records
+from spark_jobs.source.records import all_malformed, decode_records
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.part_table import AccumulatingTable

@@ -20,7 +20,7 @@ from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
-from spark_jobs.source.records import RecordDecoder
+from spark_jobs.source.records.record_decoder import RecordDecoder
 
 SILENCE_SECONDS = 30.0
 """After that long without an answer a partition is taken for unreachable."""

@@ -18,7 +18,7 @@ import pytest
 
 from spark_jobs.definition import Source
 from spark_jobs.errors import PipelineDefinitionError, SourceAwayError
-from spark_jobs.source.records import RecordDecoder
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.schema_registry import Registry, confluent
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 15, "scale": 2}

@@ -25,7 +25,7 @@ from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
 from spark_jobs.source.kafka_topic import KafkaTopic, fair_shares
-from spark_jobs.source.records import RecordDecoder
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.registration import register_pipeline
 from tests.kafka_broker import PASSWORD, Topic

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-
 from spark_jobs.errors import SourceAwayError
 
 _ANSWER_SECONDS = 10.0
@@ -51,6 +49,8 @@ class SchemaRegistry:
                 referred[key] = of_reference["schema"]
 
     def _answer(self, path: str) -> dict[str, Any] | None:
+        import httpx  # at the first question: each worker would import it
+
         credentials = None if self.user is None else (self.user, self.password or "")
         try:
             answer = httpx.get(self.url.rstrip("/") + path, auth=credentials, timeout=_ANSWER_SECONDS)
