@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
+from datetime import timedelta
 
 from confluent_kafka import Consumer, TopicPartition
 
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.settings import Home
 from spark_jobs.workload.order_stream import OrderStreamOptions, write_order_stream
 from spark_jobs.workload.topics import make_topics
@@ -44,3 +47,22 @@ def test_orders_and_lines_are_records_and_bad_ones_are_too(seeded_home: Home, to
     keys = {json.loads(each)["l_orderkey"] for each in records(topic, "order_lines") if b"\xff\xfe" not in each}
     assert 250 < len(keys) <= 300
     assert not any(seeded_home.landing(name).exists() and any(seeded_home.landing(name).iterdir()) for name in NAMES)
+
+
+def test_events_are_written_once_though_the_broker_is_killed(
+    seeded_home: Home, broker: KafkaBroker, topic: Topic
+) -> None:
+    make_topics(topic.servers, NAMES, 2)
+    ticks = itertools.count()
+    with broker.kept_running():
+        options = OrderStreamOptions(rate=1000.0, orders=500, tick=timedelta(milliseconds=20), servers=topic.servers)
+
+        def kill_once(_: object) -> None:
+            if next(ticks) == 5:
+                broker.kill()
+
+        before = [len(records(topic, name)) for name in NAMES]
+        written = write_order_stream(seeded_home, options, threading.Event(), kill_once)
+        after = [records(topic, name) for name in NAMES]
+    for name, count, found in zip(NAMES, before, after, strict=True):
+        assert len(found) - count == written[name].events > 0
