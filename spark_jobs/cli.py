@@ -144,6 +144,10 @@ def up(
     figures: Annotated[
         Path | None, typer.Option(help="File for the figures of a bad day, as JSON.", show_default=False)
     ] = None,
+    source: Annotated[
+        Literal["files", "kafka"],
+        typer.Option(help="Orders and their lines land as files, or are records in topics of a broker of its own."),
+    ] = "files",
 ) -> None:
     """Bring up everything and stream TPC-H orders into the warehouse, under Airflow, until Ctrl-C.
 
@@ -154,7 +158,16 @@ def up(
 
     if figures is not None and overload is None:
         raise typer.BadParameter("--figures belong to a bad day: give --overload, too")
-    status = run_up(duration, scale, port, console=console, rate=rate, overload=overload, figures_file=figures)
+    if source == "kafka" and overload is not None:
+        raise typer.BadParameter("a bad day is one of files: leave out --overload, or --source kafka")
+    status = run_up(
+        *(duration, scale, port),
+        console=console,
+        rate=rate,
+        overload=overload,
+        figures_file=figures,
+        kafka=source == "kafka",
+    )
     raise typer.Exit(status)
 
 
@@ -753,11 +766,21 @@ def generate(
         typer.Option(help="Share of bad input to mix in: malformed, overflowing, null, duplicate, unknown keys..."),
     ] = 0.0,
     tick: Annotated[
-        timedelta,
+        timedelta | None,
         typer.Option(
-            parser=_duration, metavar="DURATION", show_default="500ms", help="Time from one file to the next."
+            parser=_duration,
+            metavar="DURATION",
+            show_default="500ms, or 20ms with --kafka",
+            help="Time from one file to the next.",
         ),
-    ] = timedelta(milliseconds=500),
+    ] = None,
+    kafka: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST:PORT,...",
+            help="Brokers to whose topics orders and order_lines these are written, record by record, not as files.",
+        ),
+    ] = None,
     past: Annotated[
         bool,
         typer.Option(
@@ -796,7 +819,7 @@ def generate(
         "bursty": bursty,
         "seed": seed_,
         "duration": duration,
-        "tick": tick,
+        "tick": tick or timedelta(milliseconds=500 if kafka is None else 20),
         "past": past,
     }
     out_of_order = Disorder(disorder, late_share)
@@ -811,7 +834,13 @@ def generate(
         else:
             parts = out_of_order if workload == "fulfilment" else None
             options = OrderStreamOptions(
-                **pace, zipf=zipf, orders=orders, bad_share=bad_share, scale=scale, fulfilment=parts
+                **pace,
+                zipf=zipf,
+                orders=orders,
+                bad_share=bad_share,
+                scale=scale,
+                fulfilment=parts,
+                servers=kafka,
             )
             totals = write_order_stream(home(), options, stop, show)
     for name, written in totals.items():

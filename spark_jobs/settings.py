@@ -64,6 +64,16 @@ class Home:
         return self.root / "pipelines-overload"
 
     @property
+    def kafka(self) -> Path:
+        """Data of the embedded broker of Kafka."""
+        return self.root / "kafka"
+
+    @property
+    def kafka_pipelines(self) -> Path:
+        """The pipelines as `freshet up --source kafka` defines them."""
+        return self.root / "pipelines-kafka"
+
+    @property
     def processes(self) -> Path:
         """One file per process that runs in the background, with its id and start time."""
         return self.root / "processes"

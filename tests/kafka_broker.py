@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import itertools
+import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
-from tests.kafka_server import KafkaBroker, jars_folder, kafka_jars
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 
 _numbers = itertools.count()
 
@@ -21,8 +29,50 @@ _numbers = itertools.count()
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker for the whole session; a test that ends it starts it again."""
-    with KafkaBroker(tmp_path_factory.mktemp("kafka"), kafka_jars(jars_folder())).use() as broker:
+    folder = tmp_path_factory.mktemp("kafka")
+    with KafkaBroker(folder, folder / "broker.log", secured(folder), "SASL_SSL").use() as broker:
         yield broker
+
+
+USER, PASSWORD = "loader", "s3cret%word"
+
+
+def secured(folder: Path) -> dict[str, str]:
+    """Settings of a broker that lets a user in by TLS and password; its certificate is written into the folder."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    begin = datetime.now(UTC) - timedelta(days=1)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), begin, begin + timedelta(9))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+        .public_bytes(Encoding.PEM)
+    )
+    (folder / "broker.pem").write_bytes(certificate)
+    own = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    (folder / "keystore.pem").write_bytes(own + certificate)
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    return {
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": f'{module} required user_{USER}="{PASSWORD}";',
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(folder / "keystore.pem"),
+        "log.cleaner.backoff.ms": "200",
+    }
+
+
+@pytest.fixture
+def connected(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], dict[str, str]]:
+    """Makes an Airflow connection to the broker's secured listener, with a password; gives the definition's keys."""
+
+    def connect(password: str) -> dict[str, str]:
+        extra = {"ssl.ca.location": str(broker.folder / "broker.pem")}
+        connection = {"conn_type": "kafka", "login": USER, "password": password, "extra": extra}
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP_KAFKA", json.dumps(connection))
+        return {"servers": broker.further_servers, "connection": "shop_kafka"}
+
+    return connect
 
 
 class Topic:

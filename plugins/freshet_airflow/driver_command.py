@@ -9,10 +9,10 @@ from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
 from spark_jobs.definition import load_definition
-from spark_jobs.definition.kafka import connection_variable
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.detached_driver import DriverCommand, driver_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.source.connections import connection_variable
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -60,12 +60,11 @@ def source_environment(pipeline: str) -> dict[str, str]:
     Raises:
         PipelineDefinitionError: the pipeline's definition is wrong.
     """
-    kafka = load_definition(pipeline).source.kafka
-    if kafka is None or kafka.connection is None:
-        return {}
-    with suppress(AirflowNotFoundException):
-        return {connection_variable(kafka.connection): BaseHook.get_connection(kafka.connection).as_json()}
-    return {}  # the driver says what is missing
+    found = {}
+    for connection in load_definition(pipeline).source.connections:
+        with suppress(AirflowNotFoundException):  # the driver says what is missing
+            found[connection_variable(connection)] = BaseHook.get_connection(connection).as_json()
+    return found
 
 
 def is_defined(connection_id: str) -> bool:

@@ -71,6 +71,7 @@ class SparkBatchOperator(SparkSubmitOperator):
         hook = self._hook = self._get_hook()
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
         environment = driver_command.submit_environment(hook, home(), url)
+        environment |= driver_command.source_environment(self.pipeline)
         try:
             # Not as the hook's env_vars: on some masters those become arguments of spark-submit.
             hook.submit(self.application, env=environment)

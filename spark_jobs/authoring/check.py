@@ -18,6 +18,7 @@ from spark_jobs.settings import Home
 from spark_jobs.source.file_names import is_landed
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_offsets import TopicOffsets
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registration
@@ -54,7 +55,7 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
         if source.kafka is None:
             report.notes.append(_landed(name, source, source.resolved_path(home)))
         else:
-            _check_topic(definition.name, source.kafka, report)
+            _check_topic(definition.name, source, source.kafka, report)
     with closing(connect(warehouse_url, application_name=f"freshet check {definition.name}")) as connection:
         _check_registered(connection, definition, report)
         try:
@@ -67,8 +68,9 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
     return report
 
 
-def _check_topic(pipeline: str, kafka: Kafka, report: CheckReport) -> None:
+def _check_topic(pipeline: str, source: Source, kafka: Kafka, report: CheckReport) -> None:
     try:
+        RecordDecoder.of(source)
         _, partitions = TopicOffsets(KafkaClient.of(kafka, pipeline), kafka.topic).described()
     except (PipelineDefinitionError, SourceAwayError) as error:
         report.problems.append(str(error))

@@ -34,10 +34,10 @@ _EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "ti
 _JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
 
 # What spark_jobs.source.records knows. The names are those of Spark's readers.
-_READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": ()}
+_READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": (), "avro": ()}
 # Options that are one character, and what they must differ from, with what that is by default.
 _CHARACTERS = {"sep": {"quote": '"'}, "quote": {"sep": ","}, "escape": {"sep": ","}}
-_KAFKA_FORMATS = ("json",)
+_KAFKA_FORMATS = ("json", "avro")
 _TIMES = {"date", "timestamp"}
 _NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"}
 
@@ -55,6 +55,7 @@ def inconsistencies(
         if each is not None:
             yield from _event_id_problems(path, each)
             yield from _event_time_problems(path, each)
+            yield from _encoding_problems(path, each)
             yield from _format_problems(path, each)
             for name in each.record_columns:
                 if _RESERVED_COLUMNS.fullmatch(name):
@@ -111,6 +112,16 @@ def _event_time_problems(path: str, source: Source) -> Iterator[Problem]:
     elif kind.name != "timestamp":
         why = "freshness is measured from it"
         yield Problem(path_of(path, "event_time"), f"column {name!r} is of type {kind}. Allowed: timestamp; {why}.")
+
+
+def _encoding_problems(path: str, source: Source) -> Iterator[Problem]:
+    if (source.format == "avro") != (source.avro is not None):
+        text = "is missing: it says where the schemas are." if source.avro is None else "belongs to format: avro only."
+        yield Problem(path_of(path, "avro"), text)
+    if source.kafka is None and source.format == "avro":
+        yield Problem(path_of(path, "format"), "'avro' is a format of Kafka's records. Of files: json, parquet, csv.")
+    if source.kafka is None and source.envelope is not None:
+        yield Problem(path_of(path, "envelope"), "is one of Kafka's records, and this source is files. Remove it.")
 
 
 def _format_problems(path: str, source: Source) -> Iterator[Problem]:

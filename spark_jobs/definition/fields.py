@@ -132,3 +132,10 @@ Share = Annotated[float, BeforeValidator(_share), Field(json_schema_extra={"excl
 Bytes = Annotated[int, _parsed(parse_bytes, int, _MOST_MEMORY, _LEAST_MEMORY), _BYTES]
 TableName = Annotated[str, AfterValidator(_table), Field(json_schema_extra={"pattern": r"^[^.]+\.[^.]+$"})]
 OptionText = Annotated[str, BeforeValidator(_option_text), WithJsonSchema({"type": ["string", "boolean", "integer"]})]
+
+
+def connection_id(text: str) -> str:
+    """The id of an Airflow connection, which is part of a variable's name in the environment."""
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
+        raise ValueError(f"{shown(text)} is not the id of a connection. Allowed: letters, digits, '_', '-' and '.'.")
+    return text

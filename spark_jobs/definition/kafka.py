@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.definition.fields import Duration, Part, Word
+from spark_jobs.definition.fields import Duration, Part, Word, connection_id
 from spark_jobs.definition.problems import shown
 from spark_jobs.timestamps import parse_timestamp
 
@@ -55,12 +55,6 @@ def _written(value: Any) -> Any:
     return value.isoformat() if isinstance(value, datetime) else value
 
 
-def _connection(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_.-]+", text):
-        raise ValueError(f"{shown(text)} is not the id of a connection. Allowed: letters, digits, '_', '-' and '.'.")
-    return text
-
-
 class Kafka(Part):
     """A topic.
 
@@ -83,14 +77,9 @@ class Kafka(Part):
     start: Annotated[str, BeforeValidator(_written), AfterValidator(_start)] = Field(
         default="earliest", examples=["start: earliest"]
     )
-    connection: Annotated[Word, AfterValidator(_connection)] | None = Field(
+    connection: Annotated[Word, AfterValidator(connection_id)] | None = Field(
         default=None, examples=["connection: kafka_orders"]
     )
     tombstones: Literal["reject", "ignore"] = Field(default="reject", examples=["tombstones: ignore"])
     notice_partitions: Duration = Field(default=timedelta(seconds=5), examples=["notice_partitions: 5s"])
     made_anew: Literal["refuse", "read"] = Field(default="refuse", examples=["made_anew: refuse"])
-
-
-def connection_variable(connection: str) -> str:
-    """The environment variable that holds an Airflow connection for those that can't ask Airflow, by its id."""
-    return f"AIRFLOW_CONN_{connection.upper()}"

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, model_validator
 
 from spark_jobs.definition.accumulation import accumulation_problems
+from spark_jobs.definition.avro import Avro
 from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.correlation import Correlate, correlation_problems, joined_source
 from spark_jobs.definition.ddl import StreamType, parse_columns
@@ -111,7 +112,7 @@ class Source(Part):
 
     Attributes:
         format: of landed files: json (one object a line), parquet or csv; json and csv also as .gz and .zst. Of Kafka:
-            json.
+            json or avro.
         path: folder in which files arrive; `${FRESHET_HOME}` stands for the installation's home.
         kafka: the topic that they are read from; one of path and kafka.
         schema_: Spark DDL of the events; `schema` in the file.
@@ -119,10 +120,12 @@ class Source(Part):
             topic, partition and offset.
         event_time: timestamp column, when the event happened; freshness is measured from it.
         options: how the files are written, where the format leaves that open (spark_jobs/source/records/README.md).
+        avro: of format avro, where the schemas are.
+        envelope: `debezium` where records are changes of rows: rows that were inserted are the stream tuples.
         after_load: what becomes of files that are loaded.
     """
 
-    format: Literal["json", "parquet", "csv"] = Field(examples=["format: json"])
+    format: Literal["json", "parquet", "csv", "avro"] = Field(examples=["format: json"])
     path: Annotated[str, AfterValidator(_path)] | None = Field(default=None, examples=[f"path: {_HOME}/landing/orders"])
     kafka: Kafka | None = Field(default=None, examples=["kafka: {servers: localhost:9092, topic: orders}"])
     schema_: Annotated[str, AfterValidator(_ddl)] = Field(
@@ -131,6 +134,8 @@ class Source(Part):
     event_id: tuple[Word, ...] = Field(min_length=1, examples=["event_id: [o_orderkey]"])
     event_time: Word = Field(examples=["event_time: ordered_at"])
     options: dict[str, OptionText] = Field(default={}, examples=["options: {header: true}"])
+    avro: Avro | None = Field(default=None, examples=["avro: {registry: http://localhost:8081}"])
+    envelope: Literal["debezium"] | None = Field(default=None, examples=["envelope: debezium"])
     after_load: AfterLoad = Field(default="keep", examples=["after_load: keep"])
 
     @model_validator(mode="before")
@@ -170,6 +175,12 @@ class Source(Part):
     def is_known_by_place(self) -> bool:
         """Whether an event's id says where its record lies, so that it is known although nothing of the record is."""
         return self.kafka is not None and set(self.event_id) <= set(PLACE_COLUMNS)
+
+    @property
+    def connections(self) -> tuple[str, ...]:
+        """Ids of the Airflow connections that it asks for."""
+        ids = (part.connection for part in (self.kafka, self.avro) if part is not None)
+        return tuple(each for each in ids if each is not None)
 
     def resolved_path(self, home: Home) -> Path:
         """The folder in which files arrive, for this installation; not of Kafka."""
@@ -273,7 +284,8 @@ class PipelineDefinition(Part):
     def _joins_streams(cls, content: Any) -> Any:
         joined = with_joined_source(content)
         if joined is not content and content.get("source") not in (None, joined["source"]):
-            stored = {**joined["source"], "kafka": None, "options": {}, "after_load": "keep"}  # as the warehouse has it
+            nothing = dict.fromkeys(("kafka", "avro", "envelope"))
+            stored = {**joined["source"], **nothing, "options": {}, "after_load": "keep"}  # as the warehouse has it
             if content["source"] != stored:
                 text = "is one stream, and streams are several. Write one of both."
                 raise InconsistentDefinitionError([Problem("source", text)])

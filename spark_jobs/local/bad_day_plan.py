@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from spark_jobs.definition import definition_files
-from spark_jobs.definition.problems import read_yaml
 from spark_jobs.errors import PlatformError
+from spark_jobs.local.changed_pipelines import write_changed_pipelines
 
 DEFAULT_DURATION = timedelta(seconds=300)
 SHORTEST_DURATION = timedelta(seconds=120)
@@ -114,13 +112,7 @@ def write_overload_pipelines(pipelines: Path, folder: Path, scale: float) -> Non
             f"Scale {scale:g} is too small for an overload: all its customers and parts fit into a few kilobytes, and "
             f"nothing would ever be read from master data. Give {SMALLEST_SCALE:g} or more."
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    for former in definition_files(folder):
-        former.unlink()
-    for path in definition_files(pipelines):
-        told = f"# Written by `freshet up --overload` after {path}; changes are overwritten.\n"
-        scarce = yaml.safe_dump(under_overload(read_yaml(path), scale), sort_keys=False)
-        (folder / path.name).write_text(told + scarce)
+    write_changed_pipelines(pipelines, folder, partial(under_overload, scale=scale), "--overload")
 
 
 def under_overload(definition: dict[str, Any], scale: float) -> dict[str, Any]:

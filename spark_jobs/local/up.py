@@ -32,7 +32,9 @@ from spark_jobs.local.airflow_process import (
 from spark_jobs.local.bad_day import BadDay
 from spark_jobs.local.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload, write_overload_pipelines
 from spark_jobs.local.detached_driver import end_driver
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+from spark_jobs.local.kafka_pipelines import kafka_broker, running_with_topics, write_kafka_pipelines
 from spark_jobs.local.live_status import show_once
 from spark_jobs.local.private_files import make_private
 from spark_jobs.local.streaming import Course, Streaming, uneventful
@@ -61,6 +63,7 @@ def run_up(
     rate: float,
     overload: float | None = None,
     figures_file: Path | None = None,
+    kafka: bool = False,
 ) -> int:
     """Bring up PostgreSQL, Airflow and the streams of all pipelines, until Ctrl-C or the end of the duration.
 
@@ -76,6 +79,7 @@ def run_up(
         rate: mean number of orders per second.
         overload: make it a bad day, with a burst of this many times what the streams can carry, see `bad_day`.
         figures_file: where a bad day's figures are written as JSON; None: they are only shown.
+        kafka: orders and their lines come from topics of a broker, which is brought up too, not as files.
 
     Returns:
         exit status: 0 only if nothing failed, every proof holds, and all that landed is loaded, unless the drain
@@ -89,8 +93,13 @@ def run_up(
     definitions = load_definitions()
     with _only_one(home()), _ending_cleans_up():
         try:
+            broker = kafka_broker(home())  # also where there is none: one that was left behind is ended
             if plan is None:
                 pipelines, course, day = pipelines_folder(), uneventful(duration), None
+                if kafka:
+                    pipelines = home().kafka_pipelines
+                    write_kafka_pipelines(pipelines_folder(), pipelines, broker.servers)
+                    definitions = load_definitions(pipelines)
             else:
                 pipelines = home().overload_pipelines
                 write_overload_pipelines(pipelines_folder(), pipelines, scale)
@@ -100,9 +109,13 @@ def run_up(
                 course = day.run
             first_rate = rate if day is None else WARM_UP_RATE * rate
             workload = WorkloadProcess(
-                *(home(), scale, first_rate), steady=day is not None, fulfilment="fulfilment" in definitions
+                *(home(), scale, first_rate),
+                steady=day is not None,
+                fulfilment="fulfilment" in definitions,
+                servers=broker.servers if kafka else None,
             )
-            status = _Up(home(), definitions, pipelines, workload, scale, port, console).run(course)
+            of_streams = broker if kafka else None
+            status = _Up(home(), definitions, pipelines, workload, of_streams, scale, port, console).run(course)
             return status if day is None or _show(day, console, figures_file) else 1
         except KeyboardInterrupt:
             console.print("Interrupted; everything is stopped.")
@@ -117,6 +130,7 @@ class _Up:
         definitions: the pipelines.
         pipelines: the folder in which they are defined.
         workload: started with the streams.
+        broker: of Kafka, which they read from; None: they read files.
         scale: TPC-H scale factor.
         port: loopback port of Airflow's UI.
         console: where everything is shown.
@@ -128,6 +142,7 @@ class _Up:
         definitions: Mapping[str, PipelineDefinition],
         pipelines: Path,
         workload: WorkloadProcess,
+        broker: KafkaBroker | None,
         scale: float,
         port: int,
         console: Console,
@@ -139,6 +154,7 @@ class _Up:
         self._port = port
         self._console = console
         self._workload = workload
+        self._broker = broker
 
     def run(self, course: Course) -> int:
         """All phases, one after the other; the exit status.
@@ -155,6 +171,9 @@ class _Up:
                 with steps.step("PostgreSQL"):
                     url = stack.enter_context(warehouse(self._home))
                     server = stack.enter_context(EmbeddedPostgres(self._home.postgres).use())
+                if self._broker is not None:
+                    with steps.step("Kafka"):
+                        stack.enter_context(running_with_topics(self._broker))
                 airflow = EmbeddedAirflow(self._home, server, self._port, self._environment(url))
                 stack.callback(self._stop_processes, airflow)
                 self._bring_up(steps, airflow, url)

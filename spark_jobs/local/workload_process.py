@@ -24,14 +24,23 @@ class WorkloadProcess:
         rate: mean number of orders per second.
         steady: orders arrive evenly, not in bursts.
         fulfilment: payments and shipments of the orders land, too.
+        servers: brokers of Kafka, to whose topics orders and lines are written; None: they land as files.
     """
 
     def __init__(
-        self, home: Home, scale: float, rate: float, *, steady: bool = False, fulfilment: bool = False
+        self,
+        home: Home,
+        scale: float,
+        rate: float,
+        *,
+        steady: bool = False,
+        fulfilment: bool = False,
+        servers: str | None = None,
     ) -> None:
         self._home = home
         self._options = ["fulfilment" if fulfilment else "orders"]
         self._options += ["--scale", str(scale), "--rate", str(rate), *(["--steady"] if steady else [])]
+        self._options += [] if servers is None else ["--kafka", servers]
         self._log = home.logs / f"{_NAME}.log"
         self._record = home.processes / f"{_NAME}.json"
         self._process = SessionProcess.recorded(_NAME, self._record)

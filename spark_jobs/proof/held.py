@@ -62,7 +62,7 @@ class HeldTuples:
         object_codes: ObjectCodes | None = None,
     ) -> None:
         self._columns = source.columns
-        self._makes_objects = source.format == "parquet"
+        self._makes_objects = source.format in {"parquet", "avro"}
         self._codes_of_objects = object_codes or self._usual_codes
         self.has_objects = False
         parts = {"held": stored.held, "pruned": stored.pruned, "digest": sql.Literal(digest_id("%"))}

@@ -18,6 +18,7 @@ from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_offsets import TopicOffsets
 from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
+from spark_jobs.source.records.record_decoder import RecordDecoder
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,7 @@ class LandedPartition:
             SourceAwayError: no broker answers for the partition.
         """
         whole = OffsetSlice(0, self.partition, self.first, self.size)
-        return landed_records(read_offsets(whole, source, self.client), source)
+        return landed_records(read_offsets(whole, RecordDecoder.of(source), self.client), source)
 
     def _reached(self) -> int:
         reached = self.first

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import pyarrow as pa
 from psycopg2 import sql
 
-from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING, SOURCE_POSITION, SOURCE_UNIT
 from spark_jobs.relation.copy_decoding.column_types import column_type
@@ -16,6 +15,7 @@ from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.held_records import HeldRecords
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse.fact_table import FactTable
 
 # Columns that a held tuple keeps on its way through the tasks.
@@ -42,12 +42,12 @@ class HeldReader:
 
     Attributes:
         warehouse_url: where they are held.
-        source: the pipeline's source: how records look.
+        decoder: of the pipeline's source.
         fact: the fact table, for the columns of the event id.
     """
 
     warehouse_url: str
-    source: Source
+    decoder: RecordDecoder
     fact: FactTable
 
     def __call__(self, condition: str) -> Iterator[Arrivals]:
@@ -60,7 +60,7 @@ class HeldReader:
         kinds = [column_type(kind, -1) for _, kind in _COLUMNS.values()]
         columns = decode_copy(content, [kind for kind in kinds if kind is not None])
         held = pa.table(dict(zip(_COLUMNS, columns, strict=True)))
-        records = HeldRecords(self.source, self.fact.key)
+        records = HeldRecords(self.decoder, self.fact.key)
         for start in range(0, held.num_rows, _BLOCK_ROWS):
             block = held.slice(start, _BLOCK_ROWS).combine_chunks()
             yield Arrivals(*records.read(block, _KEPT), block.num_rows)

@@ -23,7 +23,8 @@ from spark_jobs.loading.payload import (
     payload_bytes,
 )
 from spark_jobs.source.kafka_slice import with_place
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records import all_malformed, decode_records
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.part_table import AccumulatingTable
@@ -41,12 +42,12 @@ class HeldRecords:
     schema makes another event of.
 
     Attributes:
-        source: how records look.
+        decoder: of the source.
         event_id: the columns of the event id, by the source's names.
         prefix: what event ids begin with where they are held.
     """
 
-    source: Source
+    decoder: RecordDecoder
     event_id: tuple[FactColumn, ...]
     prefix: str = ""
 
@@ -55,9 +56,18 @@ class HeldRecords:
         """One for each stream of a pipeline whose facts accumulate, in the order of the definition."""
         assert definition.streams is not None
         return tuple(
-            cls(definition.streams[part.stream], part.named_in_stream(part.event_id), part.stream + STREAM_SEPARATOR)
+            cls(
+                RecordDecoder.of(definition.streams[part.stream]),
+                part.named_in_stream(part.event_id),
+                part.stream + STREAM_SEPARATOR,
+            )
             for part in table.parts
         )
+
+    @property
+    def source(self) -> Source:
+        """How records look."""
+        return self.decoder.source
 
     def read(self, held: pa.Table, kept: Sequence[str]) -> tuple[pa.Table, list[Held]]:
         """The tuples that are what was held, and the others by the reason why not.
@@ -73,7 +83,7 @@ class HeldRecords:
             "",
         )
         found, rejected = [], []
-        for record_format in ("json", "csv"):
+        for record_format in ("json", "csv", "avro"):
             of_format = held.filter(pc.equal(formats, record_format))
             if of_format.num_rows:
                 sound, unsound = self._decoded(of_format, record_format, kept)
@@ -85,12 +95,17 @@ class HeldRecords:
         return pa.concat_tables(found) if found else self._without_values(held.slice(0, 0), kept), rejected
 
     def _decoded(
-        self, held: pa.Table, record_format: Literal["json", "csv"], kept: Sequence[str]
+        self, held: pa.Table, record_format: Literal["json", "csv", "avro"], kept: Sequence[str]
     ) -> tuple[pa.Table, list[Held]]:
         """The tuples of payloads of one format that are what was held, and the others."""
         records = payload_bytes(held[PAYLOAD].combine_chunks(), held[PAYLOAD_ENCODING].combine_chunks())
-        options = self.source.options if record_format == self.source.format else {}
-        decoded = decode_records(records, record_format, self.source.record_columns, options)
+        if record_format == self.source.format:
+            decoded = self.decoder.decode(records)
+        elif record_format == "avro":
+            columns = self.source.record_columns
+            decoded = all_malformed(len(records), "malformed: the source is not of format avro any more", columns)
+        else:
+            decoded = decode_records(records, record_format, self.source.record_columns, {})
         tuples = decoded.tuples
         if self.source.kafka is not None:
             tuples = with_place(tuples, held[SOURCE_UNIT], held[SOURCE_POSITION], held[ARRIVED_AT])

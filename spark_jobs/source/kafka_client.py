@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
 
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from spark_jobs.definition.kafka import Kafka, connection_variable
+from spark_jobs.definition.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.source.connections import read_connection
 
 # What the stream decides itself, whatever a connection says.
 _OWN = {
@@ -62,11 +60,16 @@ class KafkaClient:
         settings = {} if kafka.connection is None else _connection_settings(kafka.connection)
         return cls(kafka.servers, f"freshet-{pipeline}", tuple(sorted(settings.items())))
 
-    def admin(self) -> AdminClient:
-        """A new client that asks for topics and offsets."""
+    def admin(self, on_error: Callable[[KafkaError], None]) -> AdminClient:
+        """A new client that asks for topics and offsets.
+
+        Args:
+            on_error: takes what goes wrong with connections, while the client is polled.
+        """
         quick = {name: _DEFAULTS[name] for name in ("reconnect.backoff.max.ms", "socket.timeout.ms", "log_level")}
         with _refusals_told(self):
-            return AdminClient({**quick, **dict(self.settings), "bootstrap.servers": self.servers}, logger=_silent())
+            settings = {**quick, **dict(self.settings), "bootstrap.servers": self.servers, "error_cb": on_error}
+            return AdminClient(settings, logger=_silent())
 
     def consumer(self) -> Consumer:
         """This process's consumer, which is given partitions by hand and never joins the group."""
@@ -104,29 +107,12 @@ def _silent() -> logging.Logger:
     return logger
 
 
-def _connection_settings(connection: str) -> dict[str, str]:
-    variable = connection_variable(connection)
-    text = os.environ.get(variable)
-    if not text:
-        raise PipelineDefinitionError(
-            f"source.kafka.connection: there is no connection {connection!r} here. Make it in Airflow (type kafka), or "
-            f"set the environment variable {variable}, as JSON or URI, for the process that runs the stream."
-        )
-    try:
-        parts = json.loads(text) if text.lstrip().startswith("{") else _from_uri(text)
-        extra = parts.get("extra") or {}
-        extra = json.loads(extra) if isinstance(extra, str) else extra
-        settings = {str(name): _setting(value) for name, value in extra.items()}
-        user, password = parts.get("login"), parts.get("password")
-    except (ValueError, AttributeError):
-        # Neither the text nor the error may be told: they may hold the password.
-        allowed = (
-            'Allowed: Airflow\'s JSON, for example {"conn_type": "kafka", "login": ..., "password": ..., "extra": {}}'
-        )
-        raise PipelineDefinitionError(f"{variable} is not a connection. {allowed}; or its URI.") from None
-    if user:
-        settings.setdefault("sasl.username", user)
-        settings.setdefault("sasl.password", password or "")
+def _connection_settings(connection_id: str) -> dict[str, str]:
+    connection = read_connection(connection_id, "source.kafka.connection", "kafka")
+    settings = {name: _setting(value) for name, value in connection.extra.items()}
+    if connection.user:
+        settings.setdefault("sasl.username", connection.user)
+        settings.setdefault("sasl.password", connection.password or "")
         settings.setdefault("sasl.mechanism", "PLAIN")
         settings.setdefault("security.protocol", "SASL_SSL")
     return settings
@@ -134,10 +120,3 @@ def _connection_settings(connection: str) -> dict[str, str]:
 
 def _setting(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _from_uri(text: str) -> dict[str, Any]:
-    uri = urlsplit(text)
-    query = dict(parse_qsl(uri.query))
-    extra = json.loads(query["__extra__"]) if "__extra__" in query else query
-    return {"login": unquote(uri.username or ""), "password": unquote(uri.password or ""), "extra": extra}

@@ -24,7 +24,8 @@ class TopicOffsets:
     """
 
     def __init__(self, client: KafkaClient, topic: str) -> None:
-        self._admin = client.admin()
+        self._refusal = ""
+        self._admin = client.admin(self._note)
         self._servers = client.servers
         self._topic = topic
 
@@ -44,6 +45,7 @@ class TopicOffsets:
                 )
                 raise SourceAwayError(text) from None
             raise self._away(error.args[0].str()) from None
+        self._refusal = ""
         return str(described.topic_id), len(described.partitions)
 
     def of(self, partitions: Sequence[Partition], spec: OffsetSpec) -> dict[Partition, int | str]:
@@ -64,7 +66,14 @@ class TopicOffsets:
             raise self._away(troubles[0])
         return found
 
+    def _note(self, error: KafkaError) -> None:
+        """Remember that a broker lets us not in: all that a question tells of it is that there is no answer."""
+        if error.code() in {KafkaError._AUTHENTICATION, KafkaError._SSL}:
+            self._refusal = f"{error.str()}. Look at user, password and certificates of source.kafka.connection"
+
     def _away(self, told: str) -> SourceAwayError:
+        self._admin.poll(0)
+        told = self._refusal or told
         return SourceAwayError(
             f"Kafka's topic {self._topic} at {self._servers} can't be read: {told}. The stream waits until it can; "
             "nothing is lost."

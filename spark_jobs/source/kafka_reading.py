@@ -20,7 +20,7 @@ from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
-from spark_jobs.source.records.json_blocks import decode_json
+from spark_jobs.source.records.record_decoder import RecordDecoder
 
 SILENCE_SECONDS = 30.0
 """After that long without an answer a partition is taken for unreachable."""
@@ -48,24 +48,24 @@ class _Records(NamedTuple):
     timestamps: NDArray[np.int64]
 
 
-def read_offsets(piece: OffsetSlice, source: Source, client: KafkaClient) -> Iterator[Arrivals]:
+def read_offsets(piece: OffsetSlice, decoder: RecordDecoder, client: KafkaClient) -> Iterator[Arrivals]:
     """Read a slice. O(bytes); in memory are some blocks of it, and what the client has fetched ahead.
 
     Offsets without a record (of aborted transactions, or compacted) are no loss.
 
     Args:
         piece: a slice of the source's topic.
-        source: how records look.
+        decoder: of the source.
         client: of the topic.
 
     Raises:
         UnreadableFileError: some of the slice was removed by retention before it was read; after all others of it.
         SourceRangeGoneError: the partition ends before the slice does.
-        SourceAwayError: no broker answers for the partition.
+        SourceAwayError: no broker answers for the partition, or no schema registry.
     """
     slice_ = _SliceRecords(piece, client.consumer())
     for records in slice_.blocks():
-        yield from _arrivals(piece, source, records)
+        yield from _arrivals(piece, decoder, records)
     if slice_.removed:
         raise UnreadableFileError(
             f"{slice_.removed} offsets of {piece.partition}, from {piece.first} on, were removed by the topic's "
@@ -73,11 +73,12 @@ def read_offsets(piece: OffsetSlice, source: Source, client: KafkaClient) -> Ite
         )
 
 
-def _arrivals(piece: OffsetSlice, source: Source, read: _Records) -> Iterator[Arrivals]:
+def _arrivals(piece: OffsetSlice, decoder: RecordDecoder, read: _Records) -> Iterator[Arrivals]:
     missing = pc.equal(pc.fill_null(pc.binary_length(read.values), 0), 0)
     if not pc.any(missing).as_py():
-        yield _decoded(piece, source, read)
+        yield _decoded(piece, decoder, read)
         return
+    source = decoder.source
     empty = missing.to_numpy(zero_copy_only=False)
     without_value = read.values.is_null().to_numpy(zero_copy_only=False)
     assert source.kafka is not None
@@ -87,7 +88,7 @@ def _arrivals(piece: OffsetSlice, source: Source, read: _Records) -> Iterator[Ar
         for where, reason in ((without_value, "null value"), (empty & ~without_value, "empty value"))
         if (where & ~passed_over).any()
     ]
-    decoded = _decoded(piece, source, _where(read, ~empty))
+    decoded = _decoded(piece, decoder, _where(read, ~empty))
     ignored = int(np.count_nonzero(passed_over))
     yield Arrivals(decoded.tuples, decoded.rejected + rejected, len(empty) - ignored, ignored)
 
@@ -96,15 +97,18 @@ def _where(read: _Records, kept: NDArray[np.bool_]) -> _Records:
     return _Records(read.values.filter(pa.array(kept)), read.offsets[kept], read.timestamps[kept])
 
 
-def _decoded(piece: OffsetSlice, source: Source, read: _Records) -> Arrivals:
-    decoded = decode_json(read.values, source.record_columns)
-    tuples = _with_place(decoded.tuples, piece, read, read.values)
+def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: _Records) -> Arrivals:
+    decoded = decoder.decode(read.values)
+    records = read.values
+    if decoder.avro is not None:  # what is held of it is its columns, which can be read without its schema
+        records = pc.if_else(pc.is_valid(decoded.reasons), records, None)
+    tuples = _with_place(decoded.tuples, piece, read, records)
     count = len(read.offsets)
     if decoded.reasons.null_count == count:
         return Arrivals(tuples, [], count)
     sound = pc.is_null(decoded.reasons)
     malformed = tuples.filter(pc.invert(sound))
-    held = Held("rejected", decoded.reasons.drop_null(), None, malformed, identified=source.is_known_by_place)
+    held = Held("rejected", decoded.reasons.drop_null(), None, malformed, identified=decoder.source.is_known_by_place)
     return Arrivals(tuples.filter(sound), [held], count)
 
 

@@ -19,11 +19,15 @@ DUPLICATE = "duplicate_id"
 
 _UNKNOWN = 10**12  # added to a key, leads beyond those of any TPC-H scale
 _TOO_LARGE = 10**15  # for decimal(15,2), which has 13 digits before its point
+_AS_IT_IS = ("utf-8", "surrogateescape")
 _TOO_LONG = "x" * 100  # for all text columns of the fact tables
 
 
 def encode_json(row: Row) -> bytes:
     """An event as a line of JSON, without the line's end."""
+    if any(isinstance(value, bytes) for value in row.values()):  # texts that may be no valid UTF-8
+        told = {name: value.decode(*_AS_IT_IS) if isinstance(value, bytes) else value for name, value in row.items()}
+        return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode(*_AS_IT_IS)
     return json.dumps(row, separators=(",", ":")).encode()
 
 

@@ -1,4 +1,4 @@
-"""Files of order events (JSON) and order line events (Parquet), with bad input mixed in where it is asked for."""
+"""Order events (JSON) and order line events (Parquet or JSON), file by file, with bad input where it is asked for."""
 
 from __future__ import annotations
 
@@ -88,21 +88,10 @@ class OrderFiles(EventFiles):
     suffix = "json"
 
     def _rows(self, events: pa.Table) -> list[Row]:
-        columns = []
-        for column in events.columns:
-            if pa.types.is_decimal(column.type):
-                # By way of text, each becomes the float nearest to it, which JSON shows as TPC-H has it.
-                columns.append(column.cast(pa.string()).cast(pa.float64()))
-            elif pa.types.is_temporal(column.type):
-                columns.append(pc.replace_substring(column.cast(pa.string()), " ", "T"))
-            else:
-                columns.append(column)
-        return pa.table(columns, names=events.column_names).to_pylist()
+        return _json_rows(events)
 
     def _encode(self, intact: pa.Table, spoiled: list[tuple[str, Row]]) -> bytes:
-        lines = [encode_json(row) for row in self._rows(intact)]
-        lines += [ORDER_DEFECTS[defect](row) for defect, row in spoiled]
-        return b"".join(line + b"\n" for line in lines)
+        return _json_lines(intact, [ORDER_DEFECTS[defect](row) for defect, row in spoiled])
 
 
 class OrderLineFiles(EventFiles):
@@ -123,6 +112,38 @@ class OrderLineFiles(EventFiles):
         file = io.BytesIO()
         pyarrow.parquet.write_table(pa.concat_tables([intact, pa.table(columns, schema=intact.schema)]), file)
         return file.getvalue()
+
+
+class OrderLineRecords(EventFiles):
+    """Order lines: JSON, one object a line."""
+
+    pipeline = "order_lines"
+    suffix = "json"
+
+    def _rows(self, events: pa.Table) -> list[Row]:
+        return _json_rows(events)
+
+    def _encode(self, intact: pa.Table, spoiled: list[tuple[str, Row]]) -> bytes:
+        return _json_lines(intact, [encode_json(LINE_DEFECTS[defect](row)) for defect, row in spoiled])
+
+
+def _json_rows(events: pa.Table) -> list[Row]:
+    """The events as JSON has them."""
+    columns = []
+    for column in events.columns:
+        if pa.types.is_decimal(column.type):
+            # By way of text, each becomes the float nearest to it, which JSON shows as TPC-H has it.
+            columns.append(column.cast(pa.string()).cast(pa.float64()))
+        elif pa.types.is_temporal(column.type):
+            columns.append(pc.replace_substring(column.cast(pa.string()), " ", "T"))
+        else:
+            columns.append(column)
+    return pa.table(columns, names=events.column_names).to_pylist()
+
+
+def _json_lines(intact: pa.Table, spoiled: list[bytes]) -> bytes:
+    lines = [encode_json(row) for row in _json_rows(intact)]
+    return b"".join(line + b"\n" for line in lines + spoiled)
 
 
 def _column(values: list[object], type_: pa.DataType) -> pa.Array:

@@ -15,9 +15,10 @@ from spark_jobs.errors import WorkloadError
 from spark_jobs.settings import Home
 from spark_jobs.workload.fulfilment import EVENT_TIMES, LONGEST_SECONDS, parts_of
 from spark_jobs.workload.landing import land, land_parquet, prepare
-from spark_jobs.workload.order_events import EventFiles, OrderFiles, OrderLineFiles, Written
+from spark_jobs.workload.order_events import EventFiles, OrderFiles, OrderLineFiles, OrderLineRecords, Written
 from spark_jobs.workload.order_source import Orders, OrderSource
 from spark_jobs.workload.pace import FloatArray, Pace, PacedRun, Stop
+from spark_jobs.workload.topics import TopicWriter
 from spark_jobs.workload.tpch_files import generated_scales, tables_folder
 from spark_jobs.workload.transit import Disorder, Transit
 from spark_jobs.workload.workload_state import WorkloadState
@@ -36,6 +37,7 @@ class OrderStreamOptions(Pace):
         bad_share: share of bad input among orders, and among lines (see bad_input.py).
         scale: TPC-H scale whose orders are taken; None: the only one that is generated.
         fulfilment: payments and shipments of the orders land too, so far out of order; None: they don't.
+        servers: brokers of Kafka, to whose topics `orders` and `order_lines` these are written; None: to files.
 
     Raises:
         WorkloadError: a value is out of range.
@@ -46,6 +48,7 @@ class OrderStreamOptions(Pace):
     bad_share: float = 0.0
     scale: float | None = None
     fulfilment: Disorder | None = None
+    servers: str | None = None
 
     @property
     def limit(self) -> int | None:
@@ -93,8 +96,10 @@ class _OrderStream:
             tables_folder(home, scale), zipf=options.zipf, seed=options.seed, bad_share=options.bad_share
         )
         self._state = WorkloadState(home.workload_state, scale=f"{scale:g}")
+        self._topics = None if options.servers is None else TopicWriter(options.servers)
+        lines = OrderLineFiles() if self._topics is None else OrderLineRecords()
         self._files: list[tuple[EventFiles, Path]] = [
-            (files, home.landing(files.pipeline)) for files in (OrderFiles(), OrderLineFiles())
+            (files, home.landing(files.pipeline)) for files in (OrderFiles(), lines)
         ]
         for files, folder in self._files:
             prepare(folder, f"{files.pipeline}-*.{files.suffix}", home.workload_state)
@@ -119,6 +124,8 @@ class _OrderStream:
             settles_in=LONGEST_SECONDS if self._parts else 0.0,
         )
         run.run(self._write, stop, lambda: on_tick(self._written))
+        if self._topics is not None:
+            self._topics.finish()
         return self._written
 
     def _write(self, moments: FloatArray, now: float, *, last: bool) -> None:
@@ -132,7 +139,11 @@ class _OrderStream:
                 self._files, (rows.orders, rows.lines), (order_times, line_times), strict=True
             ):
                 content = files.next_file(table, times, last=last)
-                if content is not None:
+                if content is None:
+                    continue
+                if self._topics is not None:
+                    self._topics.send(files.pipeline, content)
+                else:
                     land(folder, f"{files.pipeline}-{file_number:09}.{files.suffix}", content)
             self._send_parts(first, rows, order_times)
         for stream, parts in self._parts.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -99,8 +100,8 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 
 @pytest.fixture
-def installation(tmp_path: Path) -> Iterator[Installation]:
-    """`freshet up --for 45s` in an empty home."""
+def installation(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Installation]:
+    """`freshet up --for 45s` in an empty home, with further options where the test has some."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -108,7 +109,7 @@ def installation(tmp_path: Path) -> Iterator[Installation]:
     environment = {**os.environ, HOME_VARIABLE: str(home.root)}
     environment.pop(WAREHOUSE_URL_VARIABLE, None)
     process = subprocess.Popen(
-        [*FRESHET, "up", "--for", "45s", "--scale", "0.01", "--port", str(port)],
+        [*FRESHET, "up", "--for", "45s", "--scale", "0.01", "--port", str(port), *getattr(request, "param", [])],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -149,6 +150,23 @@ def test_a_stream_runs_under_airflow_and_is_proved_at_the_end(installation: Inst
         assert status[pipeline]["state"] == "stopped"
         assert status[pipeline]["loaded"] > 0
         assert status[pipeline]["epoch"] == 1
+    assert not installation.processes()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("installation", [["--source", "kafka"]], indirect=True)
+def test_topics_are_loaded_and_proved_though_the_broker_is_killed(installation: Installation) -> None:
+    for pipeline in PIPELINES:
+        installation.driver(pipeline)
+    wait_for(lambda: installation.status()["orders"]["loaded"], "the first orders", START_SECONDS)
+    process = json.loads((installation.home.kafka / "process.json").read_text())
+    os.kill(process["process_id"], signal.SIGKILL)
+    assert installation.finish() == 0
+    status = installation.status()
+    for pipeline in PIPELINES:
+        assert status[pipeline]["state"] == "stopped"
+        assert status[pipeline]["loaded"] == status[pipeline]["arrived"] > 0
     assert not installation.processes()
 
 

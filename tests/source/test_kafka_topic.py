@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import os
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 from psycopg2 import extensions
 
 from spark_jobs.definition import Source
@@ -17,15 +19,17 @@ from spark_jobs.errors import PipelineDefinitionError, SourceAwayError, SourceRa
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.source import kafka_reading
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
+from spark_jobs.source import kafka_offsets, kafka_reading
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
 from spark_jobs.source.kafka_topic import KafkaTopic, fair_shares
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.registration import register_pipeline
-from tests.kafka_broker import Topic
-from tests.kafka_server import KafkaBroker
+from tests.kafka_broker import PASSWORD, Topic
+from tests.waiting import wait_for
 
 MEBIBYTE = 1 << 20
 
@@ -40,7 +44,7 @@ class Reader:
     def __init__(self, topic: Topic, warehouse: extensions.connection, **kafka: Any) -> None:
         self.source = Source.model_validate(
             {
-                "kafka": {"servers": topic.servers, "topic": topic.name, **kafka},
+                "kafka": {"servers": topic.servers, "topic": topic.name} | kafka,
                 "format": "json",
                 "schema": "id bigint",
                 "event_time": "_timestamp",
@@ -64,13 +68,17 @@ class Reader:
             batch_ledger.open_batch(self.connection, "clicks", self.epoch, ranges)
         return ranges
 
+    def topic_partition(self) -> Partition:
+        """Its first partition."""
+        return next(iter(self.topic._next))
+
     def read(self, ranges: list[SourceRange], parts: int = 2) -> list[int]:
         """The ids of what lies in ranges."""
         return [
             number
             for pieces in self.topic.pieces(list(enumerate(ranges)), parts)
             for piece in pieces
-            for arrivals in read_offsets(piece, self.source, self.client)
+            for arrivals in read_offsets(piece, RecordDecoder.of(self.source), self.client)
             for number in arrivals.tuples["id"].to_pylist()
         ]
 
@@ -161,7 +169,7 @@ def test_what_was_removed_after_it_was_planned_is_told_and_the_rest_is_read(topi
     stream = reader()
     ((piece,),) = stream.topic.pieces(list(enumerate(stream.plan())), 1)
     topic.remove_before(15)
-    reading = read_offsets(piece, stream.source, stream.client)
+    reading = read_offsets(piece, RecordDecoder.of(stream.source), stream.client)
     assert next(reading).tuples["id"].to_pylist() == list(range(15, 20))
     with pytest.raises(UnreadableFileError, match=r"15 offsets of .* were removed by the topic's retention"):
         next(reading)
@@ -186,7 +194,7 @@ def test_a_slice_beyond_the_end_is_waited_for(topic: Topic, reader: Any, monkeyp
     monkeypatch.setattr(kafka_reading, "_END_OF_LOG_SECONDS", 0.3)
     for first in (0, 10):
         with pytest.raises(SourceRangeGoneError, match="ends at 3"):
-            list(read_offsets(OffsetSlice(0, partition, first, 20), stream.source, stream.client))
+            list(read_offsets(OffsetSlice(0, partition, first, 20), RecordDecoder.of(stream.source), stream.client))
 
 
 def test_a_topic_that_is_not_there_is_waited_for(topic: Topic, connection: extensions.connection) -> None:
@@ -235,3 +243,81 @@ def test_secrets_come_from_the_environment_and_are_in_no_text(
     with pytest.raises(PipelineDefinitionError, match="is not a connection") as refused:
         KafkaClient.of(source.kafka, "clicks")
     assert password not in str(refused.value)
+
+
+def test_a_user_is_let_in_by_tls_and_password(
+    topic: Topic, reader: Any, connected: Callable[[str], dict[str, str]]
+) -> None:
+    topic.send(records(0, 100))
+    stream = reader(**connected(PASSWORD))
+    assert sorted(stream.read(stream.plan())) == list(range(100))
+
+
+@pytest.mark.parametrize("wrong", ["password", "certificate"])
+def test_a_user_who_is_not_let_in_is_told_why_and_the_password_is_not(
+    topic: Topic, reader: Any, connected: Callable[[str], dict[str, str]], monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    monkeypatch.setattr(kafka_offsets, "_ANSWER_SECONDS", 1.0)
+    keys = connected("wr0ng%word")
+    if wrong == "certificate":
+        del_ca = json.loads(os.environ["AIRFLOW_CONN_SHOP_KAFKA"]) | {"extra": {}}
+        monkeypatch.setenv("AIRFLOW_CONN_SHOP_KAFKA", json.dumps(del_ca))
+    told = "Invalid username or password" if wrong == "password" else "certificate verify failed"
+    with pytest.raises(SourceAwayError, match=f"(?s){told}.*source.kafka.connection") as refused:
+        reader(**keys)
+    assert "wr0ng" not in str(refused.value)
+
+
+def test_what_compaction_took_out_is_no_loss(
+    broker: KafkaBroker, topic: Topic, connection: extensions.connection
+) -> None:
+    compact = Topic(
+        broker,
+        f"{topic.name}-compact",
+        cleanup_policy="compact",
+        min_cleanable_dirty_ratio="0.01",
+        segment_ms="100",
+        min_compaction_lag_ms="0",
+        delete_retention_ms="0",
+    )
+    producer = Producer({"bootstrap.servers": broker.servers, "log_level": 0})
+    stream = Reader(compact, connection)
+
+    def left() -> list[int]:
+        stream.topic.resume(lambda _: [])
+        piece = OffsetSlice(0, stream.topic_partition(), 0, end)
+        decoder = RecordDecoder.of(stream.source)
+        tables = [arrivals.tuples for arrivals in read_offsets(piece, decoder, stream.client)]
+        return [number for table in tables for number in table["id"].to_pylist()]
+
+    end = 0
+    for number in range(30):
+        producer.produce(compact.name, records(number, number + 1)[0], key=b"k")
+        assert producer.flush(30) == 0
+        end += 1
+        time.sleep(0.01)
+    time.sleep(0.15)  # the segment is closed by the next record that comes after this
+    producer.produce(compact.name, records(30, 31)[0], key=b"other")
+    assert producer.flush(30) == 0
+    end += 1
+    wait_for(lambda: len(left()) < 10, "the log cleaner")
+    assert stream.read(stream.plan())[-1] == 30
+    assert stream.plan() == []
+
+
+def test_a_thousand_partitions_are_read_in_turn(
+    broker: KafkaBroker, topic: Topic, connection: extensions.connection
+) -> None:
+    wide = Topic(broker, f"{topic.name}-wide", 1000)
+    stream = Reader(wide, connection)
+    numbers = range(0, 1000, 125)
+    for number in numbers:
+        wide.send(records(number, number + 1), partition=number)
+    wide.send(records(1000, 3000), partition=7)
+    taken = stream.plan(most_bytes=1)
+    assert len(taken) == len(numbers) + 1
+    found = stream.read(taken)
+    while taken := stream.plan():
+        found += stream.read(taken)
+    assert sorted(found) == [*numbers, *range(1000, 3000)]
+    wide.delete()

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import base64
+import io
 import json
-from collections.abc import Iterable
+import urllib.request
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from decimal import Decimal
 from typing import Any
 
+import fastavro
 import pytest
 import yaml
 
 from spark_jobs.definition import load_definition
 from spark_jobs.driver import setbacks
 from spark_jobs.errors import FreshetError
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
-from tests.kafka_broker import Topic
-from tests.kafka_server import KafkaBroker
+from tests.kafka_broker import PASSWORD, Topic
+from tests.schema_registry import Registry, confluent
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import running
 from tests.spark.shop import query, sale, sales_definition
@@ -26,7 +33,7 @@ def define(shop: Shop, topic: Topic, *, event_id: list[str] | None = None, **kaf
     """Let the shop's pipeline read the topic."""
     definition = sales_definition(shop.folder)
     source = {name: value for name, value in definition["source"].items() if name != "path"}
-    source["kafka"] = {"servers": topic.servers, "topic": topic.name, **kafka}
+    source["kafka"] = {"servers": topic.servers, "topic": topic.name} | kafka
     source["event_id"] = event_id or source["event_id"]
     shop.path.write_text(yaml.safe_dump({**definition, "source": source}, sort_keys=False))
 
@@ -163,7 +170,89 @@ def test_a_broker_that_is_killed_is_waited_for(shop: Shop, topic: Topic, broker:
         try:
             wait_for(lambda: stream.lives() and query(shop.url, blocked) != [], "the driver to say that it waits")
         finally:
-            broker.start()
-        topic.send(sales(range(50, 80)))
+            with broker.kept_running():
+                topic.send(sales(range(50, 80)))
         wait_for(lambda: stream.lives() and len(facts(shop)) == 80, "the other sales")
     assert query(shop.url, "SELECT sum(arrived), sum(facts) FROM freshet.batch") == [(80, 80)]
+
+
+def test_a_secured_broker_is_read_and_its_password_is_nowhere_to_be_seen(
+    shop: Shop, topic: Topic, connected: Callable[[str], dict[str, str]]
+) -> None:
+    define(shop, topic, **connected(PASSWORD))
+    topic.send(sales(range(30)))
+    shop.load()
+    assert facts(shop) == list(range(30))
+    of_ledger = "relnamespace = 'freshet'::regnamespace AND relkind = 'r'"
+    tables = query(shop.url, f"SELECT relname FROM pg_class WHERE {of_ledger}")
+    written = [str(query(shop.url, f"SELECT * FROM freshet.{table}")) for (table,) in tables]
+    written += [shop.path.read_text(), str(shop.spark.getConf().getAll())]
+    pages = [f"{shop.spark.uiWebUrl}/{page}/" for page in ("environment", "jobs") if shop.spark.uiWebUrl]
+    written += [urllib.request.urlopen(page).read().decode() for page in pages]
+    assert any(topic.name in each for each in written)
+    assert not any(PASSWORD in each for each in written)
+
+
+ORDER = {
+    "type": "record",
+    "name": "Sale",
+    "fields": [
+        {"name": "sale_id", "type": "long"},
+        {"name": "customer", "type": ["null", "long"]},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "sold_at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+    ],
+}
+
+
+def avro_sale(number: int, schema_id: int = 1, **changes: Any) -> bytes:
+    values = sale(number, **changes)
+    moment = datetime.fromisoformat(values["sold_at"])
+    content = io.BytesIO()
+    schema = fastavro.parse_schema(ORDER)
+    fastavro.schemaless_writer(content, schema, values | {"amount": Decimal(values["amount"]), "sold_at": moment})
+    return confluent(schema_id, content.getvalue())
+
+
+def test_avro_of_a_registry_is_loaded_held_and_proved_and_the_registry_waited_for(
+    shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = Registry()
+    registry.register(1, ORDER)
+    with registry.answering():
+        pass  # it has an address now, and is away
+    define(shop, topic)
+    definition = yaml.safe_load(shop.path.read_text())
+    definition["source"] |= {"format": "avro", "avro": {"registry": registry.url}}
+    shop.path.write_text(yaml.safe_dump(definition, sort_keys=False))
+    bad = [avro_sale(20, schema_id=9), b"{}"]
+    topic.send([*map(avro_sale, range(20)), *bad, avro_sale(21, customer=5000), None])
+    with monkeypatch.context() as patience:
+        patience.setattr(setbacks, "MOST_FAILURES", 1)
+        with pytest.raises(FreshetError, match=r"schema registry .* can't be asked"):
+            shop.load()
+    assert facts(shop) == []
+    with registry.answering():
+        shop.load()
+        assert facts(shop) == list(range(20))
+        held = query(
+            shop.url,
+            "SELECT reason, source_unit, source_position, payload, payload_encoding FROM freshet.rejected "
+            "ORDER BY source_position",
+        )
+        assert [(unit.partition("@")[0], offset) for _, unit, offset, *_ in held] == [
+            (f"{topic.name}:0", offset) for offset in (20, 21, 23)
+        ]
+        unknown, no_head, _ = held
+        assert unknown[0] == "malformed: schema id 9 is unknown to the registry"
+        assert (base64.b64decode(unknown[3]), unknown[4]) == (bad[0], "avro.base64")
+        assert no_head[3:] == ("{}", "avro")
+        proof = shop.verify()
+        assert (proof.differences, proof.records, proof.facts, proof.rejected, proof.unmatched) == ((), 24, 20, 3, 1)
+    # What is held of a record that was read needs no registry any more.
+    query(shop.url, "INSERT INTO shop.customer VALUES (5000, 77, 'new')")
+    request = ReprocessingRequest(limit=10, yields=False)
+    ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark).run()
+    assert query(shop.url, "SELECT customer_sk, amount FROM shop.fact_sales WHERE sale_id = 21") == [
+        (77, Decimal("21.25"))
+    ]

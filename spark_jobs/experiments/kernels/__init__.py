@@ -1,7 +1,7 @@
 """`freshet bench kernels`: speed of decoding, and of the joins' own code when reading R costs nothing; on one core.
 
 kernel_benchmark.py                       runs all of these; measured_figure.py: one line of it
-record_decoding.py                        from a landed file's bytes to arrivals
+record_decoding.py  topic_reading.py      from a landed file's bytes, or a topic's records, to arrivals
 own_work.py  queue_lengths.py             a join's work per tuple and step
 front_stage_probes.py  hit_ratio.py       how fast a front stage is, and how often it hits
 page_loads.py                             beside the fewest that are possible

@@ -20,11 +20,13 @@ from spark_jobs.experiments.kernels import (
     run_merges,
     sketch_updates,
     temporal_joins,
+    topic_reading,
 )
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure
 
 EXPERIMENTS: dict[str, Callable[[int], list[MeasuredFigure]]] = {
     "decoding": record_decoding.measure,
+    "topics": topic_reading.measure,
     "front stage": front_stage_probes.measure,
     "own work": own_work.measure,
     "own work, skewed": own_work.measure_skewed,

@@ -72,10 +72,10 @@ def orders(defects: Collection[str] = (), share: float = 0.0) -> pa.Table:
 
 
 def _json(folder: Path, name: str, rows: pa.Table) -> tuple[Path, Source]:
-    content = OrderFiles().next_file(rows, _moments())
+    content = OrderFiles().next_file(rows, moments())
     assert content is not None
     (folder / name).write_bytes(content)
-    return folder / name, _orders_source()
+    return folder / name, orders_source()
 
 
 def _plain_json(folder: Path) -> tuple[Path, Source]:
@@ -88,14 +88,14 @@ def _one_in_a_hundred_malformed(folder: Path) -> tuple[Path, Source]:
 
 def _csv(folder: Path) -> tuple[Path, Source]:
     path = folder / "orders.csv"
-    pa.csv.write_csv(_events(), path)
-    return path, _orders_source().model_copy(update={"format": "csv", "options": {"header": "true"}})
+    pa.csv.write_csv(events(), path)
+    return path, orders_source().model_copy(update={"format": "csv", "options": {"header": "true"}})
 
 
 def _parquet(folder: Path) -> tuple[Path, Source]:
     path = folder / "orders.parquet"
-    pa.parquet.write_table(_events(), path)
-    return path, _orders_source().model_copy(update={"format": "parquet"})
+    pa.parquet.write_table(events(), path)
+    return path, orders_source().model_copy(update={"format": "parquet"})
 
 
 FILES: dict[str, Callable[[Path], tuple[Path, Source]]] = {
@@ -106,16 +106,19 @@ FILES: dict[str, Callable[[Path], tuple[Path, Source]]] = {
 }
 
 
-def _events() -> pa.Table:
-    moments = pa.array(_moments()).cast(pa.timestamp("us", "UTC"))
-    return orders().drop_columns([DEFECT]).append_column(EVENT_TIME, moments)
+def events() -> pa.Table:
+    """Orders with their times."""
+    times = pa.array(moments()).cast(pa.timestamp("us", "UTC"))
+    return orders().drop_columns([DEFECT]).append_column(EVENT_TIME, times)
 
 
-def _moments() -> NDArray[np.int64]:
+def moments() -> NDArray[np.int64]:
+    """When they happened, in microseconds since 1970 UTC."""
     return _FIRST_MOMENT + np.arange(RECORDS) * 1_001
 
 
-def _orders_source() -> Source:
+def orders_source() -> Source:
+    """How the shipped pipeline reads them."""
     return load_definition(pipelines_folder() / "orders.yaml").source
 
 

@@ -1,6 +1,6 @@
 """Bytes to arrow: decodes the records of every format, by one contract.
 
-What each type of a stream's columns accepts in JSON, CSV and Parquet is written down in this folder's README.md.
+What each type of a stream's columns accepts in JSON, CSV, Parquet and Avro is written down in this folder's README.md.
 A record that is malformed costs itself only. Imports neither Spark nor psycopg2: tasks, reprocessing and the proof
 decode alike.
 """
@@ -18,7 +18,7 @@ from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
 from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, arrow_schema, as_text, merged
 from spark_jobs.source.records.json_blocks import decode_json
 
-__all__ = ["Decoded", "decode_records"]
+__all__ = ["Decoded", "all_malformed", "decode_records"]
 
 
 def decode_records(
@@ -54,12 +54,13 @@ def _decode_with_headers(records: pa.Array, columns: Mapping[str, StreamType], l
             names = [field.text for field in layout.fields(as_text(header))]
             decoded = CsvDecoder(columns, layout, names).decode(pa.array(lines, records.type))
         except MalformedRecordError as error:
-            decoded = _all_malformed(len(lines), f"malformed header: {error}", columns)
+            decoded = all_malformed(len(lines), f"malformed header: {error}", columns)
         parts.append((np.array(numbers, np.int64), decoded))
-    return merged(parts) if parts else _all_malformed(0, "", columns)
+    return merged(parts) if parts else all_malformed(0, "", columns)
 
 
-def _all_malformed(count: int, reason: str, columns: Mapping[str, StreamType]) -> Decoded:
+def all_malformed(count: int, reason: str, columns: Mapping[str, StreamType]) -> Decoded:
+    """Records none of which can be decoded, for one reason."""
     schema = arrow_schema(columns)
     tuples = pa.Table.from_arrays([pa.nulls(count, kind) for kind in schema.types], schema=schema)
     return Decoded(tuples, pa.array([reason] * count, pa.string()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO
 
 import pyarrow as pa
@@ -12,49 +12,13 @@ import pyarrow.parquet as pq
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.errors import UnreadableFileError
 from spark_jobs.source.damage import damage_told
-from spark_jobs.source.records.decoded import Decoded, arrow_schema, complaint
-from spark_jobs.source.records.texts import Converted, convert_or_fault, within
-from spark_jobs.warehouse.copy_encoding.column_encoder import shown
+from spark_jobs.source.records.decoded import Decoded
+from spark_jobs.source.records.typed_values import as_tuples, is_any_binary, misfit, plain
 from spark_jobs.warehouse.json_text import json_objects
 
 _BATCH_ROWS = 65_536
 _BATCH_BYTES = 8 << 20
 _READ_BYTES = 1 << 20
-_ANY_INTEGER = pa.decimal128(20, 0)
-
-
-def _is_float(*bits: int) -> Callable[[pa.DataType], bool]:
-    return lambda kind: pa.types.is_floating(kind) and kind.bit_width in bits
-
-
-def _is_integer_up_to(bits: int) -> Callable[[pa.DataType], bool]:
-    """Signed and unsigned ones that a float of that many digits holds exactly."""
-    return lambda kind: pa.types.is_integer(kind) and kind.bit_width <= bits
-
-
-def _is_any_text(kind: pa.DataType) -> bool:
-    return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _is_any_binary(kind: pa.DataType) -> bool:
-    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind)
-
-
-_Test = Callable[[pa.DataType], bool]
-_SAFE: dict[str, tuple[str, tuple[_Test, ...]]] = {
-    "bigint": ("an integer", (pa.types.is_integer,)),
-    "int": ("an integer", (pa.types.is_integer,)),
-    "smallint": ("an integer", (pa.types.is_integer,)),
-    "tinyint": ("an integer", (pa.types.is_integer,)),
-    "float": ("float, or an integer of 16 bits", (_is_float(16, 32), _is_integer_up_to(16))),
-    "double": ("double, float, or an integer of 32 bits", (_is_float(16, 32, 64), _is_integer_up_to(32))),
-    "decimal": ("decimal, or an integer", (pa.types.is_decimal, pa.types.is_integer)),
-    "boolean": ("boolean", (pa.types.is_boolean,)),
-    "string": ("string, or binary that is UTF-8", (_is_any_text, _is_any_binary)),
-    "date": ("date", (pa.types.is_date32,)),
-    "timestamp": ("timestamp", (pa.types.is_timestamp,)),
-    "binary": ("binary", (_is_any_binary, pa.types.is_fixed_size_binary)),
-}
 
 
 class ParquetRows:
@@ -75,12 +39,8 @@ class ParquetRows:
         self._name = name
         schema = self._open().schema_arrow
         self._stored = _stored_names(schema.names, columns, name)
-        problems = [
-            f"column {column} is of type {schema.field(stored).type}, and {columns[column]} takes "
-            f"{_SAFE[columns[column].name][0]}"
-            for column, stored in self._stored.items()
-            if not _is_safe(schema.field(stored).type, columns[column])
-        ]
+        types = {column: misfit(schema.field(name).type, columns[column]) for column, name in self._stored.items()}
+        problems = [f"column {column} {told}" for column, told in types.items() if told is not None]
         if problems:
             raise UnreadableFileError(f"{name} does not fit the source's schema: {'; '.join(problems)}.")
 
@@ -98,22 +58,8 @@ class ParquetRows:
 
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """The tuples of rows; a value that does not fit its column costs its row only."""
-        count = batch.num_rows
-        reasons: list[str | None] = [None] * count
-        arrays = []
-        for name, kind in self._columns.items():
-            if name not in self._stored:
-                arrays.append(pa.nulls(count, kind.arrow()))
-                continue
-            stored = _plain(batch.column(self._stored[name]))
-            values, faults = _fitted(stored, kind)
-            for number in [] if faults is None else faults.nonzero()[0].tolist():
-                reasons[number] = reasons[number] or complaint(name, _shown(stored[number]), kind)
-            arrays.append(values)
-        told = pa.array(reasons, pa.string())
-        if told.null_count < count:
-            arrays = [pc.if_else(told.is_valid(), None, values) for values in arrays]
-        return Decoded(pa.Table.from_arrays(arrays, schema=arrow_schema(self._columns)), told)
+        stored = {column: plain(batch.column(name)) for column, name in self._stored.items()}
+        return as_tuples(stored, self._columns, [None] * batch.num_rows)
 
     def records_of_malformed(self, batch: pa.RecordBatch, decoded: Decoded) -> pa.Array:
         """For rows that could not be decoded a JSON object of their columns as they are stored; else null. (n,)."""
@@ -122,7 +68,7 @@ class ParquetRows:
             return pa.nulls(count, pa.binary())
         malformed = decoded.reasons.is_valid()
         columns = {
-            column: _writable(_plain(batch.column(stored).filter(malformed)), self._columns[column])
+            column: _writable(plain(batch.column(stored).filter(malformed)), self._columns[column])
             for column, stored in self._stored.items()
         }
         objects = json_objects(columns).view(pa.large_binary()).cast(pa.binary())
@@ -165,29 +111,6 @@ def _stored_names(stored: list[str], columns: Mapping[str, StreamType], file: st
     return found
 
 
-def _is_safe(stored: pa.DataType, kind: StreamType) -> bool:
-    if pa.types.is_dictionary(stored):
-        stored = stored.value_type
-    return pa.types.is_null(stored) or any(test(stored) for test in _SAFE[kind.name][1])
-
-
-def _plain(values: pa.Array) -> pa.Array:
-    return values.dictionary_decode() if pa.types.is_dictionary(values.type) else values
-
-
-def _fitted(values: pa.Array, kind: StreamType) -> Converted:
-    """Values as the column's type; those that it does not hold exactly are at fault."""
-    arrow = kind.arrow()
-    if kind.name == "string":
-        # What a file calls a string need not be UTF-8.
-        return convert_or_fault(values.cast(pa.binary()), lambda some: pc.cast(some, arrow))
-    if pa.types.is_floating(values.type):
-        return Converted(values.cast(arrow), None)
-    if pa.types.is_integer(values.type) and kind.name == "decimal":
-        values = values.cast(_ANY_INTEGER)
-    return within(convert_or_fault(values, lambda some: pc.cast(some, arrow)), kind)
-
-
 def _writable(values: pa.Array, column: StreamType) -> pa.Array:
     """Values of a type that JSON text is made from; texts need not be UTF-8."""
     kind = values.type
@@ -196,19 +119,10 @@ def _writable(values: pa.Array, column: StreamType) -> pa.Array:
     if pa.types.is_timestamp(kind):
         texts = pc.cast(values.view(pa.timestamp(kind.unit)), pa.string())
         return pc.binary_join_element_wise(pc.replace_substring(texts, " ", "T"), "Z", "")
-    if _is_any_binary(kind) or pa.types.is_fixed_size_binary(kind):
+    if is_any_binary(kind) or pa.types.is_fixed_size_binary(kind):
         return values.cast(pa.binary())
     if pa.types.is_floating(kind):
         return values.cast(pa.float64())
     if pa.types.is_null(kind):
         return values.cast(pa.string())
     return values
-
-
-def _shown(value: pa.Scalar) -> str:
-    try:
-        return shown(value.as_py())
-    except (ValueError, OverflowError):  # a time that Python does not know, or text that is not UTF-8
-        if pa.types.is_timestamp(value.type) or pa.types.is_date32(value.type):
-            return str(value.cast(pa.int64() if pa.types.is_timestamp(value.type) else pa.int32()))
-        return shown(value.as_buffer().to_pybytes())

@@ -18,6 +18,7 @@ from spark_jobs.experiments.kernels import (
     punctuated_joins,
     record_decoding,
     sketch_updates,
+    topic_reading,
 )
 from spark_jobs.experiments.kernels.hash_joins import Growing, whole
 from spark_jobs.experiments.kernels.kernel_benchmark import render
@@ -127,6 +128,11 @@ def test_decoding_reads_orders_of_each_format_and_most_of_them_are_sound(
         assert sum(each.records for each in arrivals) == 2_000
         sound = sum(each.tuples.num_rows for each in arrivals)
         assert 1_900 < sound < 2_000 if "malformed" in name else sound == 2_000
+
+
+def test_topics_are_read_in_each_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_decoding, "RECORDS", 500)
+    assert all(figure.reached > 0 for figure in topic_reading.measure(1))
 
 
 def test_each_tuple_of_the_hash_join_benchmark_finds_one_match() -> None:

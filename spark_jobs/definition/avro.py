@@ -1,0 +1,53 @@
+"""Avro as a source's format: where the schemas of its records are."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, Field, model_validator
+
+from spark_jobs.definition.fields import Part, Word, connection_id
+from spark_jobs.definition.problems import shown
+
+
+def _url(text: str) -> str:
+    if not re.fullmatch(r"https?://[^\s@?#]+", text):
+        allowed = "Allowed: http:// or https://, host and port; user and password belong into the connection."
+        raise ValueError(f"{shown(text)} is not a registry's address. {allowed}")
+    return text
+
+
+def _file(text: str) -> str:
+    if not text.startswith("/"):
+        raise ValueError(f"{shown(text)} is not an absolute path of a file. Start it with /.")
+    return text
+
+
+class Avro(Part):
+    """Where the schemas of Avro records are.
+
+    Attributes:
+        schema_file: file with an Avro schema. Without a registry all records are written with it, and have no head.
+            With one it is the reader's: its defaults and aliases count where records were written with others.
+        registry: address of Confluent's schema registry, which has the schemas of records in its wire format.
+        connection: id of the Airflow connection with user and password for the registry; None: it asks for none.
+    """
+
+    schema_file: Annotated[str, AfterValidator(_file)] | None = Field(
+        default=None, examples=["schema_file: /schemas/order.avsc"]
+    )
+    registry: Annotated[str, AfterValidator(_url)] | None = Field(
+        default=None, examples=["registry: http://localhost:8081"]
+    )
+    connection: Annotated[Word, AfterValidator(connection_id)] | None = Field(
+        default=None, examples=["connection: schema_registry"]
+    )
+
+    @model_validator(mode="after")
+    def _has_schemas(self) -> Avro:
+        if self.schema_file is None and self.registry is None:
+            raise ValueError("Write schema_file: a file with the Avro schema, or registry: an address; or both.")
+        if self.connection is not None and self.registry is None:
+            raise ValueError("connection is the registry's, and there is no registry. Remove it.")
+        return self

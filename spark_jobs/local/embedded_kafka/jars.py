@@ -1,0 +1,72 @@
+"""The jars of Kafka's broker: fetched from Maven Central once for each user, and checked."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pyspark
+
+from spark_jobs.driver.java import java_program
+from spark_jobs.errors import PlatformError
+
+VERSION = "4.3.1"
+_CHECKSUMS = Path(__file__).with_name("jars.sha256")
+_FETCH_SECONDS = 600
+
+
+def kafka_jars() -> Path:
+    """The jars of Kafka's broker, fetched from Maven Central once, by the resolver that comes with Spark.
+
+    They are kept in the user's cache folder, for all installations. Takes about a minute the first time. Several
+    processes may ask at once.
+
+    Returns:
+        the folder that holds them.
+
+    Raises:
+        PlatformError: they can't be fetched, or are not those that are expected.
+    """
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "freshet"
+    jars = folder / f"kafka-{VERSION}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not jars.is_dir():
+            fetched = folder / "fetched"
+            shutil.rmtree(fetched, ignore_errors=True)
+            _fetch(folder / "ivy", fetched)
+            _check(fetched)
+            fetched.rename(jars)
+    return jars
+
+
+def _fetch(cache: Path, target: Path) -> None:
+    (ivy,) = (Path(pyspark.__file__).parent / "jars").glob("ivy-*.jar")
+    pattern = f"{target}/[artifact]-[revision](-[classifier]).[ext]"
+    what = ["-dependency", "org.apache.kafka", "kafka_2.13", VERSION, "-confs", "default", "-retrieve", pattern]
+    command = [java_program(), "-jar", str(ivy), "-cache", str(cache), *what, "-warn"]
+    try:
+        finished = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_FETCH_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        raise PlatformError(f"Kafka's jars could not be fetched from Maven Central in {_FETCH_SECONDS} s.") from None
+    if finished.returncode or not target.is_dir():
+        said = (finished.stdout + finished.stderr)[-2000:]
+        raise PlatformError(f"Kafka's jars could not be fetched from Maven Central. What its resolver says:\n{said}")
+
+
+def _check(folder: Path) -> None:
+    lines = (line.split() for line in _CHECKSUMS.read_text().splitlines())
+    wanted = {name: checksum for checksum, name in lines}
+    found = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*.jar")}
+    if wanted != found:
+        others = ", ".join(sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)))
+        raise PlatformError(
+            f"What was fetched from Maven Central is not Kafka {VERSION} as it is known here: {others}."
+        )
