@@ -4,6 +4,7 @@ import { listenToRunButtons } from "./actions/run_buttons.js";
 import { Glance } from "./charts/glance.js";
 import { HistoryCharts } from "./charts/history_charts.js";
 import { startFeed } from "./feed.js";
+import { HeldExplorer } from "./held/held_explorer.js";
 import { followLinksInHost } from "./host/airflow.js";
 import { choosePipeline, chosenPipeline, dagOfTab, followChoice } from "./host/chosen_pipeline.js";
 import { getFigures } from "./host/requests.js";
@@ -19,6 +20,7 @@ const RIGHTS_PAUSE = 15000;
 
 const charts = new HistoryCharts();
 const glance = new Glance();
+const held = new HeldExplorer();
 const page = { pipelines: null, cameAt: null, error: null, dags: null };
 let rightsFeed = null;
 
@@ -29,7 +31,9 @@ function render() {
   if (!dagOfTab) showOverview(page.pipelines, name);
   showDetail(page.pipelines, name, page.dags);
   glance.show(name || dagOfTab ? [] : page.pipelines);
-  charts.show(name, page.pipelines.find((status) => status.name === name));
+  const status = page.pipelines.find((each) => each.name === name);
+  charts.show(name, status);
+  held.show(name, status, page.dags);
 }
 
 function figuresCame({ pipelines }) {

@@ -48,6 +48,7 @@ function detail(status, dags) {
       stages(status),
       balance(status),
       backlogs(status, dags),
+      panel("held", "Held tuples", element("div", { id: "held", "data-keep": "true" })),
       validation(status, dags),
       caches(status, dags),
       lookups(status),
