@@ -1,4 +1,4 @@
-"""Events of a pipeline that nothing else keeps: changes of its definition, rebuilds of its caches.
+"""What the page shows and nothing else keeps: changes of definitions, rebuilds of caches, lag by partition.
 
 Revision ID: 0017
 """
@@ -23,6 +23,10 @@ def upgrade() -> None:
         CREATE INDEX pipeline_event_of_pipeline ON freshet.pipeline_event (pipeline, happened_at);
         COMMENT ON TABLE freshet.pipeline_event IS 'What charts mark and histories list, and no other table keeps.';
         COMMENT ON COLUMN freshet.pipeline_event.detail IS 'The keys of the definition that changed; what was rebuilt.';
+
+        ALTER TABLE freshet.driver ADD COLUMN partitions jsonb;
+        COMMENT ON COLUMN freshet.driver.partitions IS
+            'Of a topic: position and end of its partitions when it looked at them last; null: of other sources.';
 
         -- Triggers, so that what is written by hand counts as well.
         CREATE FUNCTION freshet.note_definition() RETURNS trigger LANGUAGE plpgsql AS $function$
@@ -56,4 +60,5 @@ def downgrade() -> None:
         DROP FUNCTION freshet.note_definition() CASCADE; -- its trigger too
         DROP FUNCTION freshet.note_rebuild() CASCADE;
         DROP TABLE freshet.pipeline_event;
+        ALTER TABLE freshet.driver DROP COLUMN partitions;
     """)

@@ -86,7 +86,7 @@ def freshness_page() -> FastAPI:
         happened = await figures.events(pipeline)
         if not await run_in_threadpool(may_see_validations, pipeline, user):
             happened = [event for event in happened if event["kind"] != "validation"]
-        return _figures({"events": happened, "objective": await figures.objective(pipeline)})
+        return _figures({"events": happened, **await figures.objective(pipeline)})
 
     @app.get("/api/log")
     async def log(pipeline: PipelineName, user: GetUserDep) -> JSONResponse:

@@ -10,6 +10,7 @@ from psycopg2 import extensions
 
 from freshet_airflow.freshness_page.warehouse_reader import SharedRead, SharedReads, WarehouseReader
 from spark_jobs.ledger.status.events import read_events
+from spark_jobs.ledger.status.filled_facts import read_filled
 from spark_jobs.ledger.status.history import HistorySpan, read_history
 from spark_jobs.ledger.status.objective import read_objective
 from spark_jobs.ledger.status.pipeline_status import StatusReader
@@ -56,8 +57,8 @@ class Figures:
         """What has happened to a pipeline, the newest first. Raises like `status`."""
         return await self._events.value(pipeline, _EVENTS_SECONDS)
 
-    async def objective(self, pipeline: str) -> dict[str, Any] | None:
-        """How often the target was kept; None for a pipeline that is not known. Raises like `status`."""
+    async def objective(self, pipeline: str) -> dict[str, Any]:
+        """How often the target was kept, and how complete accumulating facts are. Raises like `status`."""
         return await self._objectives.value(pipeline, _OBJECTIVE_SECONDS)
 
     def close(self) -> None:
@@ -85,9 +86,10 @@ class Figures:
             for event in events
         ]
 
-    def _read_objective(self, pipeline: str) -> dict[str, Any] | None:
+    def _read_objective(self, pipeline: str) -> dict[str, Any]:
         objective = self._warehouse.read(lambda connection: read_objective(connection, pipeline))
-        return objective and asdict(objective)
+        filled = self._warehouse.read(lambda connection: read_filled(connection, pipeline))
+        return {"objective": objective and asdict(objective), "filled": filled}
 
 
 def _iso(moment: datetime | None) -> str | None:

@@ -10,7 +10,9 @@ from psycopg2 import extensions
 
 from spark_jobs.warehouse.work_under_way import RUN_STATE, VALIDATION_RESULT
 
-EventKind = Literal["start", "restart", "end", "reprocessing", "validation", "alert", "rebuild", "definition"]
+EventKind = Literal[
+    "start", "restart", "end", "reprocessing", "requeue", "forget", "validation", "alert", "rebuild", "definition"
+]
 _MOST_OF_A_KIND = 50
 # A driver that follows one which had to be replaced is a restart: that one failed, fell silent, or was pushed aside.
 _EVENTS = (
@@ -26,7 +28,8 @@ _EVENTS = (
     FROM freshet.driver WHERE pipeline = %(pipeline)s AND stopped_at IS NOT NULL
     """,
     f"""
-    SELECT 'reprocessing', started_at, closed_at, {RUN_STATE}, CASE algorithm
+    SELECT CASE WHEN algorithm IN ('requeue', 'forget') THEN algorithm ELSE 'reprocessing' END, started_at, closed_at,
+        {RUN_STATE}, CASE algorithm
             WHEN 'forget' THEN format('%%s %%s tuples forgotten', taken, array_to_string(places, ', '))
             WHEN 'requeue' THEN format('%%s rejected tuples get a new try', taken)
             ELSE format('%%s of %%s tuples tried, %%s became facts', taken, due, facts) END,
@@ -54,8 +57,9 @@ class PipelineEvent:
     """Something that has happened.
 
     Attributes:
-        kind: start or restart (a driver took over; after one that had failed), end (of a driver), reprocessing (also
-            requeue and forget), validation, alert (the target was missed), rebuild (of a cache), definition (changed).
+        kind: start or restart (a driver took over; after one that had failed), end (of a driver), reprocessing,
+            requeue (of rejected tuples), forget (of held ones), validation, alert (the target was missed), rebuild (of
+            a cache), definition (changed).
         began_at: when.
         ended_at: when it was over; None for what takes no time, or is not over.
         result: how it ended or stands; None for what has no result.

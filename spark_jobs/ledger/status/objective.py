@@ -62,7 +62,7 @@ def read_objective(connection: extensions.connection, pipeline: str) -> Objectiv
             {"pipeline": pipeline, "bucket": bucket, "next": bucket + 1, "day": DAY, "month": MONTH},
         )
         parts = {
-            bool(is_day): Kept(int(events), int((below or 0) + share * float(close or 0)))
+            bool(is_day): Kept(int(events), int(float(below or 0) + share * float(close or 0)))
             for is_day, events, below, close in cursor.fetchall()
         }
     day, before = parts.get(True, Kept(0, 0)), parts.get(False, Kept(0, 0))
