@@ -21,7 +21,7 @@ from spark_jobs.source.landing_look import LandingLook
 _STATUS_SECONDS = 1.0
 _HISTORY_SECONDS = {"15m": 2.0, "1h": 10.0, "1d": 30.0}
 _EVENTS_SECONDS = 3.0
-_OBJECTIVE_SECONDS = 120.0  # a month of minutes is read
+_OBJECTIVE_SECONDS = 30.0  # a month of minutes is read
 _PATIENCE_SECONDS = 4.0
 
 

@@ -56,5 +56,5 @@ function complete(shares) {
   const most = Math.min(...shares);
   const least = Math.max(1 - shares.reduce((lacking, each) => lacking + 1 - each, 0), 0);
   const bounds = most - least < 0.0005 ? share(most) : `between ${share(least)} and ${share(most)}`;
-  return element("p", {}, `${bounds} of all facts are complete: a part of each stream has come.`);
+  return element("p", {}, `Of all facts ${bounds} are complete: a part of each stream has come.`);
 }
