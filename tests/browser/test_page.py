@@ -308,7 +308,7 @@ def test_held_tuples_are_looked_into_and_what_the_filter_shows_is_acted_on(
         expect(held.get_by_role("button", name="Retry")).to_be_disabled()
         expect(held.locator(".samples > li")).to_have_count(3)
         held.locator(".samples summary").first.click()
-        expect(held.locator(".samples pre").first).to_contain_text('"amount": 1')
+        expect(held.locator(".samples pre").first).to_contain_text('"amount":1.00')
         held.get_by_role("button", name="Requeue").click()
         freshness.get_by_role("dialog").get_by_role("button", name="Requeue").click()
         expect(freshness.locator(".message")).to_contain_text("reprocess_shed__orders")
@@ -361,7 +361,7 @@ def test_what_happened_is_listed_and_marked_on_the_charts(log_in: LogIn, warehou
         )
         for kind in ("restart", "definition changed", "forgotten"):
             expect(freshness.locator(".marks")).to_contain_text(kind)
-        wait_for(lambda: pixels(page, ".freshness-chart", "mark-definition") > 20, "the mark to be drawn", 15)
+        wait_for(lambda: pixels(page, ".freshness-chart", "mark-forget") > 20, "the newest mark to be drawn", 15)
         expect(freshness.locator("section.freshness")).to_contain_text("of the last day")
         expect(freshness.locator(".distribution")).to_contain_text("of facts500")
         freshness.get_by_text("The end of its log").click()
@@ -370,7 +370,7 @@ def test_what_happened_is_listed_and_marked_on_the_charts(log_in: LogIn, warehou
 
 def test_the_freshness_axis_has_round_ticks_however_old_one_event_is(log_in: LogIn, warehouse: PageWarehouse) -> None:
     page = log_in()
-    opened(page)
+    expect(opened(page).locator("#overview")).to_contain_text("No pipeline yet")
     ticks = "import(`${document.baseURI}charts/ticks.js`).then((to) => to.roundTicks(...to.roundRange(%s, %s)))"
     second, minute, hour = 1000, 60_000, 3_600_000
     old = [100, second, 10 * second, minute, 10 * minute, hour, 6 * hour, 24 * hour]

@@ -21,13 +21,13 @@ export const markedBetween = (events, first, last) =>
     .filter(({ kind, began_at: at }) => MARKED[kind] && Date.parse(at) / 1000 >= first && Date.parse(at) / 1000 <= last)
     .filter(({ kind, result }) => kind !== "end" || result === "failed");
 
-/** Draw a line for each of these events on uPlot's canvas. */
+/** Draw a line for each of these events, the newest first of them, on uPlot's canvas; newer ones lie on top. */
 export function drawMarks(plot, events) {
   const { ctx: paint, bbox: room } = plot;
   paint.save();
   paint.lineWidth = devicePixelRatio;
-  for (const { kind, began_at: at } of events) {
-    const x = Math.round(plot.valToPos(Date.parse(at) / 1000, "x", true));
+  for (const { kind, began_at: at } of [...events].reverse()) {
+    const x = 0.5 + Math.round(plot.valToPos(Date.parse(at) / 1000, "x", true));
     paint.strokeStyle = paint.fillStyle = colour(`mark-${kind}`);
     paint.beginPath();
     paint.moveTo(x, room.top);

@@ -3,7 +3,7 @@
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { drawMarks } from "./marks.js";
 
-const CHART_HEIGHT = 170;
+const CHART_HEIGHT = 215;
 const LEAST_AXIS_WIDTH = 58;
 const FROM_ZERO = { range: (_, least, most) => [0, (most || 1) * 1.1] };
 
