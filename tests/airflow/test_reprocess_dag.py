@@ -206,7 +206,7 @@ def test_the_job_gets_the_form_and_no_secret(dag: DAG, warehouse_url: str, capfd
     assert states(finished) == {"dag": "success", "check": "success", "run": "success"}
     told = "".join(capfd.readouterr())
     called = f"'orders', '--place=unmatched', '--limit=3', '--algorithm=auto', '--airflow-run={finished.run_id}'"
-    assert f"called with [{called}]" in told
+    assert f"called with [{called}, '--by=dag_test']" in told
     assert warehouse_url not in told
 
 
@@ -238,3 +238,18 @@ def test_a_run_makes_facts_of_what_is_held(dag: DAG, connection: extensions.conn
         ]
         cursor.execute("SELECT FROM freshet.held_tuple")
         assert not cursor.rowcount
+
+
+def test_what_the_form_chooses_is_forgotten_and_who_asked_is_noted(dag: DAG, connection: extensions.connection) -> None:
+    hold(connection, "rejected")
+    forgetting = DagBag(PROJECT_ROOT / "dags").dags["forget_held__orders"]
+    for task in forgetting.tasks:
+        task.retries = 0
+    for form, left in (({"reason": "another"}, 1), ({"places": ["shed"]}, 1), ({"text": '"o_custkey": 5'}, 0)):
+        assert states(forgetting.test(run_conf=form)) == {"dag": "success", "forget": "success"}
+        with closing(connection.cursor()) as cursor:
+            cursor.execute("SELECT count(*) FROM freshet.held_tuple")
+            assert cursor.fetchall() == [(left,)]
+    with closing(connection.cursor()) as cursor:
+        cursor.execute("SELECT algorithm, taken, statistics ->> 'by' FROM freshet.reprocessing_run")
+        assert cursor.fetchall() == [("forget", 1, "dag_test")]
