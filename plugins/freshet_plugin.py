@@ -1,4 +1,4 @@
-"""The plugin: the page "Warehouse freshness" in Airflow's navigation, and a tab of it on each pipeline's DAGs."""
+"""The plugin: the page "Freshness" in Airflow's navigation, and a tab of it on each pipeline's DAGs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class FreshetPlugin(AirflowPlugin):
     # Without a leading slash an address is relative to Airflow's own, which need not be the server's root.
     external_views = [
         {
-            "name": "Warehouse freshness",
+            "name": "Freshness",
             "href": f"{MOUNT[1:]}/",
             "url_route": "warehouse-freshness",
             "destination": "nav",

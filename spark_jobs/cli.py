@@ -213,6 +213,8 @@ def reprocess(
 
     Exit status 3 if it has yielded to the stream, which runs and is overloaded: tuples are left.
     """
+    import getpass
+
     from spark_jobs.definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is reported before the heavy imports
@@ -228,6 +230,7 @@ def reprocess(
         algorithm=algorithm,
         all_unmatched=all_unmatched,
         yields=not no_yield,
+        by=getpass.getuser(),
     )
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.reprocess_shed import reprocess as run_reprocess
@@ -258,6 +261,7 @@ def requeue(
     ] = None,
 ) -> None:
     """Retry rejected tuples of a pipeline, once what refused them is fixed; reprocessing loads them."""
+    import getpass
     from contextlib import closing
 
     from spark_jobs.definition import load_definition
@@ -267,7 +271,7 @@ def requeue(
 
     name = load_definition(pipeline).name
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
-        done = run_requeue(connection, name, reason, _ago(since))
+        done = run_requeue(connection, name, reason, _ago(since), by=getpass.getuser())
     console.print(
         f"{done.tuples:,} rejected tuples wait to be reprocessed: `freshet reprocess {name}` does it now."
         + (f" {done.hopeless:,} stay rejected: such records can't become facts." if done.hopeless else ""),
@@ -286,6 +290,9 @@ def held(
     ] = None,
     reason: Annotated[
         str, typer.Option(metavar="TEXT", help="Only tuples whose reason contains this.", show_default="any")
+    ] = "",
+    text: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only tuples whose record contains this.", show_default="any")
     ] = "",
     since: Annotated[
         timedelta | None,
@@ -313,11 +320,11 @@ def held(
     places = get_args(Place)
     if unknown := set(place or []) - set(places):
         raise typer.BadParameter(f"{min(unknown)!r} is no place. Allowed: {', '.join(places)}.")
-    if forget and not (place or reason):
-        raise typer.BadParameter("--forget would delete all that is held: say which, by --place or --reason.")
+    if forget and not (place or reason or text):
+        raise typer.BadParameter("--forget would delete all that is held: say which, by --place, --reason or --text.")
     definition = load_definition(pipeline)
     wanted = tuple(known for known in places if known in (place or places))
-    chosen = held_tuples.HeldFilter(definition.name, wanted, reason, _ago(since))
+    chosen = held_tuples.HeldFilter(definition.name, wanted, reason, text, _ago(since))
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
         if forget:
             count = held_tuples.forget(connection, chosen, getpass.getuser())

@@ -40,10 +40,13 @@ def main(arguments: list[str] | None = None) -> int:
             places=tuple(place for place in WAITING_PLACES if place in (chosen.place or WAITING_PLACES)),
             arrived_from=chosen.arrived_from,
             arrived_until=chosen.arrived_until,
+            reason=chosen.reason,
+            text=chosen.text,
             algorithm=chosen.algorithm,
             all_unmatched=chosen.all_unmatched,
             yields=not chosen.no_yield,
             airflow_run=chosen.airflow_run,
+            by=chosen.by,
         )
         if chosen.requeue is not None:
             _requeue(definition, warehouse_url, chosen)
@@ -94,7 +97,9 @@ def _requeue(definition: PipelineDefinition, warehouse_url: str, chosen: argpars
             chosen.requeue,
             since=chosen.arrived_from,
             until=chosen.arrived_until,
+            text=chosen.text,
             airflow_run=chosen.airflow_run,
+            by=chosen.by,
         )
     _log.info("%s: %d rejected tuples were requeued, %d can't be", definition.name, done.tuples, done.hopeless)
 
@@ -105,12 +110,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--place", action="append", choices=WAITING_PLACES, help="from where; may be given twice")
     parser.add_argument("--arrived-from", type=parse_timestamp, help="only tuples that arrived then or later, ISO 8601")
     parser.add_argument("--arrived-until", type=parse_timestamp, help="only tuples that arrived before, ISO 8601")
+    parser.add_argument("--reason", default="", help="only tuples whose reason contains this")
+    parser.add_argument("--text", default="", help="only tuples whose record contains this")
     parser.add_argument("--requeue", metavar="REASON", help="first give tuples rejected for this reason a new try")
     parser.add_argument("--limit", type=_count, help="tuples to take at most; default: the pipeline's")
     parser.add_argument("--algorithm", choices=BATCH_ALGORITHMS, default="auto", help="for every lookup that can")
     parser.add_argument("--all-unmatched", action="store_true", help="retry unmatched tuples that are not due yet, too")
     parser.add_argument("--no-yield", action="store_true", help="go on even while the stream is overloaded")
     parser.add_argument("--airflow-run", help="id of the DAG run that this is a part of")
+    parser.add_argument("--by", help="who asks for it, as is noted")
     return parser
 
 

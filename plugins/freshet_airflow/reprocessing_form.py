@@ -16,6 +16,29 @@ from spark_jobs.timestamps import check_window, parse_timestamp
 # What a run can't do in days, a later one may: more than this is a typing error.
 MOST_TUPLES = 1_000_000_000
 
+# What chooses among held tuples; the forms to retry and to forget them have it in common.
+FILTER = {
+    "reason": Param(
+        None,
+        type=["null", "string"],
+        title="Reason",
+        description="Only tuples whose reason contains this text. Empty: whatever the reason.",
+    ),
+    "text": Param(
+        None,
+        type=["null", "string"],
+        title="Text of the record",
+        description="Only tuples whose record, as it arrived, contains this text. Empty: whatever it is.",
+    ),
+    "arrived_from": Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title="Arrived from",
+        description="Only tuples that arrived then or later. Empty: from the first on.",
+    ),
+}
+
 FORM = {
     "places": Param(
         list(WAITING_PLACES),
@@ -31,13 +54,7 @@ FORM = {
         title="Places",
         description="From where tuples are taken.",
     ),
-    "arrived_from": Param(
-        None,
-        type=["null", "string"],
-        format="date-time",
-        title="Arrived from",
-        description="Only tuples that arrived then or later. Empty: from the first on.",
-    ),
+    **FILTER,
     "arrived_until": Param(
         None,
         type=["null", "string"],
@@ -72,8 +89,8 @@ FORM = {
         type=["null", "string"],
         minLength=1,
         title="Give rejected tuples a new try",
-        description="Text that their reason contains, such as: no partition. Tuples rejected for it, of those that the "
-        "times above allow, are taken as if they had been shed. Fix what refused them first. Empty: none.",
+        description="Text that their reason contains, such as: no partition. Tuples rejected for it, of those that "
+        "text and times above allow, are taken as if they had been shed. Fix what refused them first. Empty: none.",
     ),
     "yields": Param(
         True,
@@ -92,29 +109,44 @@ def arguments(context: Context) -> list[str]:
     """
     form = context["params"]
     chosen = [f"--place={place}" for place in form["places"]]
-    for name, moment in _arrival(form).items():
-        if moment is not None:
-            chosen.append(f"--{name.replace('_', '-')}={moment.isoformat()}")
+    for name, bound in _arrival(form).items():
+        if bound is not None:
+            chosen.append(f"--{name.replace('_', '-')}={bound.isoformat()}")
     if form["limit"] is not None:
         chosen.append(f"--limit={int(form['limit'])}")  # a form takes 1.0 for an integer
     chosen.append(f"--algorithm={form['algorithm']}")
+    chosen += [f"--{name}={form[name]}" for name in ("reason", "text") if form[name] is not None]
     if form["all_unmatched"]:
         chosen.append("--all-unmatched")
     if form["requeue"] is not None:
         chosen.append(f"--requeue={form['requeue']}")
     if not form["yields"]:
         chosen.append("--no-yield")
-    return [*chosen, f"--airflow-run={context['run_id']}"]
+    by = asked_by(context)
+    return [*chosen, f"--airflow-run={context['run_id']}", *([] if by is None else [f"--by={by}"])]
+
+
+def asked_by(context: Context) -> str | None:
+    """Name of the user who triggered the run; None of a run that a schedule or an asset has started."""
+    name: str | None = context["dag_run"].triggering_user_name
+    return name
+
+
+def moment(form: Mapping[str, Any], name: str) -> datetime | None:
+    """A time of the form; None for none. Airflow takes any text for it: nothing there checks the format date-time.
+
+    Raises:
+        AirflowFailException: it is no time.
+    """
+    try:
+        return None if form[name] is None else parse_timestamp(form[name])
+    except ValueError as error:
+        raise _refusal(name, error) from error
 
 
 def _arrival(form: Mapping[str, Any]) -> dict[str, datetime | None]:
-    """The form's two times. Airflow takes any text for them: it has nothing that checks the format date-time."""
-    moments: dict[str, datetime | None] = {}
-    for name in ("arrived_from", "arrived_until"):
-        try:
-            moments[name] = None if form[name] is None else parse_timestamp(form[name])
-        except ValueError as error:
-            raise _refusal(name, error) from error
+    """The form's two times."""
+    moments = {name: moment(form, name) for name in ("arrived_from", "arrived_until")}
     try:
         check_window(*moments.values())
     except ValueError as error:

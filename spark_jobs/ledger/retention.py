@@ -91,6 +91,7 @@ _PRUNE_RUNS = f"""
 _BY_AGE = {
     "ledger_minute": "minute < clock_timestamp() - %(age)s",
     "validation": "coalesce(closed_at, started_at) < clock_timestamp() - %(age)s",
+    "pipeline_event": "happened_at < clock_timestamp() - %(age)s",
     "freshness_episode": "recovered_at < clock_timestamp() - %(age)s",
     "driver": "stopped_at < clock_timestamp() - %(age)s AND epoch < (SELECT max(epoch) FROM freshet.driver AS newest "
     "WHERE newest.pipeline = %(pipeline)s)",

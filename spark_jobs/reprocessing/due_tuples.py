@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Lookup
-from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.reprocessing.request import NAMED, ReprocessingRequest
 
 # Whether a tuple may be taken. Tuples of an open batch belong to its loaders, and what was tried since the run began
 # has had its turn. A change of R that can make a match is an insert; where R keeps versions, an update as well. It
@@ -17,13 +17,14 @@ from spark_jobs.reprocessing.request import ReprocessingRequest
 # first pause at most: an R that grows all the time would have all unmatched tuples tried all the time. What is held of
 # one of several streams is left alone: it was not joined, and lookups are made for joined tuples. Its id begins with
 # the stream's name, all others with an opening bracket or brace.
-_DUE = """
+_DUE = f"""
     h.pipeline = %(pipeline)s
     AND left(h.event_id, 1) IN ('[', chr(123))
     AND h.batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')
     AND (h.tried_at IS NULL OR %(tried_before)s::timestamptz IS NULL OR h.tried_at < %(tried_before)s::timestamptz)
     AND (%(arrived_from)s::timestamptz IS NULL OR h.arrived_at >= %(arrived_from)s::timestamptz)
     AND (%(arrived_until)s::timestamptz IS NULL OR h.arrived_at < %(arrived_until)s::timestamptz)
+    AND {NAMED}
     AND (
         h.retry_at IS NULL OR h.retry_at <= clock_timestamp()
         OR h.place = 'unmatched' AND (
@@ -78,6 +79,8 @@ class DueTuples:
             "tried_before": tried_before,
             "arrived_from": request.arrived_from,
             "arrived_until": request.arrived_until,
+            "reason": request.reason,
+            "text": request.text,
             "all_unmatched": request.all_unmatched,
             "changed_relations": list(changes),
             "newest_changes": list(changes.values()),

@@ -11,13 +11,14 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import PLACES, Place
 from spark_jobs.loading.payload import RECORD_ENCODINGS
+from spark_jobs.reprocessing.request import NAMED
 
 _RECORDS = ", ".join(f"'{encoding}'" for encoding in RECORD_ENCODINGS)
 HAS_EVENT = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[')"
 """SQL condition: a try may make a fact of it. Records that are no tuple of the source, or lack an id, stay held."""
 
-_CHOSEN = """
-    pipeline = %(pipeline)s AND place = ANY (%(places)s) AND strpos(reason, %(reason)s) > 0
+_CHOSEN = f"""
+    pipeline = %(pipeline)s AND place = ANY (%(places)s) AND {NAMED}
     AND (%(since)s::timestamptz IS NULL OR arrived_at >= %(since)s::timestamptz)
 """
 # Tuples of an open batch belong to its loaders.
@@ -51,7 +52,7 @@ _FORGET = f"""
     INSERT INTO freshet.reprocessing_run
         (pipeline, state, airflow_run, algorithm, places, arrived_from, tuple_limit, closed_at, due, taken, statistics)
     SELECT %(pipeline)s, 'finished', %(airflow_run)s, 'forget', %(places)s, %(since)s, count(*), clock_timestamp(),
-        count(*), count(*), jsonb_build_object('by', %(by)s, 'reason', %(reason)s)
+        count(*), count(*), jsonb_build_object('by', %(by)s, 'reason', %(reason)s, 'text', %(text)s)
     FROM forgotten HAVING count(*) > 0 RETURNING taken
 """
 
@@ -81,10 +82,13 @@ class HeldGroup:
 
 @dataclass(frozen=True)
 class HeldSample:
-    """One held tuple: its id, why it is held, where it comes from, and its record as it arrived."""
+    """One held tuple: where and why it is held, where it comes from, and its record as it arrived."""
 
     event_id: str
+    place: Place
     reason: str
+    arrived_at: datetime
+    attempts: int
     source_unit: str | None
     source_position: int | None
     payload: str
@@ -98,18 +102,20 @@ class HeldFilter:
         pipeline: its name.
         places: where they are held.
         reason: text that their reason contains.
+        text: text that their record contains.
         since: when they arrived, at the earliest; None: whenever.
     """
 
     pipeline: str
     places: Sequence[Place] = PLACES
     reason: str = ""
+    text: str = ""
     since: datetime | None = None
 
     def arguments(self) -> dict[str, Any]:
         """As the queries here take it."""
-        chosen = {"pipeline": self.pipeline, "places": list(self.places), "reason": self.reason}
-        return {**chosen, "since": self.since}
+        chosen = {"pipeline": self.pipeline, "places": list(self.places), "since": self.since}
+        return {**chosen, "reason": self.reason, "text": self.text}
 
 
 def held_groups(
@@ -138,13 +144,27 @@ def held_groups(
     ]
 
 
-def held_samples(connection: extensions.connection, chosen: HeldFilter, most: int) -> list[HeldSample]:
-    """Some held tuples, those that arrived last first."""
+def registered_lookups(connection: extensions.connection, pipeline: str) -> list[tuple[str, list[str]]]:
+    """Relation and stream columns of each lookup, as the pipeline was registered last; of one that is unknown none."""
     with connection, connection.cursor() as cursor:
         cursor.execute(
-            "SELECT event_id, reason, source_unit, source_position, payload FROM freshet.held_tuple "
+            "SELECT lookup ->> 'relation', ARRAY (SELECT jsonb_object_keys(lookup -> 'on')) FROM freshet.pipeline, "
+            "jsonb_array_elements(coalesce(definition -> 'lookups', '[]')) AS lookup WHERE name = %s",
+            [pipeline],
+        )
+        return cursor.fetchall()
+
+
+def held_samples(
+    connection: extensions.connection, chosen: HeldFilter, most: int, longest: int | None = None
+) -> list[HeldSample]:
+    """Some held tuples, those that arrived last first; of their records so many characters, or all."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT event_id, place, reason, arrived_at, attempts, source_unit, source_position, "
+            "left(payload, coalesce(%(longest)s, length(payload))) FROM freshet.held_tuple "
             f"WHERE {_CHOSEN} ORDER BY arrived_at DESC, event_id LIMIT %(most)s",
-            {**chosen.arguments(), "most": most},
+            {**chosen.arguments(), "most": most, "longest": longest},
         )
         return [HeldSample(*row) for row in cursor.fetchall()]
 

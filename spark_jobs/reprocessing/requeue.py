@@ -8,6 +8,7 @@ from typing import NamedTuple
 from psycopg2 import extensions
 
 from spark_jobs.reprocessing.held_tuples import HAS_EVENT, SETTLED
+from spark_jobs.reprocessing.request import NAMED
 
 _REJECTED = f"""
     pipeline = %(pipeline)s AND place = 'rejected'
@@ -15,7 +16,7 @@ _REJECTED = f"""
     AND (%(until)s::timestamptz IS NULL OR arrived_at < %(until)s::timestamptz)
     AND {SETTLED}
 """
-_FOR_REASON = f"{_REJECTED} AND strpos(reason, %(reason)s) > 0"
+_NAMED = f"{_REJECTED} AND {NAMED}"
 # The ledger knows it as a run that was over at once, and made shed tuples of rejected ones. They are held as such from
 # now on: retention must not take them before their new try because they were rejected long ago.
 _REQUEUE = f"""
@@ -23,12 +24,13 @@ _REQUEUE = f"""
         UPDATE freshet.held_tuple SET place = 'shed', reason = concat('requeued; it was rejected before: ', reason),
             held_at = clock_timestamp(), relation = NULL, attempts = 0, tried_at = NULL, tried_xmin = NULL,
             retry_at = NULL
-        WHERE {_FOR_REASON} AND {HAS_EVENT} RETURNING 1
+        WHERE {_NAMED} AND {HAS_EVENT} RETURNING 1
     ), counted AS (SELECT count(*) AS tuples FROM requeued)
     INSERT INTO freshet.reprocessing_run (pipeline, state, airflow_run, algorithm, places, arrived_from, arrived_until,
-        tuple_limit, closed_at, due, taken, shed, rejected)
+        tuple_limit, closed_at, due, taken, shed, rejected, statistics)
     SELECT %(pipeline)s, 'finished', %(airflow_run)s, 'requeue', '{{rejected}}', %(since)s, %(until)s, tuples,
-        clock_timestamp(), tuples, tuples, tuples, -tuples
+        clock_timestamp(), tuples, tuples, tuples, -tuples,
+        jsonb_strip_nulls(jsonb_build_object('by', %(by)s, 'reason', %(reason)s))
     FROM counted WHERE tuples > 0 RETURNING taken
 """
 
@@ -51,7 +53,9 @@ def requeue(
     reason: str,
     since: datetime | None = None,
     until: datetime | None = None,
+    text: str = "",
     airflow_run: str | None = None,
+    by: str | None = None,
 ) -> Requeued:
     """Make rejected tuples due for the next reprocessing, as if they had been shed and never tried.
 
@@ -63,18 +67,22 @@ def requeue(
         reason: only tuples whose reason contains this text.
         since: only tuples that arrived then or later.
         until: only tuples that arrived before.
+        text: only tuples whose record contains this text.
         airflow_run: id of the DAG run that asks; None without Airflow.
+        by: who asks, as is noted.
     """
     arguments = {
         "pipeline": pipeline,
         "reason": reason,
         "since": since,
         "until": until,
+        "text": text,
         "airflow_run": airflow_run,
+        "by": by,
     }
     with connection, connection.cursor() as cursor:
         cursor.execute(_REQUEUE, arguments)
         row = cursor.fetchone()
-        cursor.execute(f"SELECT count(*) FROM freshet.held_tuple WHERE {_FOR_REASON} AND NOT ({HAS_EVENT})", arguments)
+        cursor.execute(f"SELECT count(*) FROM freshet.held_tuple WHERE {_NAMED} AND NOT ({HAS_EVENT})", arguments)
         [(hopeless,)] = cursor.fetchall()
     return Requeued(0 if row is None else row[0], hopeless)

@@ -84,8 +84,9 @@ def open_run(connection: extensions.connection, pipeline: str, request: Reproces
         abandon_dead(cursor, pipeline)
         cursor.execute(
             "INSERT INTO freshet.reprocessing_run "
-            "(pipeline, airflow_run, algorithm, places, arrived_from, arrived_until, tuple_limit) "
-            "VALUES (%s, %s, %s, %s, %s, %s, %s) RETURNING batch_no, started_at",
+            "(pipeline, airflow_run, algorithm, places, arrived_from, arrived_until, tuple_limit, statistics) "
+            "VALUES (%s, %s, %s, %s, %s, %s, %s, jsonb_strip_nulls(jsonb_build_object('by', %s))) "
+            "RETURNING batch_no, started_at",
             [
                 pipeline,
                 request.airflow_run,
@@ -94,6 +95,7 @@ def open_run(connection: extensions.connection, pipeline: str, request: Reproces
                 request.arrived_from,
                 request.arrived_until,
                 request.limit,
+                request.by,
             ],
         )
         row = cursor.fetchone()
@@ -176,7 +178,7 @@ def close_run(
     with connection, connection.cursor() as cursor:
         cursor.execute(
             "UPDATE freshet.reprocessing_run "
-            "SET state = %s, closed_at = clock_timestamp(), statistics = %s, error = %s "
+            "SET state = %s, closed_at = clock_timestamp(), statistics = statistics || %s, error = %s "
             "WHERE batch_no = %s AND state = 'running'",
             [state, psycopg2.extras.Json(dict(statistics), dumps=json.dumps), error, batch_no],
         )

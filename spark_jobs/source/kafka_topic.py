@@ -22,7 +22,7 @@ from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_offsets import TopicOffsets
 from spark_jobs.source.kafka_slice import OffsetRange, OffsetSlice, Partition
 from spark_jobs.timestamps import parse_timestamp
-from spark_jobs.warehouse.drivers import Unread
+from spark_jobs.warehouse.drivers import PartitionLag, Unread
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 _SMALLEST_SLICE = 20_000
 # How often the oldest offsets are asked for: retention removes whole segments, some minutes apart at most.
 _OLDEST_SECONDS = 1.0
+_MOST_LAGS = 100  # told with each heartbeat
 _SAMPLE_SECONDS = 60.0
 _SAMPLED_RECORDS = 200
 _SAMPLE_WAIT_SECONDS = 0.5
@@ -140,8 +141,17 @@ class KafkaTopic:
         since = min((seen[0][1] for seen in self._seen.values()), default=None)
         landed_at = None if since is None else datetime.fromtimestamp(since / 1e9, UTC)
         size = int(self.waiting_records * self._record_bytes)
-        self.unread = Unread(len(self._seen), size, landed_at, self._looked_at)
+        self.unread = Unread(len(self._seen), size, landed_at, self._looked_at, self._lags())
         return taken
+
+    def _lags(self) -> list[PartitionLag]:
+        """What is unread of each partition; of those that are furthest behind."""
+        lags = []
+        for partition, end in self._ends.items():
+            seen = self._seen.get(partition)
+            since = datetime.fromtimestamp(seen[0][1] / 1e9, UTC).isoformat() if seen else None
+            lags.append(PartitionLag(str(partition), self._next[partition], end, since))
+        return sorted(lags, key=lambda lag: (lag.position - lag.end, lag.partition))[:_MOST_LAGS]
 
     def forget(self, units: Iterable[str]) -> None:
         """Nothing: what a partition held at an offset is read once."""

@@ -6,10 +6,12 @@ Every function is one transaction on the psycopg2 connection that it is given.
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
@@ -64,6 +66,23 @@ class DriverRecord:
 
 
 @dataclass(frozen=True)
+class PartitionLag:
+    """What is unread of a partition of a topic, when it was looked at.
+
+    Attributes:
+        partition: its name.
+        position: offset up to which batches have taken it.
+        end: offset of the record that comes next.
+        since: since when the first unread record is known to be there, ISO 8601; None without any.
+    """
+
+    partition: str
+    position: int
+    end: int
+    since: str | None
+
+
+@dataclass(frozen=True)
 class Unread:
     """What has landed in a source and was in no batch when it was looked at.
 
@@ -72,12 +91,14 @@ class Unread:
         bytes: of them, but for such parts.
         landed_at: when the oldest of them landed; None without any.
         looked_at: when that was seen, by `time.monotonic` of this process.
+        partitions: of a topic, those that are furthest behind first; not all of very many.
     """
 
     files: int
     bytes: int
     landed_at: datetime | None
     looked_at: float
+    partitions: Sequence[PartitionLag] = ()
 
     @property
     def age(self) -> timedelta:
@@ -218,18 +239,20 @@ def heartbeat(
         one has been declared finished: it must stop.
     """
     seen = (unread.age, unread.files, unread.bytes, unread.landed_at) if unread else (None,) * 4
+    partitions = json.dumps([asdict(each) for each in unread.partitions]) if unread and unread.partitions else None
     with connection, connection.cursor() as cursor:
         cursor.execute(
             """
             SET LOCAL synchronous_commit TO off;  -- the next heartbeat tells it again
             UPDATE freshet.driver SET heartbeat_at = clock_timestamp(),
-                looked_at = clock_timestamp() - %s::interval, unread_files = %s, unread_bytes = %s, unread_since = %s
+                looked_at = clock_timestamp() - %s::interval, unread_files = %s, unread_bytes = %s, unread_since = %s,
+                partitions = %s
             FROM freshet.pipeline
             WHERE driver.pipeline = %s AND driver.epoch = %s AND driver.state = 'running'
                 AND pipeline.name = driver.pipeline AND pipeline.epoch = driver.epoch
             RETURNING pipeline.desired_state
             """,
-            [*seen, pipeline, epoch],
+            [*seen, partitions, pipeline, epoch],
         )
         row = cursor.fetchone()
     return "fenced" if row is None else row[0]

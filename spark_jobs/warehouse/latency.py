@@ -73,6 +73,18 @@ def percentile(histogram: ArrayLike | None, fraction: float) -> float | None:
     return min(float(lower * (upper / lower) ** share), float(_DAY)) / 1e6
 
 
+def buckets_within(seconds: float) -> tuple[int, float]:
+    """How many buckets of a histogram hold latencies within this one only, and what share of the next one does.
+
+    The counterpart of `percentile`: inside a bucket latencies are taken to be spread evenly on a logarithmic scale.
+    """
+    limit = seconds * 1e6
+    bucket = int(np.searchsorted(UPPER_BOUNDS, limit, side="right"))
+    if not 0 < bucket <= _STEPS:
+        return bucket, 0.0
+    return bucket, float(np.log(limit / UPPER_BOUNDS[bucket - 1]) / np.log(RATIO))
+
+
 def longest(histogram: ArrayLike | None) -> float | None:
     """What the longest latency is at least, in seconds; None if there is none. Right to within a bucket, 10 %.
 

@@ -40,10 +40,17 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "cache",
         ),
         "INSERT, UPDATE": ("pipeline", "ledger_minute", "freshness_episode", "ledger_pruned", "stream_pruned"),
-        "INSERT": ("pruned_tuple",),
+        "INSERT": ("pruned_tuple", "pipeline_event"),
         # Retention runs as the loader, and ends validations that were cut off.
         "UPDATE (result, error, closed_at)": ("validation",),
-        "DELETE": ("ledger_minute", "freshness_episode", "validation", "validation_result", "relation_change"),
+        "DELETE": (
+            "ledger_minute",
+            "freshness_episode",
+            "pipeline_event",
+            "validation",
+            "validation_result",
+            "relation_change",
+        ),
     },
     VALIDATOR: {
         "INSERT, UPDATE": ("validation", "validation_result"),

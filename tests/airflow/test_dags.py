@@ -33,7 +33,7 @@ def pipelines_with(job: str, bag: DagBag) -> set[str]:
     return {dag_id.removeprefix(f"{job}__") for dag_id in bag.dag_ids if dag_id.startswith(f"{job}__")}
 
 
-@pytest.mark.parametrize("job", ["stream_load", "rebuild_cache", "reprocess_shed"])
+@pytest.mark.parametrize("job", ["stream_load", "rebuild_cache", "reprocess_shed", "forget_held"])
 def test_each_pipeline_has_its_dags(job: str) -> None:
     bag = load()
     assert not bag.import_errors

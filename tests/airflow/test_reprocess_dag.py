@@ -29,6 +29,8 @@ pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(3
 STAND_IN = Path(__file__).with_name("stand_in_batch_job.py")
 DEFAULTS = {
     "places": ["shed", "unmatched"],
+    "reason": None,
+    "text": None,
     "arrived_from": None,
     "arrived_until": None,
     "limit": None,
@@ -71,6 +73,11 @@ def hold(connection: extensions.connection, place: str = "shed") -> None:
         )
 
 
+def by(name: str | None) -> SimpleNamespace:
+    """A DAG run that this user has triggered; None: a schedule."""
+    return SimpleNamespace(triggering_user_name=name)
+
+
 def check(dag: DAG, run_type: str) -> None:
     dag.get_task("check").execute({"dag_run": SimpleNamespace(run_type=run_type)})
 
@@ -94,11 +101,14 @@ def test_it_runs_once_at_a_time_by_asset_or_clock_and_offers_a_form(dag: DAG) ->
 
 def test_the_form_becomes_the_jobs_arguments() -> None:
     def made(**form: Any) -> list[str]:
-        return arguments({"params": {**DEFAULTS, **form}, "run_id": "manual__1"})
+        return arguments({"params": {**DEFAULTS, **form}, "run_id": "manual__1", "dag_run": by("ada")})
 
-    assert made() == ["--place=shed", "--place=unmatched", "--algorithm=auto", "--airflow-run=manual__1"]
+    scheduled = arguments({"params": DEFAULTS, "run_id": "scheduled__1", "dag_run": by(None)})
+    assert scheduled == ["--place=shed", "--place=unmatched", "--algorithm=auto", "--airflow-run=scheduled__1"]
     assert made(
         places=["shed"],
+        reason="no time",
+        text='{"o_custkey": 5',
         arrived_from="2026-03-01T00:00:00Z",
         limit=5,
         algorithm="mesh_join",
@@ -107,7 +117,8 @@ def test_the_form_becomes_the_jobs_arguments() -> None:
         yields=False,
     ) == [
         "--place=shed", "--arrived-from=2026-03-01T00:00:00+00:00", "--limit=5", "--algorithm=mesh_join",
-        "--all-unmatched", "--requeue=no partition", "--no-yield", "--airflow-run=manual__1",
+        "--reason=no time", '--text={"o_custkey": 5', "--all-unmatched", "--requeue=no partition", "--no-yield",
+        "--airflow-run=manual__1", "--by=ada",
     ]  # fmt: skip
 
 
@@ -141,7 +152,8 @@ def test_a_limit_is_a_whole_number_that_a_run_can_do(dag: DAG) -> None:
     for refused in (0, 10**30, 1.5):
         with pytest.raises(ParamValidationError):
             limit.resolve(refused)
-    assert "--limit=1" in arguments({"params": {**DEFAULTS, "limit": limit.resolve(1.0)}, "run_id": "manual__1"})
+    context = {"params": {**DEFAULTS, "limit": limit.resolve(1.0)}, "run_id": "manual__1", "dag_run": by("ada")}
+    assert "--limit=1" in arguments(context)
 
 
 def test_a_run_that_is_killed_takes_its_driver_along(dag: DAG, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +206,7 @@ def test_the_job_gets_the_form_and_no_secret(dag: DAG, warehouse_url: str, capfd
     assert states(finished) == {"dag": "success", "check": "success", "run": "success"}
     told = "".join(capfd.readouterr())
     called = f"'orders', '--place=unmatched', '--limit=3', '--algorithm=auto', '--airflow-run={finished.run_id}'"
-    assert f"called with [{called}]" in told
+    assert f"called with [{called}, '--by=dag_test']" in told
     assert warehouse_url not in told
 
 
@@ -226,3 +238,18 @@ def test_a_run_makes_facts_of_what_is_held(dag: DAG, connection: extensions.conn
         ]
         cursor.execute("SELECT FROM freshet.held_tuple")
         assert not cursor.rowcount
+
+
+def test_what_the_form_chooses_is_forgotten_and_who_asked_is_noted(dag: DAG, connection: extensions.connection) -> None:
+    hold(connection, "rejected")
+    forgetting = DagBag(PROJECT_ROOT / "dags").dags["forget_held__orders"]
+    for task in forgetting.tasks:
+        task.retries = 0
+    for form, left in (({"reason": "another"}, 1), ({"places": ["shed"]}, 1), ({"text": '"o_custkey": 5'}, 0)):
+        assert states(forgetting.test(run_conf=form)) == {"dag": "success", "forget": "success"}
+        with closing(connection.cursor()) as cursor:
+            cursor.execute("SELECT count(*) FROM freshet.held_tuple")
+            assert cursor.fetchall() == [(left,)]
+    with closing(connection.cursor()) as cursor:
+        cursor.execute("SELECT algorithm, taken, statistics ->> 'by' FROM freshet.reprocessing_run")
+        assert cursor.fetchall() == [("forget", 1, "dag_test")]

@@ -86,6 +86,20 @@ class PageWarehouse:
         stream.loader(batch_no).load(Outcome(loaded, held))
         stream.close_batch(batch_no, statistics=STATISTICS)
 
+    def refuse(self, stream: Stream, reason: str, number: int) -> None:
+        """One batch with this many new orders that are rejected for a reason."""
+        batch_no = stream.open()
+        stream.loader(batch_no).load(stream.held(self._ids(number), "rejected", reason))
+        stream.close_batch(batch_no)
+
+    def log_to(self, file: str) -> None:
+        """The drivers' log is this file."""
+        self._execute("UPDATE freshet.driver SET log_file = %s", file)
+
+    def redefine(self, name: str, definition: str) -> None:
+        """Start a pipeline with a changed definition."""
+        register_pipeline(self._connection, name, timedelta(seconds=5), definition)
+
     def look(self, stream: Stream, *, files: int = 0, waited: float = 0.0) -> None:
         """Its driver looks at its source, and finds as many files of 1,000 bytes that have waited for some seconds."""
         landed_at = datetime.now(UTC) - timedelta(seconds=waited) if files else None

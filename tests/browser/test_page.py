@@ -7,25 +7,28 @@ import re
 from datetime import timedelta
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 from playwright.sync_api import Frame, FrameLocator, Page, expect
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
 from spark_jobs.local.airflow_process import EmbeddedAirflow
+from spark_jobs.reprocessing.held_tuples import HeldFilter, forget
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from tests.browser.conftest import LogIn
 from tests.browser.page_warehouse import PageWarehouse
+from tests.browser.test_login import session
 from tests.waiting import wait_for
 
 ROUTE = "/plugin/warehouse-freshness"
 
 
-def opened(page: Page, address: str = ROUTE, title: str = "Warehouse freshness") -> FrameLocator:
+def opened(page: Page, address: str = ROUTE) -> FrameLocator:
     """The page, inside Airflow's own."""
     page.goto(address)
-    return page.frame_locator(f"iframe[title='{title}']")
+    return page.frame_locator("iframe[title='Freshness']")
 
 
 def frame_of(page: Page) -> Frame:
@@ -44,8 +47,8 @@ def test_it_opens_from_the_menu(log_in: LogIn, warehouse: PageWarehouse) -> None
     warehouse.register("orders")
     page = log_in()
     page.goto("/")
-    page.get_by_role("link", name="Warehouse freshness").click()
-    freshness = page.frame_locator("iframe[title='Warehouse freshness']")
+    page.get_by_role("link", name="Freshness", exact=True).click()
+    freshness = page.frame_locator("iframe[title='Freshness']")
     expect(freshness.get_by_role("heading", name="Warehouse freshness")).to_be_visible()
     expect(line_of(freshness, "orders")).to_contain_text("stopped")
     expect(freshness.locator("#liveness")).to_have_text("live")
@@ -141,12 +144,22 @@ def test_nothing_is_cut_off_or_scrolls_sideways_on_a_narrow_screen(log_in: LogIn
         warehouse.load(stream, facts=12_345, shed=30_000, unmatched=5, rejected=2)
         warehouse.look(stream, files=1200, waited=4000)
         page = log_in(viewport={"width": 1024, "height": 768})
-        freshness = opened(page)
-        expect(line_of(freshness, "orders")).to_be_visible()
-        room = frame_of(page).evaluate(
-            "[...document.querySelectorAll('.table-room, html')].map((each) => each.scrollWidth - each.clientWidth)"
-        )
-        assert room == [0, 0]
+        for address in (ROUTE, f"{ROUTE}#orders"):
+            freshness = opened(page, address)
+            expect(line_of(freshness, "orders")).to_be_visible()
+            if address != ROUTE:
+                freshness.get_by_text("Look into them").click()
+                expect(freshness.locator(".held-groups tbody tr")).to_have_count(3)
+            assert cut_off(page) == []
+
+
+def cut_off(page: Page) -> list[str]:
+    """Classes of what is wider than its place."""
+    found: list[str] = frame_of(page).evaluate(
+        """[...document.querySelectorAll('html, .table-room, .panel')]
+            .filter((each) => each.scrollWidth > each.clientWidth + 1).map((each) => each.className)"""
+    )
+    return found
 
 
 def test_a_running_stream_is_shown_live_without_losing_focus(log_in: LogIn, warehouse: PageWarehouse) -> None:
@@ -277,14 +290,92 @@ def test_a_failed_validation_is_told_and_leads_to_its_data_docs(
     expect(opening.value.locator("h1")).to_have_text("What Great Expectations found")
 
 
-def test_rejected_tuples_come_with_the_query_that_shows_them(log_in: LogIn, warehouse: PageWarehouse) -> None:
-    with warehouse.running_orders() as stream:
-        warehouse.load(stream, rejected=3)
+def test_held_tuples_are_looked_into_and_what_the_filter_shows_is_acted_on(
+    log_in: LogIn, warehouse: PageWarehouse, airflow: EmbeddedAirflow
+) -> None:
+    with warehouse.running_orders() as stream, airflow.api() as api:
+        warehouse.load(stream, shed=4, unmatched=2)
+        warehouse.refuse(stream, "column amount is <b>n/a</b>, no decimal(15,2)", 3)
         freshness = opened(log_in(), f"{ROUTE}#orders")
-        freshness.get_by_text("See rejected tuples").click()
-        query = freshness.locator("pre.query").text_content()
-        assert query is not None
-        assert len(stream.query(query)) == 3
+        freshness.get_by_text("Look into them").click()
+        held = freshness.locator("section.held")
+        groups = held.locator(".held-groups tbody tr")
+        expect(groups).to_have_count(3)
+        expect(held.get_by_role("button", name="Requeue")).to_be_disabled()
+        held.get_by_role("button", name="column amount is <b>n/a</b>").click()
+        expect(groups).to_have_count(1)
+        expect(groups).to_contain_text("3")
+        expect(held.get_by_role("button", name="Retry")).to_be_disabled()
+        expect(held.locator(".samples > li")).to_have_count(3)
+        held.locator(".samples summary").first.click()
+        expect(held.locator(".samples pre").first).to_contain_text('"amount":1.00')
+        held.get_by_role("button", name="Requeue").click()
+        freshness.get_by_role("dialog").get_by_role("button", name="Requeue").click()
+        expect(freshness.locator(".message")).to_contain_text("reprocess_shed__orders")
+        (run,) = api.unfinished_runs("reprocess_shed__orders")
+        # Numbers differ among the reasons of a group: its longest part without any is asked for.
+        assert run["conf"] == {"places": ["shed"], "requeue": "column amount is <b>n/a</b>, no decimal("}
+        api.fail_unfinished_runs("reprocess_shed__orders")
+        expect(freshness.locator(".message.bad")).to_contain_text("reprocess_shed__orders has failed")
+        held.get_by_role("button", name="Forget").click()
+        expect(freshness.get_by_role("dialog")).to_contain_text("3 tuples of orders (rejected; reason contains")
+        freshness.get_by_role("dialog").get_by_role("button", name="Forget").click()
+        run = wait_for(lambda: next(iter(api.unfinished_runs("forget_held__orders")), None), "the run")
+        assert run["conf"]["places"] == ["rejected"]
+        api.fail_unfinished_runs("forget_held__orders")
+
+
+def test_held_tuples_are_shown_to_who_may_read_the_dag_that_retries_them(
+    client: httpx.Client, tokens: dict[str, str], warehouse: PageWarehouse
+) -> None:
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, rejected=2)
+        for path in ("held", "log"):
+            status = {
+                user: client.get(f"/freshet/api/{path}?pipeline=orders", headers=session(tokens, user)).status_code
+                for user in ("viewer", "stream_viewer")
+            }
+            assert status == {"viewer": 200, "stream_viewer": 404 if path == "held" else 200}
+        asked = {"pipeline": "orders", "place": "rejected", "text": "\0"}
+        assert client.get("/freshet/api/held", params=asked, headers=session(tokens, "viewer")).status_code == 422
+
+
+def test_what_happened_is_listed_and_marked_on_the_charts(log_in: LogIn, warehouse: PageWarehouse, home: Home) -> None:
+    log = home.driver_log("orders")
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("loading <b>orders</b>\nfrom postgresql://etl:secret@host/db\n")
+    with warehouse.running_orders() as stream:
+        warehouse.log_to(str(log))
+        warehouse.load(stream, facts=500, shed=3)
+        drivers.note_end(stream.connection, "orders", stream.epoch, "the disk is full", None)
+        stream.epoch = drivers.take_over(stream.connection, "orders", log_file=str(log))
+        warehouse.redefine("orders", '{"memory": "64MiB"}')
+        forget(stream.connection, HeldFilter("orders"), "ada", "manual__1")
+        page = log_in()
+        freshness = opened(page, f"{ROUTE}#orders")
+        happened = freshness.locator("section.happened")
+        for words in ("driver ended", "the disk is full", "restarted", "memory", "tuples forgotten", "by ada"):
+            expect(happened).to_contain_text(words)
+        expect(happened.get_by_role("link", name="run")).to_have_attribute(
+            "href", re.compile("forget_held__orders/runs/manual__1")
+        )
+        for kind in ("restart", "definition changed", "forgotten"):
+            expect(freshness.locator(".marks")).to_contain_text(kind)
+        wait_for(lambda: pixels(page, ".freshness-chart", "mark-forget") > 20, "the newest mark to be drawn", 15)
+        expect(freshness.locator("section.freshness")).to_contain_text("of the last day")
+        expect(freshness.locator(".distribution")).to_contain_text("of facts500")
+        freshness.get_by_text("The end of its log").click()
+        expect(freshness.locator("pre.log")).to_have_text("loading <b>orders</b>\nfrom postgresql://etl:***@host/db")
+
+
+def test_the_freshness_axis_has_round_ticks_however_old_one_event_is(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    page = log_in()
+    expect(opened(page).locator("#overview")).to_contain_text("No pipeline yet")
+    ticks = "import(`${document.baseURI}charts/ticks.js`).then((to) => to.roundTicks(...to.roundRange(%s, %s)))"
+    second, minute, hour = 1000, 60_000, 3_600_000
+    old = [100, second, 10 * second, minute, 10 * minute, hour, 6 * hour, 24 * hour]
+    assert frame_of(page).evaluate(ticks % (180, 86_000_000)) == old
+    assert frame_of(page).evaluate(ticks % (900, 5000)) == [500, 1000, 2000, 5000, 10_000]
 
 
 def test_a_viewer_sees_why_the_buttons_do_nothing(log_in: LogIn, warehouse: PageWarehouse) -> None:
@@ -307,7 +398,7 @@ def test_a_dags_page_has_a_tab_of_its_pipeline(log_in: LogIn, warehouse: PageWar
 
 def test_the_tab_of_another_dag_is_harmless(log_in: LogIn, warehouse: PageWarehouse) -> None:
     warehouse.register("orders")
-    tab = opened(log_in(), "/dags/maintain_warehouse/plugin/pipeline-freshness", "Freshness")
+    tab = opened(log_in(), "/dags/maintain_warehouse/plugin/pipeline-freshness")
     expect(tab.locator("#detail")).to_contain_text("belongs to no pipeline")
 
 
@@ -315,13 +406,22 @@ def test_without_pipelines_it_says_what_to_do(log_in: LogIn, warehouse: PageWare
     expect(opened(log_in()).locator("#overview")).to_contain_text("No pipeline yet")
 
 
-def test_fifty_pipelines_can_be_filtered(log_in: LogIn, warehouse: PageWarehouse) -> None:
+def test_fifty_pipelines_can_be_ordered_grouped_and_filtered(log_in: LogIn, warehouse: PageWarehouse) -> None:
     warehouse.register(*(f"shop_{number:02}" for number in range(49)))
     with warehouse.running_orders():
         freshness = opened(log_in())
         lines = freshness.locator("tbody tr")
         expect(lines).to_have_count(50)
         expect(lines.first).to_contain_text("orders")  # running comes before stopped
+        by_name = freshness.get_by_role("button", name="Order by Pipeline")
+        for first in ("orders", "shop_48", "orders"):  # from A on, from Z on, worst first
+            by_name.click()
+            freshness.locator("h1").hover()
+            expect(lines.first).to_contain_text(first)
+        freshness.get_by_label("Group by state").check()
+        expect(freshness.locator(".state-group")).to_have_count(2)
+        expect(freshness.locator(".state-group").last).to_contain_text("stopped 49")
+        freshness.get_by_label("Group by state").uncheck()
         freshness.get_by_placeholder("Filter pipelines").fill("OP_4")
         expect(lines).to_have_count(9)
         lines.first.get_by_role("link").click()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from spark_jobs.ledger.status.events import read_events
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.reprocessing.held_tuples import HeldFilter, forget, held_groups, held_samples
+from spark_jobs.reprocessing.held_tuples import HeldFilter, forget, held_groups, held_samples, registered_lookups
 from tests.reprocessing.conftest import STRANGER, Backlog
 from tests.spark.shop import land, sale
 from tests.test_cli import invoke
@@ -22,7 +23,9 @@ def held(backlog: Backlog) -> Backlog:
 
 def test_groups_tell_reasons_and_missing_keys(held: Backlog) -> None:
     with held.connected() as connection:
-        groups = held_groups(connection, HeldFilter("sales"), [("shop.customer", ["customer"])])
+        lookups = registered_lookups(connection, "sales")
+        assert lookups == [("shop.customer", ["customer"])]
+        groups = held_groups(connection, HeldFilter("sales"), lookups)
         assert [(each.place, each.tuples, each.hopeless) for each in groups] == [
             ("unmatched", 4, 0),
             ("rejected", 1, 1),
@@ -39,7 +42,9 @@ def test_what_is_forgotten_has_arrived_and_comes_no_more(held: Backlog) -> None:
         assert forget(connection, HeldFilter("sales", ["unmatched"]), "ada") == 4
         assert forget(connection, HeldFilter("sales", ["unmatched"]), "ada") == 0
         (after,) = read_status(connection)
+        happened = [(event.detail, event.asked_by) for event in read_events(connection, "sales")]
     assert (after.arrived, after.unmatched, after.pruned) == (before.arrived, 0, before.pruned + 4)
+    assert ("4 unmatched tuples forgotten", "ada") in happened
     assert held.runs("algorithm", "taken", "statistics ->> 'by'") == [("forget", 4, "ada")]
     land(held.folder, "again", [sale(0, customer=STRANGER)])
     held.load()
@@ -48,7 +53,22 @@ def test_what_is_forgotten_has_arrived_and_comes_no_more(held: Backlog) -> None:
     assert (proof.holds, proof.pruned) == (True, 4)
 
 
+def test_a_text_of_the_record_chooses_what_is_shown_retried_and_forgotten(held: Backlog) -> None:
+    """Braces and percent signs are texts like others."""
+    chosen = HeldFilter("sales", text=f'"customer": {STRANGER + 1}')
+    with held.connected() as connection:
+        (sample,) = held_samples(connection, chosen, 5)
+        assert sample.place == "unmatched"
+        assert held_samples(connection, chosen, 5, 3)[0].payload == sample.payload[:3]
+        for text in ("{%s}", "%", "no such text"):
+            assert held_groups(connection, HeldFilter("sales", text=text)) == []
+    held.reprocess(all_unmatched=True, text=chosen.text, by="grace")
+    assert held.runs("taken", "statistics ->> 'by'") == [(1, "grace")]
+    with held.connected() as connection:
+        assert forget(connection, chosen, "ada") == 1
+
+
 def test_the_command_says_which(held: Backlog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESHET_WAREHOUSE_URL", held.url)
     status, _, error = invoke("held", "sales", "--forget")
-    assert (status, "say which, by --place or --reason" in error.replace("\n", " ")) == (2, True)
+    assert (status, "say which, by --place, --reason or --text" in error.replace("\n", " ")) == (2, True)

@@ -15,9 +15,19 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_vi
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
+from pydantic import AwareDatetime
 
-from freshet_airflow.freshness_page.dag_rights import may_see_figures, pipeline_dags, seen_by
+from freshet_airflow.freshness_page.dag_rights import (
+    may_see_figures,
+    may_see_held,
+    may_see_log,
+    may_see_validations,
+    pipeline_dags,
+    seen_by,
+)
+from freshet_airflow.freshness_page.driver_log import log_end
 from freshet_airflow.freshness_page.figures import Figures
+from freshet_airflow.freshness_page.held_explorer import HeldExplorer
 from freshet_airflow.freshness_page.page_files import (
     DATA_DOCS_POLICY,
     PAGE_POLICY,
@@ -25,21 +35,25 @@ from freshet_airflow.freshness_page.page_files import (
     page_file,
     protected,
 )
+from spark_jobs.definition.stream_tuple import PLACES, Place
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.ledger.status.history import HistorySpan
+from spark_jobs.reprocessing.held_tuples import HeldFilter
 
 PipelineName = Annotated[str, Query(min_length=1, max_length=200)]
+FilterText = Annotated[str, Query(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
 @cache
 def freshness_page() -> FastAPI:
     """The application, one for each process."""
-    figures = Figures()
+    figures, explorer = Figures(), HeldExplorer()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
         figures.close()
+        explorer.close()
 
     app = FastAPI(
         title="Warehouse freshness",
@@ -63,6 +77,38 @@ def freshness_page() -> FastAPI:
         if not await run_in_threadpool(may_see_figures, pipeline, user):
             raise HTTPException(404)
         return _figures(await figures.history(pipeline, span))
+
+    @app.get("/api/events")
+    async def events(pipeline: PipelineName, user: GetUserDep) -> JSONResponse:
+        """What has happened to a pipeline, and how often its target was kept."""
+        if not await run_in_threadpool(may_see_figures, pipeline, user):
+            raise HTTPException(404)
+        happened = await figures.events(pipeline)
+        if not await run_in_threadpool(may_see_validations, pipeline, user):
+            happened = [event for event in happened if event["kind"] != "validation"]
+        return _figures({"events": happened, **await figures.objective(pipeline)})
+
+    @app.get("/api/log")
+    async def log(pipeline: PipelineName, user: GetUserDep) -> JSONResponse:
+        """The end of the newest driver's log."""
+        if not await run_in_threadpool(may_see_log, pipeline, user):
+            raise HTTPException(404)
+        status = next((each for each in (await figures.status())["pipelines"] if each["name"] == pipeline), {})
+        return _figures({"lines": await run_in_threadpool(log_end, status.get("log_file"))})
+
+    @app.get("/api/held")
+    async def held(
+        pipeline: PipelineName,
+        user: GetUserDep,
+        place: Annotated[list[Place], Query()] = list(PLACES),  # noqa: B006
+        reason: FilterText = "",
+        text: FilterText = "",
+        since: AwareDatetime | None = None,
+    ) -> JSONResponse:
+        """Why tuples are held, and some of them."""
+        if not await run_in_threadpool(may_see_held, pipeline, user):
+            raise HTTPException(404)
+        return _figures(await explorer.look(HeldFilter(pipeline, tuple(place), reason, text, since)))
 
     @app.get("/api/dags")
     def dags(pipeline: PipelineName, user: GetUserDep) -> JSONResponse:

@@ -13,7 +13,7 @@ from airflow.models.dag import DagModel
 from airflow.utils.session import create_session
 from sqlalchemy import select
 
-KINDS = ("stream_load", "reprocess_shed", "rebuild_cache", "validate_facts")
+KINDS = ("stream_load", "reprocess_shed", "forget_held", "rebuild_cache", "validate_facts")
 
 
 def permitted_dags(
@@ -49,6 +49,16 @@ def may_see_figures(pipeline: str, user: BaseUser) -> bool:
 def may_see_validations(pipeline: str, user: BaseUser) -> bool:
     """Whether the user may see the validations of a pipeline's facts, which show facts as examples."""
     return bool(permitted_dags([_validation(pipeline)], user))
+
+
+def may_see_held(pipeline: str, user: BaseUser) -> bool:
+    """Whether the user may see the tuples that are held, with their records."""
+    return bool(permitted_dags([f"reprocess_shed__{pipeline}"], user))
+
+
+def may_see_log(pipeline: str, user: BaseUser) -> bool:
+    """Whether the user may see what a pipeline's driver logs: who may read the logs of the tasks that start it."""
+    return bool(permitted_dags([_stream(pipeline)], user, entity=DagAccessEntity.TASK_LOGS))
 
 
 def seen_by(user: BaseUser, pipelines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from psycopg2 import extensions
 
-from freshet_airflow.freshness_page.warehouse_reader import SharedRead, WarehouseReader
+from freshet_airflow.freshness_page.warehouse_reader import SharedRead, SharedReads, WarehouseReader
+from spark_jobs.ledger.status.events import read_events
+from spark_jobs.ledger.status.filled_facts import read_filled
 from spark_jobs.ledger.status.history import HistorySpan, read_history
+from spark_jobs.ledger.status.objective import read_objective
 from spark_jobs.ledger.status.pipeline_status import StatusReader
 from spark_jobs.settings import home
 from spark_jobs.source.landing_look import LandingLook
@@ -18,8 +20,9 @@ from spark_jobs.source.landing_look import LandingLook
 # Pages ask every two seconds; a span's newest step is still filling.
 _STATUS_SECONDS = 1.0
 _HISTORY_SECONDS = {"15m": 2.0, "1h": 10.0, "1d": 30.0}
+_EVENTS_SECONDS = 3.0
+_OBJECTIVE_SECONDS = 30.0  # a month of minutes is read
 _PATIENCE_SECONDS = 4.0
-_MOST_HISTORIES = 200
 
 
 class Figures:
@@ -34,7 +37,9 @@ class Figures:
         self._status_reader = StatusReader(look=self._look)
         self._status_connection: extensions.connection | None = None
         self._status = SharedRead(self._read_status, _STATUS_SECONDS, _PATIENCE_SECONDS)
-        self._histories: OrderedDict[tuple[str, HistorySpan], SharedRead[dict[str, Any]]] = OrderedDict()
+        self._histories = SharedReads(self._read_history, _PATIENCE_SECONDS)
+        self._events = SharedReads(self._read_events, _PATIENCE_SECONDS)
+        self._objectives = SharedReads(self._read_objective, _PATIENCE_SECONDS)
 
     async def status(self) -> dict[str, Any]:
         """When the status was read, and the status of every pipeline.
@@ -46,15 +51,15 @@ class Figures:
 
     async def history(self, pipeline: str, span: HistorySpan) -> dict[str, Any]:
         """Rates and freshness over time; all lists are empty for a pipeline that is not known. Raises like `status`."""
-        key = (pipeline, span)
-        if key not in self._histories:
-            self._histories[key] = SharedRead(
-                lambda: self._read_history(pipeline, span), _HISTORY_SECONDS[span], _PATIENCE_SECONDS
-            )
-        self._histories.move_to_end(key)
-        if len(self._histories) > _MOST_HISTORIES:
-            self._histories.popitem(last=False)
-        return await self._histories[key].value()
+        return await self._histories.value((pipeline, span), _HISTORY_SECONDS[span])
+
+    async def events(self, pipeline: str) -> list[dict[str, Any]]:
+        """What has happened to a pipeline, the newest first. Raises like `status`."""
+        return await self._events.value(pipeline, _EVENTS_SECONDS)
+
+    async def objective(self, pipeline: str) -> dict[str, Any]:
+        """How often the target was kept, and how complete accumulating facts are. Raises like `status`."""
+        return await self._objectives.value(pipeline, _OBJECTIVE_SECONDS)
 
     def close(self) -> None:
         """Leave the warehouse."""
@@ -70,5 +75,22 @@ class Figures:
 
         return self._warehouse.read(read)
 
-    def _read_history(self, pipeline: str, span: HistorySpan) -> dict[str, Any]:
+    def _read_history(self, asked: tuple[str, HistorySpan]) -> dict[str, Any]:
+        pipeline, span = asked
         return self._warehouse.read(lambda connection: asdict(read_history(connection, pipeline, span)))
+
+    def _read_events(self, pipeline: str) -> list[dict[str, Any]]:
+        events = self._warehouse.read(lambda connection: read_events(connection, pipeline))
+        return [
+            {**asdict(event), "began_at": event.began_at.isoformat(), "ended_at": _iso(event.ended_at)}
+            for event in events
+        ]
+
+    def _read_objective(self, pipeline: str) -> dict[str, Any]:
+        objective = self._warehouse.read(lambda connection: read_objective(connection, pipeline))
+        filled = self._warehouse.read(lambda connection: read_filled(connection, pipeline))
+        return {"objective": objective and asdict(objective), "filled": filled}
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return moment and moment.isoformat()

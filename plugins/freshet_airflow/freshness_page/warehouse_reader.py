@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -16,10 +17,12 @@ from freshet_airflow.warehouse_connection import reader_url
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.warehouse.connection import connect
 
+Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
 _NO_PATIENCE = timedelta(0)  # the page asks again in two seconds
 _STATEMENT_TIMEOUT = "10s"
+_MOST_KEYS = 200
 _LOST = (psycopg2.OperationalError, psycopg2.InterfaceError)
 
 
@@ -67,6 +70,29 @@ class SharedRead(Generic[Value]):
         self._done_at = time.monotonic()
         if not reading.cancelled():
             reading.exception()  # looked at: no caller may be left to await it
+
+
+class SharedReads(Generic[Key, Value]):
+    """As many shared reads as there are keys that are asked for; those that were not for longest are forgotten.
+
+    Args:
+        read: the blocking read of a key.
+        patience_seconds: how long a caller is kept waiting.
+    """
+
+    def __init__(self, read: Callable[[Key], Value], patience_seconds: float) -> None:
+        self._read = read
+        self._patience_seconds = patience_seconds
+        self._reads: OrderedDict[Key, SharedRead[Value]] = OrderedDict()
+
+    async def value(self, key: Key, max_age_seconds: float) -> Value:
+        """The result of the key's last read, if it is no older, or of a new one. Raises like `SharedRead.value`."""
+        if key not in self._reads:
+            self._reads[key] = SharedRead(lambda: self._read(key), max_age_seconds, self._patience_seconds)
+        self._reads.move_to_end(key)
+        if len(self._reads) > _MOST_KEYS:
+            self._reads.popitem(last=False)
+        return await self._reads[key].value()
 
 
 class WarehouseReader:

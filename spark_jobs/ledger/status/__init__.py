@@ -9,6 +9,9 @@ pipeline_status.py   read_status: everything about every pipeline, put together 
   streams.py           the streams of a pipeline that joins several
   lookup_status.py     how lookups are made, and why
   history.py           the last hour and day; steps for charts
+  events.py            what has happened: restarts, runs, alerts, changes
+  filled_facts.py      how complete accumulating facts are
+  objective.py         the share of events that became facts in time, over a day and a month
   backlog.py           tuples that are no facts
   operations.py        reprocessing, caches, validation, alerts
 table.py             for the terminal

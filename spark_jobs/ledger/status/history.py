@@ -121,6 +121,17 @@ class MinutesReader:
 
 
 @dataclass(frozen=True)
+class Distribution:
+    """Freshness of all facts of a span, in milliseconds; None where there are none. A day stands for all beyond."""
+
+    facts: int
+    p50_ms: float | None
+    p90_ms: float | None
+    p99_ms: float | None
+    p999_ms: float | None
+
+
+@dataclass(frozen=True)
 class History:
     """A pipeline's figures by step, oldest first; all lists are equally long.
 
@@ -131,6 +142,7 @@ class History:
         loaded, shed, unmatched, rejected: where they were stored, per second.
         p50_ms, p99_ms: freshness of the facts; None where there are none.
         hit_ratio: share of the front stage's probes that were hits; None without probes.
+        distribution: of all the steps together.
     """
 
     step_seconds: int
@@ -143,6 +155,7 @@ class History:
     p50_ms: Numbers
     p99_ms: Numbers
     hit_ratio: Numbers
+    distribution: Distribution
 
 
 def read_history(connection: extensions.connection, pipeline: str, span: HistorySpan) -> History:
@@ -177,6 +190,7 @@ def _history(rows: Iterable[tuple[Any, ...]], first: int, steps: int, step: int,
     seconds = np.full(steps, float(step))
     seconds[-1] = max(now - (first + (steps - 1) * step), _LEAST_SHARE * step)
     facts, shed, unmatched, rejected = (np.round(counts[k] / seconds, 3).tolist() for k in range(4))
+    whole = freshness.sum(axis=0)
     p50, p99 = ([_milliseconds(percentile(each, share)) for each in freshness] for share in (0.5, 0.99))
     return History(
         step_seconds=step,
@@ -189,6 +203,9 @@ def _history(rows: Iterable[tuple[Any, ...]], first: int, steps: int, step: int,
         p50_ms=p50,
         p99_ms=p99,
         hit_ratio=[float(hits / probes) if probes else None for probes, hits in counts[4:].T],
+        distribution=Distribution(
+            int(counts[0].sum()), *(_milliseconds(percentile(whole, share)) for share in (0.5, 0.9, 0.99, 0.999))
+        ),
     )
 
 

@@ -12,7 +12,7 @@ from psycopg2 import extensions
 from spark_jobs.byte_sizes import format_bytes
 from spark_jobs.durations import format_duration
 from spark_jobs.ledger.status.driver_states import DrivenPipeline
-from spark_jobs.warehouse.drivers import Unread
+from spark_jobs.warehouse.drivers import PartitionLag, Unread
 
 # A driver looks at its source between two batches. More may have landed since a look that is older than this.
 LOOK_HOLDS = timedelta(seconds=10)
@@ -34,6 +34,7 @@ class Lag:
         look_age_ms: time since then.
         at_least: whether more may have landed since, which nobody has seen.
         commit_age_ms: time since the last commit of a batch; None: there was none.
+        partitions: of a topic, what is unread of each as of the last look; what the open batch reads is not.
     """
 
     unread_files: int = 0
@@ -44,6 +45,7 @@ class Lag:
     look_age_ms: float | None = None
     at_least: bool = True
     commit_age_ms: float | None = None
+    partitions: tuple[PartitionLag, ...] = ()
 
     @property
     def is_nothing(self) -> bool:
@@ -122,6 +124,7 @@ def _lag(pipeline: DrivenPipeline, planned: _Planned, last_commit: datetime | No
         look_age_ms=None if looked_at is None else max((now - looked_at) / _MILLISECOND, 0.0),
         at_least=own is None and not _is_looked_at(pipeline),
         commit_age_ms=None if last_commit is None else max((now - last_commit) / _MILLISECOND, 0.0),
+        partitions=tuple(PartitionLag(**each) for each in pipeline.partitions or ()),
     )
 
 

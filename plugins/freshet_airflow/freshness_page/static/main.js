@@ -4,32 +4,41 @@ import { listenToRunButtons } from "./actions/run_buttons.js";
 import { Glance } from "./charts/glance.js";
 import { HistoryCharts } from "./charts/history_charts.js";
 import { startFeed } from "./feed.js";
+import { HeldExplorer } from "./held/held_explorer.js";
 import { followLinksInHost } from "./host/airflow.js";
 import { choosePipeline, chosenPipeline, dagOfTab, followChoice } from "./host/chosen_pipeline.js";
 import { getFigures } from "./host/requests.js";
 import { followTheme } from "./host/theme.js";
 import { announceChanges } from "./views/announcement.js";
 import { showDetail } from "./views/detail.js";
+import { DriverLog } from "./views/driver_log.js";
 import { showExplanations } from "./views/explanations.js";
 import { showLiveness } from "./views/liveness.js";
-import { showOverview } from "./views/overview.js";
+import { listenToHeadings, showOverview } from "./views/overview.js";
 
 const STATUS_PAUSE = 2000;
 const RIGHTS_PAUSE = 15000;
+const EVENTS_PAUSE = 5000;
 
 const charts = new HistoryCharts();
 const glance = new Glance();
-const page = { pipelines: null, cameAt: null, error: null, dags: null };
-let rightsFeed = null;
+const held = new HeldExplorer();
+const driverLog = new DriverLog();
+const page = { pipelines: null, cameAt: null, error: null };
+let known = unknown(); // of the chosen pipeline
+let feeds = [];
 
 function render() {
   showLiveness(page);
   if (!page.pipelines) return;
   const name = chosenPipeline();
   if (!dagOfTab) showOverview(page.pipelines, name);
-  showDetail(page.pipelines, name, page.dags);
+  showDetail(page.pipelines, name, known);
   glance.show(name || dagOfTab ? [] : page.pipelines);
-  charts.show(name, page.pipelines.find((status) => status.name === name));
+  const status = page.pipelines.find((each) => each.name === name);
+  charts.show(name, status, known.events);
+  held.show(name, status, known.dags);
+  driverLog.show(name);
 }
 
 function figuresCame({ pipelines }) {
@@ -43,21 +52,28 @@ function figuresFailed(error) {
   render();
 }
 
+function unknown() {
+  return { dags: null, events: null, objective: null, filled: null };
+}
+
+function learn(path, pause, name) {
+  const about = known;
+  return startFeed(
+    () => getFigures(path, { pipeline: name }),
+    pause,
+    (told) => {
+      Object.assign(about, told);
+      render();
+    },
+    () => {}, // what is known stays; the figures' feed tells what is wrong
+  );
+}
+
 function choiceChanged() {
-  page.dags = null;
-  rightsFeed?.stop();
+  known = unknown();
+  feeds.forEach((feed) => feed.stop());
   const name = chosenPipeline();
-  if (name) {
-    rightsFeed = startFeed(
-      () => getFigures("api/dags", { pipeline: name }),
-      RIGHTS_PAUSE,
-      ({ dags }) => {
-        page.dags = dags;
-        render();
-      },
-      () => {}, // without rights the buttons stay as they are; the figures' feed tells what is wrong
-    );
-  }
+  feeds = name ? [learn("api/dags", RIGHTS_PAUSE, name), learn("api/events", EVENTS_PAUSE, name)] : [];
   render();
   if (name && !dagOfTab) document.getElementById("detail-heading")?.focus();
 }
@@ -73,9 +89,10 @@ followChoice(choiceChanged);
 const figures = startFeed(() => getFigures("api/status"), STATUS_PAUSE, figuresCame, figuresFailed);
 listenToRunButtons(() => {
   figures.askNow();
-  rightsFeed?.askNow();
+  feeds.forEach((feed) => feed.askNow());
 });
-document.getElementById("filter").addEventListener("input", render);
+for (const id of ["filter", "group"]) document.getElementById(id).addEventListener("input", render);
+listenToHeadings(render);
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && chosenPipeline() && !document.querySelector("dialog[open]")) choosePipeline(null);
 });

@@ -2,6 +2,7 @@
 
 const WHOLE = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const ONE_PLACE = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
+const TWO_PLACES = new Intl.NumberFormat("en", { maximumFractionDigits: 2, roundingMode: "floor" });
 const COMPACT = new Intl.NumberFormat("en", { notation: "compact", maximumSignificantDigits: 3 });
 
 const UNITS = ["B", "KB", "MB", "GB", "TB"];
@@ -29,6 +30,9 @@ export function share(fraction) {
   if (fraction > 0 && fraction < 0.001) return "< 0.1 %";
   return `${ONE_PLACE.format(fraction * 100)} %`;
 }
+
+/** 0.99996 -> "99.99 %": what is promised is not rounded up. */
+export const promised = (fraction) => `${TWO_PLACES.format(fraction * 100)} %`;
 
 /** 940 -> "940 ms", 12340 -> "12.3 s", 125000 -> "2 min 5 s". */
 export function duration(milliseconds) {

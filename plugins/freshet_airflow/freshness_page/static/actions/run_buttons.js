@@ -2,11 +2,14 @@
 
 import { element } from "../dom/element.js";
 import { airflowAddress } from "../host/airflow.js";
-import { startRun } from "../host/requests.js";
+import { getFigures, runState, startRun } from "../host/requests.js";
 import { explanation } from "../views/parts.js";
 import { ask } from "./question.js";
 
 const MESSAGE_MILLISECONDS = 20000;
+const FOLLOW_PAUSE = 3000;
+const FOLLOWED_AT_MOST = 10 * 60000;
+const ENDED = { success: "has finished", failed: "has failed" };
 
 /**
  * A button that starts a run.
@@ -46,26 +49,50 @@ export function dagLink(dag, text) {
   return element("a", { href: address, title: `${dag.dag_id}: its Trigger button shows the form` }, text);
 }
 
-/** Start a run whenever such a button is pressed; tell how it went, and tell `started` afterwards. */
-export function listenToRunButtons(started) {
+/** Start a run whenever such a button is pressed; say how it went, and tell `changed` when it began and ended. */
+export function listenToRunButtons(changed) {
   document.addEventListener("click", async (event) => {
     const button = event.target.closest("button[data-dag]");
     if (!button || button.ariaDisabled === "true") return;
     const { dag, deed, parameters, question } = button.dataset;
     if (question && !(await ask(deed, question))) return;
-    await run(dag, JSON.parse(parameters));
-    started();
+    await run(dag, JSON.parse(parameters), changed);
   });
 }
 
-async function run(dagId, parameters) {
+async function run(dagId, parameters, changed) {
   try {
     const runId = await startRun(dagId, parameters);
+    changed();
     const address = airflowAddress(`dags/${encodeURIComponent(dagId)}/runs/${encodeURIComponent(runId)}`);
-    tell("good", `Started ${dagId}. `, element("a", { href: address }, "See the run"));
+    const words = element("span", {}, `Started ${dagId}. `);
+    await follow(dagId, runId, words, tell("good", words, element("a", { href: address }, "See the run")), changed);
   } catch (error) {
     tell("bad", `${dagId} was not started. ${error.message}`);
   }
+}
+
+// While its message is open, tell what becomes of a run, and at its end what it did.
+async function follow(dagId, runId, words, message, changed) {
+  const until = Date.now() + FOLLOWED_AT_MOST;
+  let former = null;
+  while (message.isConnected && Date.now() < until && !ENDED[former]) {
+    await new Promise((passed) => setTimeout(passed, FOLLOW_PAUSE));
+    const state = await runState(dagId, runId).catch(() => former);
+    if (state === former || !message.isConnected) continue;
+    former = state;
+    words.textContent = `${dagId} ${ENDED[state] ?? `is ${state}`}${ENDED[state] ? await whatItDid(dagId, runId) : ""}. `;
+    if (state === "failed") message.className = "message bad";
+    if (ENDED[state]) changed();
+  }
+  if (former !== "failed") setTimeout(() => message.remove(), MESSAGE_MILLISECONDS);
+}
+
+async function whatItDid(dagId, runId) {
+  const pipeline = dagId.slice(dagId.indexOf("__") + 2);
+  const { events } = await getFigures("api/events", { pipeline }).catch(() => ({ events: [] }));
+  const did = events.filter((event) => event.airflow_run === runId).map(({ detail }) => detail);
+  return did.length ? `: ${did.reverse().join("; ")}` : "";
 }
 
 function tell(kind, ...words) {
@@ -73,5 +100,5 @@ function tell(kind, ...words) {
   const message = element(`p.message.${kind}`, {}, element("span", {}, words), close);
   close.addEventListener("click", () => message.remove());
   document.getElementById("messages").append(message);
-  if (kind === "good") setTimeout(() => message.remove(), MESSAGE_MILLISECONDS);
+  return message;
 }

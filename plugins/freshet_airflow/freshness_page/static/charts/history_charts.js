@@ -1,9 +1,12 @@
 // The charts of the chosen pipeline: rates, and freshness below them, over a span that the reader chooses.
 
 import { element } from "../dom/element.js";
+import { morphChildren } from "../dom/morph.js";
 import { startFeed } from "../feed.js";
 import { getFigures } from "../host/requests.js";
+import { distribution } from "./distribution.js";
 import { freshnessChart } from "./freshness_chart.js";
+import { markLegend, markedBetween } from "./marks.js";
 import { ratesChart } from "./rates_chart.js";
 
 const SPANS = [
@@ -19,10 +22,11 @@ export class HistoryCharts {
   #place = null;
   #feed = null;
   #history = null;
+  #events = [];
   #charts = [];
 
-  /** Show the charts of this pipeline with its target of now, or none. */
-  show(name, status) {
+  /** Show the charts of this pipeline with its target of now and what has happened to it, or none. */
+  show(name, status, events) {
     const place = status ? document.getElementById("charts") : null;
     if (name !== this.#name || place !== this.#place) {
       this.#end();
@@ -30,7 +34,7 @@ export class HistoryCharts {
       this.#place = place;
       if (place) this.#begin();
     }
-    if (place) this.#aim(status.target_ms);
+    if (place) this.#aim(status.target_ms, events ?? []);
   }
 
   /** Draw again, in the colours that count now. */
@@ -39,9 +43,10 @@ export class HistoryCharts {
     if (this.#history) this.#draw();
   }
 
-  #aim(targetMilliseconds) {
-    if (targetMilliseconds === this.#targetMilliseconds) return;
+  #aim(targetMilliseconds, events) {
+    if (targetMilliseconds === this.#targetMilliseconds && events === this.#events) return;
     this.#targetMilliseconds = targetMilliseconds;
+    this.#events = events;
     if (this.#history) this.#draw();
   }
 
@@ -51,6 +56,7 @@ export class HistoryCharts {
       this.#spanButtons(),
       element("div.chart.rates", { role: "img", "aria-label": "Rates over time" }),
       element("div.chart.freshness-chart", { role: "img", "aria-label": "Freshness over time" }),
+      element("div.below-charts"),
       element("p.chart-note.quiet", {}, "loading …"),
     );
     this.#feed = startFeed(
@@ -96,7 +102,10 @@ export class HistoryCharts {
         freshnessChart(this.#place.querySelector(".freshness-chart"), this.#name),
       ];
     }
-    this.#charts.forEach((chart) => chart.setHistory({ ...history, target_ms: this.#targetMilliseconds }));
+    const aimed = { ...history, target_ms: this.#targetMilliseconds };
+    const marks = markedBetween(this.#events, history.at[0], Date.now() / 1000);
+    this.#charts.forEach((chart) => chart.setHistory(aimed, marks));
+    morphChildren(this.#place.querySelector(".below-charts"), element("div", {}, markLegend(marks), distribution(aimed)));
   }
 
   #forgetCharts() {

@@ -1,9 +1,11 @@
 // A chart over time, by uPlot, in the page's colours; it follows the width of its place.
 
 import uPlot from "../vendor/uplot/uPlot.esm.js";
+import { drawMarks } from "./marks.js";
 
-const CHART_HEIGHT = 170;
+const CHART_HEIGHT = 215;
 const LEAST_AXIS_WIDTH = 58;
+const FROM_ZERO = { range: (_, least, most) => [0, (most || 1) * 1.1] };
 
 /** How wide the axis of the values is: its longest label fits. */
 const widthOf = (_, labels) => Math.max(LEAST_AXIS_WIDTH, 12 + 7 * Math.max(...(labels ?? [""]).map((label) => label.length)));
@@ -15,6 +17,7 @@ export class TimeChart {
   #plot;
   #place;
   #columns;
+  #marks = [];
   #watcher;
 
   /**
@@ -23,8 +26,9 @@ export class TimeChart {
    * @param {object[]} series uPlot's series, without the time.
    * @param {(value: number) => string} words a value with its unit.
    * @param {(history: object) => Array[]} columns the values of each series.
+   * @param {{scale?: object, splits?: Function}} axisOfValues uPlot's; without it linear, from zero.
    */
-  constructor(place, pipeline, series, words, columns) {
+  constructor(place, pipeline, series, words, columns, { scale = FROM_ZERO, splits } = {}) {
     this.#place = place;
     this.#columns = columns;
     const axis = { stroke: colour("quiet"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false } };
@@ -34,10 +38,11 @@ export class TimeChart {
         height: CHART_HEIGHT,
         cursor: { sync: { key: pipeline }, drag: { x: false, y: false } },
         legend: { live: true },
-        scales: { y: { range: (_, least, most) => [0, Math.max(most ?? 0, 0.001) * 1.1] } },
+        scales: { y: scale },
+        hooks: { draw: [(plot) => drawMarks(plot, this.#marks)] },
         axes: [
           { ...axis, size: 26, values: (_, splits, ...rest) => splits.map((at) => timeOfDay(at, rest.at(-1))) },
-          { ...axis, size: widthOf, values: (_, splits) => splits.map(words) },
+          { ...axis, size: widthOf, splits, filter: (_, all) => all, values: (_, all) => all.map(words) },
         ],
         series: [
           { label: "at", value: (plot, at) => timeOfDay(at ?? plot.data[0].at(-1), 1) },
@@ -56,8 +61,9 @@ export class TimeChart {
     this.#watcher.observe(place);
   }
 
-  /** Show these figures. */
-  setHistory(history) {
+  /** Show these figures, and marks of these events. */
+  setHistory(history, marks = []) {
+    this.#marks = marks;
     this.#plot.setData([history.at, ...this.#columns(history)]);
   }
 

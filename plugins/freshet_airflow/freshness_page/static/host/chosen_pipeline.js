@@ -3,7 +3,7 @@
 import { hostDocument, isFramed } from "./airflow.js";
 
 // As the files of dags/ name their DAGs.
-const DAG_OF_PIPELINE = /^(?:stream_load|reprocess_shed|rebuild_cache|validate_facts)__(.+)$/;
+const DAG_OF_PIPELINE = /^(?:stream_load|reprocess_shed|forget_held|rebuild_cache|validate_facts)__(.+)$/;
 
 /** The DAG whose tab this page is; null in the navigation. */
 export const dagOfTab = new URLSearchParams(window.location.search).get("dag");

@@ -24,6 +24,10 @@ export async function startRun(dagId, parameters) {
   return run.dag_run_id;
 }
 
+/** State of a run: queued, running, success, failed. */
+export const runState = async (dagId, runId) =>
+  (await send(airflowAddress(`api/v2/dags/${encodeURIComponent(dagId)}/dagRuns/${encodeURIComponent(runId)}`), {})).state;
+
 async function send(address, options) {
   let response;
   try {

@@ -8,7 +8,7 @@ import { panel, workBadge } from "./parts.js";
 const HELD = [
   ["shed", "Put off under overload."],
   ["unmatched", "Their key is not in the master data yet."],
-  ["rejected", "Bad input, which no DAG can fix."],
+  ["rejected", "Bad input, or refused by the table: see why below."],
 ];
 
 export function backlogs(status, dags) {
@@ -26,8 +26,7 @@ export function backlogs(status, dags) {
         forbidden: waiting.shed?.count || waiting.unmatched?.count ? null : "Nothing is shed or unmatched.",
       }),
       dagLink(dags?.reprocess_shed, "with a form")),
-    reprocessing(status.reprocessing),
-    waiting.rejected?.count ? rejected(status.name) : null);
+    reprocessing(status.reprocessing));
 }
 
 function reprocessing(run) {
@@ -38,10 +37,4 @@ function reprocessing(run) {
     run.due ? element("progress", { max: run.due, value: run.taken, "aria-label": "Progress of reprocessing" }) : null,
     run.taken ? element("p.quiet", {}, `${count(run.facts)} became facts, by ${run.algorithm ?? "an unknown algorithm"}.`) : null,
     run.error ? element("p.late", {}, run.error) : null);
-}
-
-function rejected(name) {
-  const query = `SELECT event_id, reason, payload FROM freshet.rejected\nWHERE pipeline = '${name.replaceAll("'", "''")}' ORDER BY held_at DESC LIMIT 20;`;
-  return element("details", { "data-key": "rejected-sql" },
-    element("summary", {}, "See rejected tuples"), element("pre.query", { tabindex: "0" }, query));
 }

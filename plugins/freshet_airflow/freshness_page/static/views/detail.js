@@ -10,9 +10,11 @@ import { backlogs } from "./backlogs.js";
 import { balance } from "./balance.js";
 import { caches } from "./caches.js";
 import { driver } from "./driver.js";
+import { happened } from "./happened.js";
 import { freshness } from "./freshness.js";
 import { lookups } from "./lookups.js";
 import { badge, panel } from "./parts.js";
+import { partitions } from "./partitions.js";
 import { stages } from "./stages.js";
 import { streams } from "./streams.js";
 import { validation } from "./validation.js";
@@ -22,11 +24,12 @@ const place = document.getElementById("detail");
 /**
  * @param {object[]} statuses of all pipelines.
  * @param {string|null} name of the chosen one.
- * @param {object|null} dags its DAGs by kind; null while they are not known.
+ * @param {{dags: object|null, events: object[]|null, objective: object|null, filled: object|null}} known its DAGs by kind,
+ *   what has happened to it, how often its target was kept, how complete its facts are; null while that is not known.
  */
-export function showDetail(statuses, name, dags) {
+export function showDetail(statuses, name, known) {
   const status = statuses.find((each) => each.name === name);
-  const content = status ? detail(status, dags) : dagOfTab || name ? notFound(name) : null;
+  const content = status ? detail(status, known) : dagOfTab || name ? notFound(name) : null;
   morphChildren(place, element("div", {}, content));
 }
 
@@ -37,21 +40,24 @@ function notFound(name) {
   return element("div.empty", {}, element("p", {}, text));
 }
 
-function detail(status, dags) {
+function detail(status, { dags, events, objective, filled }) {
   return element("article.pipeline", { "data-key": `pipeline-${status.name}` },
     heading(status, dags),
     alerts(status),
     element("div.panels", {},
-      freshness(status),
+      freshness(status, objective),
       panel("history", "Over time", element("div", { id: "charts", "data-keep": "true" })),
-      streams(status),
       stages(status),
+      streams(status, filled),
+      partitions(status),
       balance(status),
       backlogs(status, dags),
       validation(status, dags),
+      panel("held", "Held tuples", element("div", { id: "held", "data-keep": "true" })),
       caches(status, dags),
       lookups(status),
-      driver(status)));
+      driver(status, events),
+      happened(status, events)));
 }
 
 function heading(status, dags) {

@@ -2,14 +2,15 @@
 
 import { element } from "../dom/element.js";
 import { arrivalRate, isLate, unread } from "../health.js";
-import { NOTHING, ago, duration, lateBy, rate, share } from "../numbers.js";
+import { NOTHING, ago, duration, lateBy, promised, rate, share } from "../numbers.js";
 import { freshnessBar, lateness } from "./freshness_bar.js";
 import { explained, facts, panel } from "./parts.js";
 
 /** What the freshness of now is. */
 export const NOW = "How far the warehouse is behind the events: the age of the oldest one that is unread, or the p99 of the facts of the last 15 s, whichever is more. The state is told by the same.";
 
-export function freshness(status) {
+/** @param {object|null} objective how often the target was kept; null while that is not known. */
+export function freshness(status, objective) {
   const periods = [
     [explained("Now", NOW), { p50_ms: null, p99_ms: status.freshness_now_ms }],
     [`Last ${status.window_seconds} s`, status.freshness_window],
@@ -26,6 +27,7 @@ export function freshness(status) {
         element("th", { scope: "col" }, `target ${duration(status.target_ms)}`))),
       element("tbody", {}, periods.map(([name, period]) => line(name, period, status.target_ms)))),
     facts([
+      [explained(`Within ${duration(status.target_ms)}`, KEPT), kept(objective)],
       [explained("Unread", "What has landed in the source and is not loaded: the lag."),
         element("span", { class: isLate(status) ? "late" : null }, unread(status))],
       ["Source looked at", looked(status.lag)],
@@ -34,6 +36,13 @@ export function freshness(status) {
       ["Loaded", rate(status.service_rate)],
       ["Front stage hits", share(status.hit_ratio)],
     ]));
+}
+
+const KEPT = "Of the events that were loaded or shed, the share that could be read as facts within the target of now. Shed ones are late; those that are unread do not count yet.";
+
+function kept(objective) {
+  const told = (period, words) => `${period.events ? promised(period.in_time / period.events) : NOTHING} ${words}`;
+  return objective && `${told(objective.day, "of the last day")}, ${told(objective.month, "of 30 days")}`;
 }
 
 const looked = ({ looked_at: at, look_age_ms: age, at_least: mayBeMore }) =>

@@ -2,25 +2,28 @@
 
 import { element } from "../dom/element.js";
 import { morphChildren } from "../dom/morph.js";
-import { STATE_WORDS, arrivalRate, isLate, problems, unread, unreadFiles, worstFirst } from "../health.js";
+import { STATE_WORDS, arrivalRate, isLate, problems, unread, unreadFiles } from "../health.js";
 import { age, count, duration, lateBy, rate, share, shortCount } from "../numbers.js";
 import { NOW } from "./freshness.js";
 import { freshnessBar, lateness } from "./freshness_bar.js";
+import { countedStates, groupedByState, inOrder, isSortable } from "./overview_order.js";
 import { badge, explained, workBadge } from "./parts.js";
 
 const place = document.getElementById("overview");
 const summary = document.getElementById("summary");
 const filter = document.getElementById("filter");
+const group = document.getElementById("group");
 const FILTER_FROM = 8;
 
 let order = [];
+let by = { column: null, reversed: false };
 
 /** @param {object[]} statuses of all pipelines; @param {string|null} chosen name of the chosen one. */
 export function showOverview(statuses, chosen) {
-  document.getElementById("filter-label").hidden = statuses.length < FILTER_FROM;
+  document.getElementById("filters").hidden = statuses.length < FILTER_FROM;
   summary.textContent = summarized(statuses);
   const sought = filter.value.trim().toLowerCase();
-  const found = ordered(statuses).filter(({ name }) => name.toLowerCase().includes(sought));
+  const found = ordered(statuses).filter(({ name, state }) => name.toLowerCase().includes(sought) || state === sought);
   place.classList.toggle("beside-detail", chosen !== null);
   morphChildren(place, element("div", {}, statuses.length ? table(found, chosen, sought) : noPipelines()));
 }
@@ -28,15 +31,24 @@ export function showOverview(statuses, chosen) {
 // A line must not run away from the pointer or the keyboard that is about to choose it.
 function ordered(statuses) {
   const busy = place.matches(":hover, :focus-within") && order.length === statuses.length;
-  if (!busy) order = worstFirst(statuses).map(({ name }) => name);
+  if (!busy) order = inOrder(statuses, by).map(({ name }) => name);
   const byName = new Map(statuses.map((status) => [status.name, status]));
   return order.map((name) => byName.get(name)).filter(Boolean);
 }
 
+/** Order the lines by the column whose heading is pressed; again: the other way round; once more: worst first. */
+export function listenToHeadings(changed) {
+  place.addEventListener("click", ({ target }) => {
+    const column = target.closest("[data-column]")?.dataset.column;
+    if (!column) return;
+    by = by.column !== column ? { column, reversed: false } : by.reversed ? { column: null, reversed: false } : { column, reversed: true };
+    order = [];
+    changed();
+  });
+}
+
 function summarized(statuses) {
-  const counts = new Map();
-  for (const { state } of worstFirst(statuses)) counts.set(state, (counts.get(state) ?? 0) + 1);
-  const words = [...counts].map(([state, number]) => `${number} ${state}`).join(", ");
+  const words = countedStates(statuses).map(([state, number]) => `${number} ${state}`).join(", ");
   return statuses.length ? `${count(statuses.length)} pipeline${statuses.length > 1 ? "s" : ""}: ${words}` : "";
 }
 
@@ -64,12 +76,28 @@ function table(statuses, chosen, sought) {
   ];
   return element("div.table-room", { tabindex: "-1" },
     element("table.pipelines", {},
-      element("caption.visually-hidden", {}, "Pipelines, worst first"),
-      element("thead", {}, element("tr", {}, headings.map(([name, meaning, look]) =>
-        element("th", { scope: "col", class: look }, meaning ? explained(name, meaning) : name)))),
-      element("tbody", {}, statuses.map((status) => line(status, status.name === chosen)))),
-    statuses.length ? null : element("p.empty", {}, `No pipeline's name contains “${sought}”.`),
+      element("caption.visually-hidden", {}, by.column ? `Pipelines, by ${by.column}` : "Pipelines, worst first"),
+      element("thead", {}, element("tr", {}, headings.map(heading))),
+      group.checked
+        ? groupedByState(statuses).map(([state, each]) => element("tbody", { "data-key": `state-${state}` },
+          element("tr.state-group", { "data-key": `heading-${state}` },
+            element("th", { colspan: headings.length, scope: "rowgroup" }, badge(state), ` ${each.length}`)),
+          each.map((status) => line(status, status.name === chosen))))
+        : element("tbody", { "data-key": "all" }, statuses.map((status) => line(status, status.name === chosen)))),
+    statuses.length ? null : element("p.empty", {}, `No pipeline's name contains “${sought}”, nor is its state that.`),
     chosen ? null : element("p.hint", {}, "Choose a pipeline to see why: its stages, balance, backlogs, caches and charts."));
+}
+
+function heading([name, meaning, look]) {
+  const words = meaning ? explained(name, meaning) : name;
+  if (!isSortable(name)) return element("th", { scope: "col", class: look }, words);
+  const isChosen = by.column === name;
+  const direction = !isChosen ? null : by.reversed === (name === "Pipeline" || name === "State") ? "descending" : "ascending";
+  return element("th", { scope: "col", class: look, "aria-sort": direction },
+    meaning ? words : name,
+    element("button.sort", {
+      type: "button", "data-column": name, "data-key": `sort-${name}`, "aria-label": `Order by ${name}`, "aria-pressed": String(isChosen),
+    }, isChosen ? (by.reversed ? "▲" : "▼") : "↕"));
 }
 
 function line(status, isChosen) {

@@ -1,34 +1,60 @@
 // The streams of a pipeline that joins several: how far each has come, and what waits.
 
 import { element } from "../dom/element.js";
-import { ago, clock, count, since } from "../numbers.js";
+import { NOTHING, age, ago, clock, count, share, since } from "../numbers.js";
 import { badge, explained, panel } from "./parts.js";
 
 const COLUMNS = [
   ["Stream", null],
-  ["Event time", "The latest event time so far."],
-  ["Arrived", "Events read in the last hour."],
-  ["Joined", "Those whose first result was found in the last hour."],
-  ["Waiting", "Events that are in no result yet."],
-  ["Expired", "Events of the last hour that found no partner in their time. They are held."],
-  ["Late", "Events of the last hour that came later than the lateness allows. They are held."],
-  ["Rejected", "Records of the last hour without id, key or time, or that can't be read."],
+  ["Event time", "The latest event time so far, and how far it is behind the stream that is furthest."],
+  ["Read", "When an event of it was read last."],
+  ["Arrived", "Events read in the last hour.", "number"],
+  ["Joined", "Those whose first result was found in the last hour.", "number"],
+  ["Waiting", "Events that are in no result yet.", "number"],
+  ["Expired", "Events of the last hour that found no partner in their time. They are held.", "number"],
+  ["Late", "Events of the last hour that came later than the lateness allows. They are held.", "number"],
+  ["Rejected", "Records of the last hour without id, key or time, or that can't be read.", "number"],
 ];
+const FILLED = ["In facts", "Share of all facts in which a part of this stream has come, by the ledger.", "number"];
+const COUNTS = ["arrived", "joined", "waiting", "expired", "late", "rejected"];
 
-export function streams(status) {
+/** @param {object|null} filled of accumulating facts: stream -> share of them in which its part has come. */
+export function streams(status, filled) {
   const all = status.streams ?? [];
   if (!all.length) return null;
+  const furthest = Math.max(...all.map(({ newest }) => Date.parse(newest ?? 0)));
   return panel("streams", "Streams",
     element("table", {},
-      element("thead", {}, element("tr", {}, COLUMNS.map(([words, meaning]) =>
-        element("th", { scope: "col" }, meaning ? explained(words, meaning) : words)))),
-      element("tbody", {}, all.map(row))));
+      element("thead", {}, element("tr", {}, [...COLUMNS, ...(filled ? [FILLED] : [])].map(([words, meaning, look]) =>
+        element("th", { scope: "col", class: look }, meaning ? explained(words, meaning) : words)))),
+      element("tbody", {}, all.map((each) => row(each, furthest, filled)))),
+    heldBack(all),
+    filled ? complete(Object.values(filled)) : null);
 }
 
-const row = (each) =>
-  element("tr", { "data-key": `stream-${each.stream}` },
-    element("th", { scope: "row" }, each.stream, " ",
-      each.idle ? badge("idle") : null,
-      each.holds_back && !each.idle ? element("span.quiet", {}, "the others wait for it") : null),
-    element("td", {}, clock(each.newest), " ", element("span.quiet", {}, `read ${ago(since(each.last_arrival))}`)),
-    ...["arrived", "joined", "waiting", "expired", "late", "rejected"].map((name) => element("td", {}, count(each[name]))));
+function row(each, furthest, filled) {
+  const behind = each.newest ? furthest - Date.parse(each.newest) : null;
+  return element("tr", { "data-key": `stream-${each.stream}` },
+    element("th", { scope: "row" }, each.stream, " ", each.idle ? badge("idle") : null),
+    element("td", {}, clock(each.newest), behind >= 1000 ? element("span.quiet", {}, ` ${age(behind)} behind`) : null),
+    element("td", {}, each.last_arrival ? ago(since(each.last_arrival)) : NOTHING),
+    COUNTS.map((name) => element(`td.number${each[name] && HELD.includes(name) ? ".waiting" : ""}`, {}, count(each[name]))),
+    filled ? element("td.number", {}, share(filled[each.stream])) : null);
+}
+
+const HELD = ["expired", "late", "rejected"];
+
+function heldBack(all) {
+  const slowest = all.filter(({ holds_back: holds, idle }) => holds && !idle).map(({ stream }) => stream);
+  if (!slowest.length) return null;
+  const waiting = all.filter(({ stream }) => !slowest.includes(stream)).reduce((sum, each) => sum + each.waiting, 0);
+  return element("p.quiet", {}, `The others wait for ${slowest.join(", ")}: ${count(waiting)} of their events are in no result yet.`);
+}
+
+// The ledger counts parts, not which rows they are in: where several streams lack some, the share has bounds.
+function complete(shares) {
+  const most = Math.min(...shares);
+  const least = Math.max(1 - shares.reduce((lacking, each) => lacking + 1 - each, 0), 0);
+  const bounds = most - least < 0.0005 ? share(most) : `between ${share(least)} and ${share(most)}`;
+  return element("p", {}, `Of all facts ${bounds} are complete: a part of each stream has come.`);
+}

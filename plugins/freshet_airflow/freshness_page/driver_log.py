@@ -1,0 +1,30 @@
+"""The end of a driver's log, as the page shows it: of files in this installation's folder of logs, without secrets."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from airflow.sdk.log import redact
+
+from spark_jobs.local.session_process import log_tail
+from spark_jobs.settings import home
+
+_PASSWORD_IN_URL = re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@")
+
+
+def log_end(file: str | None) -> list[str]:
+    """The last lines of the log; a line that says why there are none.
+
+    Args:
+        file: its path, as the driver has told it to the warehouse: only one among this installation's logs is read.
+    """
+    if file is None:
+        return ["(no driver has begun a log)"]
+    path, logs = Path(file).resolve(), home().logs.resolve()
+    if not path.is_relative_to(logs):
+        return [f"(it is not among the logs of this installation, {logs})"]
+    if not path.exists():
+        return ["(it is not on this host, or was deleted)"]
+    lines = _PASSWORD_IN_URL.sub(r"\1:***@", log_tail(path)).splitlines()
+    return [str(redact(line)) for line in lines]

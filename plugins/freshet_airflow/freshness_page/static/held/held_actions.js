@@ -1,0 +1,45 @@
+// What can be done with the held tuples that the filter shows: runs of DAGs, with what it says as their form.
+
+import { runButton } from "../actions/run_buttons.js";
+import { element } from "../dom/element.js";
+import { count } from "../numbers.js";
+
+const WAITING = ["shed", "unmatched"];
+
+/** Buttons for the tuples of these groups, which this was asked for: {places, reason, text, since}. */
+export function heldActions(pipeline, groups, chosen, dags) {
+  const sum = (fits, what = "tuples") => groups.filter(fits).reduce((all, group) => all + group[what], 0);
+  const waiting = sum(({ place }) => place !== "rejected");
+  const hopeful = sum(({ place }) => place === "rejected") - sum(({ place }) => place === "rejected", "hopeless");
+  const all = sum(() => true);
+  const named = {
+    ...(chosen.text && { text: chosen.text }),
+    ...(chosen.since && { arrived_from: chosen.since }),
+  };
+  const reason = chosen.reason && { reason: chosen.reason };
+  return element("div.buttons", { role: "group", "aria-label": "Actions on the tuples shown" },
+    runButton("Retry", dags?.reprocess_shed, {
+      parameters: { places: chosen.places.filter((place) => WAITING.includes(place)), all_unmatched: true, ...named, ...reason },
+      forbidden: waiting ? null : "No shed or unmatched tuple is shown.",
+    }),
+    runButton("Requeue", dags?.reprocess_shed, {
+      parameters: { places: ["shed"], requeue: chosen.reason, ...named },
+      question: `${count(hopeful)} rejected tuples of ${pipeline} are tried again. Mend first what refused them.`,
+      forbidden: whyNotRequeue(hopeful, chosen),
+    }),
+    runButton("Forget", dags?.forget_held, {
+      parameters: { places: chosen.places, ...named, ...reason },
+      question: `${count(all)} tuples of ${pipeline} (${chosen.places.join(", ")}${described(chosen)}) are deleted for good: they will not `
+        + "become facts, and are duplicates if they are sent again. Your name is noted.",
+      forbidden: all ? null : "No tuple is shown.",
+    }),
+    element("span.quiet", {}, `${count(all)} shown: retry those that wait, requeue those that were rejected, or forget them all.`));
+}
+
+function whyNotRequeue(hopeful, { reason }) {
+  if (!hopeful) return "No rejected tuple is shown that could become a fact.";
+  return reason ? null : "Choose a reason first: those that were rejected for others stay.";
+}
+
+const described = ({ reason, text }) =>
+  `${reason && `; reason contains “${reason}”`}${text && `; record contains “${text}”`}`;
