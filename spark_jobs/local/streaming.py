@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -12,6 +12,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.markup import escape
 
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import FreshetError, PlatformError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
@@ -140,7 +141,7 @@ class Streaming:
 
     Args:
         home: the installation.
-        pipelines: names of the pipelines.
+        pipelines: definitions, by name.
         airflow: running.
         warehouse_url: libpq URL of the warehouse.
         workload: started once all drivers run, if it has a pipeline to write for.
@@ -150,7 +151,7 @@ class Streaming:
     def __init__(
         self,
         home: Home,
-        pipelines: Collection[str],
+        pipelines: Mapping[str, PipelineDefinition],
         airflow: EmbeddedAirflow,
         warehouse_url: str,
         workload: WorkloadProcess,
@@ -278,5 +279,5 @@ class Streaming:
             ]
 
     def _driver_log(self, pipeline: str) -> str:
-        log = self._home.driver_log(pipeline)
+        log = self._home.driver_log(self._pipelines[pipeline].driver_name)
         return f"The end of {log}:\n{log_tail(log)}"

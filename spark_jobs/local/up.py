@@ -31,7 +31,7 @@ from spark_jobs.local.airflow_process import (
 )
 from spark_jobs.local.bad_day import BadDay
 from spark_jobs.local.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload, write_overload_pipelines
-from spark_jobs.local.detached_driver import end_driver
+from spark_jobs.local.detached_driver import end_drivers
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.live_status import show_once
 from spark_jobs.local.private_files import make_private
@@ -218,8 +218,7 @@ class _Up:
         self._workload.stop()
         airflow.stop()
         # Without Airflow and the server they would be on their own.
-        for pipeline in self._definitions:
-            end_driver(self._home, pipeline)
+        end_drivers(self._home)
 
     def _environment(self, url: str) -> dict[str, str]:
         spark = json.dumps({"conn_type": "spark", "host": DEFAULT_MASTER})
