@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -215,7 +216,8 @@ class _Up:
         """Launch what needs nothing that only Airflow knows; its runs find these drivers when it is there."""
         if _SPARK_CONNECTION in os.environ:
             return
-        environment = driver_environment(self._home, url) | {PIPELINES_VARIABLE: str(self._pipelines)}
+        environment = driver_environment(self._home, url)
+        environment |= {PIPELINES_VARIABLE: str(self._pipelines), "SPARK_LOCAL_IP": "127.0.0.1"}
         submit = ["spark-submit", "--master", DEFAULT_MASTER, STREAM_LOAD]
         with contextlib.closing(connect(url)) as connection:
             connection.autocommit = True
@@ -228,8 +230,7 @@ class _Up:
                         connection, name, definition.freshness.target, definition.model_dump_json(by_alias=True)
                     )
                     drivers.request_state(connection, name, "running")
-                    command = DriverCommand([*submit, name], environment | {"SPARK_LOCAL_IP": "127.0.0.1"})
-                    attach_or_launch(connection, name, self._home, lambda command=command: command)
+                    attach_or_launch(connection, name, self._home, partial(DriverCommand, [*submit, name], environment))
 
     def _prove(self, url: str, *, complete: bool) -> bool:
         """Prove and show what was loaded; whether the law holds for all pipelines, and all is loaded if it must be."""
