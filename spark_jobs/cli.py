@@ -173,7 +173,10 @@ def up(
 
 @app.command()
 def load(
-    pipeline: Pipeline,
+    pipelines: Annotated[
+        list[str],
+        typer.Argument(help="Names of pipelines, paths of their YAML files, or names of the drivers that they share."),
+    ],
     *,
     once: Annotated[bool, typer.Option("--once", help="Load what has landed, then end.")] = False,
     master: Annotated[
@@ -181,15 +184,15 @@ def load(
         typer.Option(show_default="all cores of this machine", help="Spark master, such as spark://host:7077."),
     ] = None,
 ) -> None:
-    """Run the Spark job of a pipeline here in the foreground, without Airflow, until Ctrl-C."""
-    from spark_jobs.definition import load_definition
+    """Run the Spark job of pipelines here in the foreground, without Airflow, until Ctrl-C."""
+    from spark_jobs.definition import load_named
 
-    load_definition(pipeline)  # a wrong name is reported before the heavy imports
+    load_named(pipelines)  # a wrong name is reported before the heavy imports
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.stream_load import load as run_load
 
     with warehouse(home(), create=False) as url:
-        run_load(pipeline, url, once=once, master=master)
+        run_load(pipelines, url, once=once, master=master)
 
 
 @app.command()

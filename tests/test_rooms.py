@@ -14,7 +14,6 @@ ROOMS = [
     "cli",
     "experiments",
     "authoring",
-    "correlate_streams",
     "stream_load",
     "reprocess_shed",
     "rebuild_cache",

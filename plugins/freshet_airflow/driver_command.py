@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from airflow.sdk import BaseHook
 from airflow.sdk.exceptions import AirflowNotFoundException
 
-from spark_jobs.definition import load_definition
+from spark_jobs.definition import load_definition, pipelines_of
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.detached_driver import DriverCommand, driver_environment
-from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.local.detached_driver import STREAM_LOAD, DriverCommand, driver_environment
+from spark_jobs.settings import Home
 from spark_jobs.source.connections import connection_variable
 
 if TYPE_CHECKING:
@@ -20,13 +20,6 @@ if TYPE_CHECKING:
     from spark_jobs.definition import PipelineDefinition
 
 DEFAULT_CONNECTION_ID = "spark_default"
-STREAM_LOAD = str(PROJECT_ROOT / "spark_jobs" / "stream_load.py")
-CORRELATE_STREAMS = str(PROJECT_ROOT / "spark_jobs" / "correlate_streams.py")
-
-
-def application_of(definition: PipelineDefinition) -> str:
-    """The Python file that spark-submit runs for a pipeline: that of one stream, or of several."""
-    return STREAM_LOAD if definition.streams is None else CORRELATE_STREAMS
 
 
 def driver_command(
@@ -43,25 +36,25 @@ def driver_command(
 
     Raises:
         PlatformError: there is no such connection, or it asks for a driver inside the cluster.
+        PipelineDefinitionError: the pipeline's definition is wrong.
     """
     # Not at the top: the file of the streams' DAGs, which is read again and again, has no other need of the provider.
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
     if not is_defined(connection_id):
         raise undefined(connection_id)
-    hook = SparkSubmitHook(conn_id=connection_id, name=f"freshet-{pipeline}", application_args=[pipeline])
-    environment = {**submit_environment(hook, home, warehouse_url), **source_environment(pipeline)}
+    driver = load_definition(pipeline).driver_name
+    hook = SparkSubmitHook(conn_id=connection_id, name=f"freshet-{driver}", application_args=[pipeline])
+    environment = submit_environment(hook, home, warehouse_url)
+    for definition in pipelines_of(driver).values():
+        environment |= source_environment(definition)
     return DriverCommand(hook._build_spark_submit_command(application), environment)
 
 
-def source_environment(pipeline: str) -> dict[str, str]:
-    """The environment variables with the connections that the pipeline's source asks for, as far as Airflow has them.
-
-    Raises:
-        PipelineDefinitionError: the pipeline's definition is wrong.
-    """
+def source_environment(definition: PipelineDefinition) -> dict[str, str]:
+    """Environment variables with the connections that the pipeline's source asks for, as far as Airflow has them."""
     found = {}
-    for connection in load_definition(pipeline).source.connections:
+    for connection in definition.source.connections:
         with suppress(AirflowNotFoundException):  # the driver says what is missing
             found[connection_variable(connection)] = BaseHook.get_connection(connection).as_json()
     return found

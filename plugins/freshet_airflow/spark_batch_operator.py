@@ -12,6 +12,7 @@ from airflow.sdk import Context
 from airflow.sdk.exceptions import AirflowException
 
 from freshet_airflow import driver_command, warehouse_connection
+from spark_jobs.definition import load_definition
 from spark_jobs.settings import home
 
 BATCH_CONNECTION_ID = "spark_batch"
@@ -71,7 +72,7 @@ class SparkBatchOperator(SparkSubmitOperator):
         hook = self._hook = self._get_hook()
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
         environment = driver_command.submit_environment(hook, home(), url)
-        environment |= driver_command.source_environment(self.pipeline)
+        environment |= driver_command.source_environment(load_definition(self.pipeline))
         try:
             # Not as the hook's env_vars: on some masters those become arguments of spark-submit.
             hook.submit(self.application, env=environment)

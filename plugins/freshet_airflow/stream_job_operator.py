@@ -17,12 +17,7 @@ from freshet_airflow.driver_watch import Ending, RestartPolicy
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import PipelineDefinitionError, PlatformError
-from spark_jobs.local.detached_driver import (
-    DriverLaunch,
-    attach_or_launch,
-    end_driver,
-    find_driver,
-)
+from spark_jobs.local.detached_driver import STREAM_LOAD, DriverLaunch, attach_or_launch, find_driver, give_up
 from spark_jobs.local.session_process import log_tail
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
@@ -41,7 +36,7 @@ class StreamJobOperator(BaseOperator):
         pipeline: name of the pipeline.
         warehouse_conn_id: Airflow connection of the warehouse; where it is not defined, FRESHET_WAREHOUSE_URL counts.
         spark_conn_id: Airflow connection of type spark.
-        application: Python file that spark-submit runs; None: the one for pipelines of its kind.
+        application: Python file that spark-submit runs.
         restart_policy: when to give up.
         watch: further arguments of `StreamJobTrigger`.
     """
@@ -52,7 +47,7 @@ class StreamJobOperator(BaseOperator):
         pipeline: str,
         warehouse_conn_id: str = warehouse_connection.DEFAULT_CONNECTION_ID,
         spark_conn_id: str = driver_command.DEFAULT_CONNECTION_ID,
-        application: str | None = None,
+        application: str = STREAM_LOAD,
         restart_policy: RestartPolicy | None = None,
         watch: dict[str, Any] | None = None,
         **kwargs: Any,
@@ -94,9 +89,10 @@ class StreamJobOperator(BaseOperator):
             self.execute(context)
         elif ending is Ending.STOPPED:
             self.log.info("The driver of epoch %s was drained and has stopped.", event["epoch"])
-        elif ending is Ending.NOT_STARTED and not restarts:
-            # It never ran: what refused it, a missing table for example, will refuse it again.
-            end_driver(home(), self.pipeline, DriverLaunch(**event["launch"]))
+        elif ending is Ending.NOT_STARTED and not restarts and event["launch"]["pipeline"] == self.pipeline:
+            # It never ran: what refused it will refuse it again.
+            with closing(self.connect()) as connection:
+                give_up(connection, self.pipeline, home(), DriverLaunch(**event["launch"]))
             self._fail("ended before it took its pipeline over", None)
         else:
             self._restart(ending, event, restarts)
@@ -121,13 +117,12 @@ class StreamJobOperator(BaseOperator):
     def attach_or_launch(self, connection: extensions.connection) -> DriverRecord | DriverLaunch:
         """The living driver, or the launch under way, or a new launch."""
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
-        application = self.application or driver_command.application_of(load_definition(self.pipeline))
         try:
             return attach_or_launch(
                 connection,
                 self.pipeline,
                 home(),
-                lambda: driver_command.driver_command(self.pipeline, self.spark_conn_id, home(), url, application),
+                lambda: driver_command.driver_command(self.pipeline, self.spark_conn_id, home(), url, self.application),
             )
         except PlatformError as error:
             raise AirflowFailException(str(error)) from error
@@ -138,8 +133,9 @@ class StreamJobOperator(BaseOperator):
         """Defer until the driver has ended; `resume` goes on then."""
         if isinstance(found, DriverLaunch):
             epoch, launch = None, found.to_json()
-            log_file = home().driver_log(self.pipeline)
-            self.log.info("Waiting for the driver launched as process %d. Its log: %s", found.process_id, log_file)
+            log_file = home().driver_log(found.driver)
+            told = "Driver %s, process %d on %s, is to take the stream up. Its log: %s"
+            self.log.info(told, found.driver, found.process_id, found.host, log_file)
         else:
             epoch, launch = found.epoch, None
             self.log.info("Watching the driver of epoch %d, process %d on %s.", epoch, found.process_id, found.host)
@@ -182,14 +178,15 @@ class StreamJobOperator(BaseOperator):
         if not self.restart_policy.allows(restarts, now):
             minutes = self.restart_policy.window_seconds / 60
             self._fail(f"was restarted {self.restart_policy.most} times within {minutes:.0f} minutes", error)
-        if ending is Ending.NOT_STARTED:
-            end_driver(home(), self.pipeline, DriverLaunch(**event["launch"]))
         with closing(self.connect()) as connection:
+            if ending is Ending.NOT_STARTED:
+                give_up(connection, self.pipeline, home(), DriverLaunch(**event["launch"]))
             found = self.attach_or_launch(connection)
         self.wait_for(found, [*self.restart_policy.recent(restarts, now), now], **event["carried"])
 
     def _fail(self, what: str, error: str | None) -> NoReturn:
-        log_file = home().driver_log(self.pipeline)
+        with closing(self.connect()) as connection:
+            log_file = home().driver_log(drivers.driver_of(connection, self.pipeline))
         last = f" Its last error: {error}." if error else ""
         raise AirflowFailException(
             f"The driver of {self.pipeline} {what}.{last} "

@@ -13,7 +13,13 @@ stream_tuple.py  which columns of a stream tuple make the event, and the places 
 
 from spark_jobs.definition.correlation import Correlate
 from spark_jobs.definition.model import ALGORITHMS, Default, Fact, Lookup, PipelineDefinition, Source
-from spark_jobs.definition.pipeline_files import definition_files, load_definition, load_definitions
+from spark_jobs.definition.pipeline_files import (
+    definition_files,
+    load_definition,
+    load_definitions,
+    load_named,
+    pipelines_of,
+)
 
 __all__ = [
     "ALGORITHMS",
@@ -26,4 +32,6 @@ __all__ = [
     "definition_files",
     "load_definition",
     "load_definitions",
+    "load_named",
+    "pipelines_of",
 ]

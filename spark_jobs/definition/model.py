@@ -38,19 +38,14 @@ ALGORITHMS = ("auto", *CATALOGUE)
 _HOME = "${" + HOME_VARIABLE + "}"
 
 
-def _name(text: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
-        raise ValueError(
-            f"{shown(text)} is not a pipeline's name. Allowed: a small letter, then small letters, digits and _."
-        )
-    return text
+def _name_of(what: str) -> AfterValidator:
+    def check(text: str) -> str:
+        if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
+            allowed = "Allowed: a small letter, then small letters, digits and _."
+            raise ValueError(f"{shown(text)} is not a {what}'s name. {allowed}")
+        return text
 
-
-def _stream_name(text: str) -> str:
-    if not re.fullmatch(r"[a-z][a-z0-9_]*", text):
-        allowed = "Allowed: a small letter, then small letters, digits and _."
-        raise ValueError(f"{shown(text)} is not a stream's name. {allowed}")
-    return text
+    return AfterValidator(check)
 
 
 def _algorithm(text: str) -> str:
@@ -258,11 +253,14 @@ class PipelineDefinition(Part):
             called stream.column); it follows from streams and correlate, and is not written in the file.
         streams: several streams, by name; None where there is one source.
         correlate: how the streams are joined.
+        driver: name of the driver that loads it. Pipelines that name the same one share a process, its memory and its
+            cores, and nothing else. None: a driver of its own, which is called as the pipeline is.
     """
 
-    name: Annotated[str, AfterValidator(_name)] = Field(examples=["name: orders"])
+    name: Annotated[str, _name_of("pipeline")] = Field(examples=["name: orders"])
+    driver: Annotated[str, _name_of("driver")] | None = Field(default=None, examples=["driver: shop"])
     source: Source = Field(examples=["source: {format: json, path: ..., schema: ..., event_id: [..], event_time: ..}"])
-    streams: dict[Annotated[str, AfterValidator(_stream_name)], Source] | None = Field(
+    streams: dict[Annotated[str, _name_of("stream")], Source] | None = Field(
         default=None, examples=["streams: {orders: {format: json, ...}, payments: {...}}"]
     )
     correlate: Correlate | None = Field(default=None, examples=["correlate: {on: {orders: id, payments: order_id}}"])
@@ -273,6 +271,11 @@ class PipelineDefinition(Part):
     reprocessing: Reprocessing = Field(default=Reprocessing(), examples=["reprocessing: {limit: 1000000}"])
     validation: Validation = Field(default=Validation(), examples=["validation: {every: 5m}"])
     retention: Retention = Field(default=Retention(), examples=["retention: {ledger: 30d}"])
+
+    @property
+    def driver_name(self) -> str:
+        """Name of the driver that loads it: the one that it shares with others, or its own."""
+        return self.driver or self.name
 
     @property
     def accumulates(self) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +42,30 @@ def load_definition(name_or_path: str | Path) -> PipelineDefinition:
         count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
         raise PipelineDefinitionError("\n".join([f"{path}: {count}", *lines]))
     return definition
+
+
+def load_named(names: Sequence[str]) -> dict[str, PipelineDefinition]:
+    """Load pipelines by their names, the paths of their files, or the name of the driver that loads several.
+
+    Raises:
+        PipelineDefinitionError: as of `load_definition`.
+    """
+    definitions: dict[str, PipelineDefinition] = {}
+    for name in names:
+        shared = {} if name in _files_by_name() or not name.isidentifier() else pipelines_of(name)
+        definitions |= shared or {(found := load_definition(name)).name: found}
+    return definitions
+
+
+def pipelines_of(driver: str) -> dict[str, PipelineDefinition]:
+    """The pipelines of the pipelines folder that a driver loads, by name; files that are wrong are left out."""
+    found = {}
+    for name in _files_by_name():
+        with suppress(PipelineDefinitionError):
+            definition = load_definition(name)
+            if definition.driver_name == driver:
+                found[name] = definition
+    return found
 
 
 def load_definitions(folder: Path | None = None) -> dict[str, PipelineDefinition]:

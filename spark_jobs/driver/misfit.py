@@ -75,7 +75,8 @@ class _Blocked:
             register_pipeline(
                 connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
             )
-            self._epoch = drivers.take_over(connection, definition.name, log_file=home.driver_log(definition.name))
+            log = home.driver_log(definition.driver_name)
+            self._epoch = drivers.take_over(connection, definition.name, log_file=log)
         self._tell(misfit)
         # It ends by itself when this process, or another one, takes the pipeline over anew.
         beat = partial(drivers.heartbeat, pipeline=self._pipeline, epoch=self._epoch)

@@ -13,7 +13,7 @@ from spark_jobs.driver.java import java_environment
 from spark_jobs.settings import Home
 
 if TYPE_CHECKING:
-    from pyspark import RDD, SparkContext
+    from pyspark import SparkContext
 
 # A task that fails is tried three times more. Spark's plain local[*] would try once only, and one
 # killed Python worker would fail the batch.
@@ -23,6 +23,8 @@ _SETTINGS = {
     # Reused workers keep their warehouse connection and the mapped hot sets from batch to batch.
     "spark.python.worker.reuse": "true",
     "spark.python.daemon.module": "spark_jobs.stages.worker_daemon",
+    # A large batch of one pipeline does not starve the others of its driver.
+    "spark.scheduler.mode": "FAIR",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.port": "0",
 }
@@ -42,31 +44,25 @@ def starting_context(pipeline: str, home: Home, master: str | None = None) -> It
         what waits for the context.
     """
     with ThreadPoolExecutor(1, "spark-start") as beside:
-        started = beside.submit(_context_and_starter, pipeline, home, master)
+        started = beside.submit(join_context, pipeline, home, master)
         beside.submit(_start_workers, started)  # should it fail, the first batch's tasks tell why
         try:
-            yield lambda: started.result()[0]
+            yield started.result
         finally:
             if started.exception() is None:
-                started.result()[0].stop()
+                started.result().stop()
 
 
-def _context_and_starter(pipeline: str, home: Home, master: str | None) -> tuple[SparkContext, RDD[None]]:
-    """The context, and a task that does nothing.
-
-    The task is made before anybody else has the context: what its workers find in their environment is what the context
-    says at that moment, and `stages.pinned_tasks` changes that for moments.
-    """
-    spark = join_context(pipeline, home, master)
-    starter = spark.parallelize([None], 1).mapPartitions(list)
-    starter._jrdd  # noqa: B018 made now
-    return spark, starter
-
-
-def _start_workers(started: Future[tuple[SparkContext, RDD[None]]]) -> None:
-    spark, starter = started.result()
+def _start_workers(started: Future[SparkContext]) -> None:
+    spark = started.result()
     spark.setJobDescription("start Python workers")
-    starter.collect()
+    spark.parallelize([None], 1).mapPartitions(list).collect()
+
+
+def jobs_of(pipeline: str, spark: SparkContext) -> None:
+    """Let the jobs that this thread starts get a fair share of the cores, as jobs of this pipeline."""
+    spark.setLocalProperty("spark.scheduler.pool", pipeline)
+    spark.addJobTag(pipeline)
 
 
 def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkContext:
@@ -93,6 +89,12 @@ def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkC
         configuration.setIfMissing(key, value)
     context = SparkContext.getOrCreate(configuration.setAppName(f"freshet {pipeline}").setMaster(chosen))
     context.setLogLevel("WARN")
+    jvm = context._jvm
+    assert jvm is not None
+    # It warns of each pool that no file describes.
+    jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(
+        "org.apache.spark.scheduler.FairSchedulableBuilder", jvm.org.apache.logging.log4j.Level.ERROR
+    )
     if not local:
         context.parallelize([None], 1).count()
     return context

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,6 +22,7 @@ from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
 from spark_jobs.driver.loop import StreamLoop
+from spark_jobs.driver.session import jobs_of
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.settings import Home
@@ -94,6 +96,7 @@ class StreamJob:
             FreshetError: loading failed again and again.
         """
         name = self.definition.name
+        jobs_of(name, spark)
         batches, source, lookups = self._prepare(spark, resume=resume)
         try:
             epoch = self._take_over(spark, batches, lookups)
@@ -101,7 +104,7 @@ class StreamJob:
             def beat(connection: extensions.connection) -> Wanted:
                 return drivers.heartbeat(connection, name, epoch, source.unread)
 
-            heartbeat = Heartbeat(self._url, name, beat, when_fenced=spark.cancelAllJobs)
+            heartbeat = Heartbeat(self._url, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
             heartbeat.start()
             try:
                 if self.definition.streams is None and self.definition.source.kafka is None:
@@ -152,7 +155,7 @@ class StreamJob:
         epoch = drivers.take_over(
             self._connect(),
             name,
-            log_file=str(self._home.driver_log(name)),
+            log_file=self._home.driver_log(self.definition.driver_name),
             spark_application_id=spark.applicationId,
             spark_ui_url=spark.uiWebUrl,
         )
@@ -195,6 +198,11 @@ class StreamJob:
                 archive, kept = policy.archive_folder(self._home), policy.delete_after or timedelta()
                 removing.append(LoadedFiles(source.resolved_path(self._home), archive, kept, prefix))
         return removing
+
+    def abandon(self) -> None:
+        """Tell the warehouse that the driver has stopped, from another thread: the process ends without it."""
+        with closing(connect(self._url, application_name=f"freshet driver {self.definition.name}")) as connection:
+            drivers.finish(connection, self.definition.name, self._epoch, "stopped")
 
     def _finish_failed(self, epoch: int, state: drivers.EndState, error: str) -> None:
         """Record the end. The error tells more than that it could not be recorded."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Protocol
@@ -12,6 +12,7 @@ from typing import Protocol
 from rich.console import Console
 from rich.markup import escape
 
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import FreshetError, PlatformError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
@@ -140,7 +141,7 @@ class Streaming:
 
     Args:
         home: the installation.
-        pipelines: names of the pipelines.
+        pipelines: definitions, by name.
         airflow: running.
         warehouse_url: libpq URL of the warehouse.
         workload: started once all drivers run, if it has a pipeline to write for.
@@ -150,7 +151,7 @@ class Streaming:
     def __init__(
         self,
         home: Home,
-        pipelines: Collection[str],
+        pipelines: Mapping[str, PipelineDefinition],
         airflow: EmbeddedAirflow,
         warehouse_url: str,
         workload: WorkloadProcess,
@@ -174,11 +175,10 @@ class Streaming:
             runs, batches = StreamRuns(api, self._pipelines), BatchDags(api, self._pipelines)
             try:
                 runs.wait_until_known()
+                batches.pause()  # the streams come first
                 runs.start()
-                batches.start()
                 if self._wait_for_drivers(runs, live, stop):
-                    if workload_process.PIPELINES & set(self._pipelines):
-                        self._workload.start()
+                    batches.start()
                     course(WatchedTime(live, stop, runs, self._airflow, self._workload, self._url))
                 self._note_blocked()
             except FreshetError as error:
@@ -208,6 +208,7 @@ class Streaming:
         """
         deadline = time.monotonic() + DRIVER_TIMEOUT_SECONDS
         while missing := self._missing(runs):
+            self._start_workload()
             given_up = f" Without {', '.join(sorted(self._not_loading))}." if self._not_loading else ""
             live.update(f"The Spark drivers are starting.{given_up}")
             for pipeline in missing.intersection(runs.failed()):
@@ -220,7 +221,14 @@ class Streaming:
                 return False
         if self._not_loading.keys() >= set(self._pipelines):
             raise self._missed()
+        self._start_workload()
         return True
+
+    def _start_workload(self) -> None:
+        """Start it as soon as no driver is waited for: the runs in Airflow, which take longer, find what is loaded."""
+        awaited = set(self._pipelines_without_driver()) - self._not_loading.keys()
+        if not awaited and not self._workload.is_started and workload_process.PIPELINES & self._pipelines.keys():
+            self._workload.start()
 
     def _missing(self, runs: StreamRuns) -> set[str]:
         """Pipelines whose driver is still waited for."""
@@ -278,5 +286,5 @@ class Streaming:
             ]
 
     def _driver_log(self, pipeline: str) -> str:
-        log = self._home.driver_log(pipeline)
+        log = self._home.driver_log(self._pipelines[pipeline].driver_name)
         return f"The end of {log}:\n{log_tail(log)}"

@@ -25,12 +25,13 @@ def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets:
     packed = by_owner(parcels)
 
     def of(bucket: int) -> RDD[Made]:
+        pinned = _pinned(spark, bucket)
         if bucket in packed:
-            return spark.parallelize(packed[bucket], 1).mapPartitions(lambda arrived: task(bucket, arrived))
+            return pinned.parallelize(packed[bucket], 1).mapPartitions(lambda arrived: task(bucket, arrived))
         # Of a range nothing is sent: a worker that leaves input unread is ended.
-        return spark.parallelize(range(1), 1).mapPartitions(lambda _: task(bucket, ()))
+        return pinned.parallelize(range(1), 1).mapPartitions(lambda _: task(bucket, ()))
 
-    return _pinned(spark, buckets, of)
+    return spark.union([of(bucket) for bucket in range(buckets)])
 
 
 def pinned_over_shuffle(spark: SparkContext, parcels: RDD[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
@@ -38,24 +39,18 @@ def pinned_over_shuffle(spark: SparkContext, parcels: RDD[Parcel], buckets: int,
     shuffled: RDD[Any] = parcels.partitionBy(buckets, owner_itself)
 
     def of(bucket: int) -> RDD[Made]:
-        return _partition(spark, shuffled, bucket).mapPartitions(
+        return _partition(_pinned(spark, bucket), shuffled, bucket).mapPartitions(
             lambda arrived: task(bucket, (tuples for _, tuples in arrived))
         )
 
-    return _pinned(spark, buckets, of)
+    return spark.union([of(bucket) for bucket in range(buckets)])
 
 
-def _pinned(spark: SparkContext, buckets: int, of: Callable[[int], RDD[Made]]) -> RDD[Made]:
-    """No other thread may make tasks meanwhile: they would get a bucket's worker, and the bucket another one."""
-    tasks = []
-    for bucket in range(buckets):
-        spark.environment[_VARIABLE] = str(bucket)
-        try:
-            tasks.append(of(bucket))
-            tasks[-1]._jrdd  # noqa: B018 made now, with this environment
-        finally:
-            del spark.environment[_VARIABLE]
-    return spark.union(tasks)
+def _pinned(spark: SparkContext, bucket: int) -> SparkContext:
+    """The context with the environment of a bucket's tasks. Its own stays as it is: other threads make tasks, too."""
+    pinned: SparkContext = object.__new__(SparkContext)  # to copy it is forbidden
+    pinned.__dict__ = {**spark.__dict__, "environment": {**spark.environment, _VARIABLE: str(bucket)}}
+    return pinned
 
 
 def _partition(spark: SparkContext, rdd: RDD[Any], number: int) -> RDD[Any]:

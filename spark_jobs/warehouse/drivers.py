@@ -10,7 +10,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -29,6 +30,12 @@ MAX_SILENCE = timedelta(seconds=30)
 GONE = "its process is gone: it was killed (kill -9, or no memory was left), or its machine was restarted"
 _START_TIME_TOLERANCE = timedelta(seconds=2)  # the kernel's boot time, which start times count from, is rounded
 _FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of Linux: not in a container
+
+# The columns of a DriverRecord.
+_RECORD = """
+    pipeline, driver.epoch, state, host, process_id, process_started_at, spark_application_id, spark_ui_url,
+    log_file, started_at, heartbeat_at, stopped_at, error, clock_timestamp()
+"""
 
 
 @dataclass(frozen=True)
@@ -202,7 +209,8 @@ def take_over(
         cursor.execute(
             """
             WITH taken AS (
-                UPDATE freshet.pipeline SET epoch = epoch + 1 WHERE name = %s RETURNING name, epoch
+                UPDATE freshet.pipeline SET epoch = epoch + 1, asked_driver = NULL WHERE name = %s
+                RETURNING name, epoch
             )
             INSERT INTO freshet.driver (pipeline, epoch, state, host, process_id, process_started_at, log_file,
                                         spark_application_id, spark_ui_url)
@@ -336,15 +344,86 @@ def newest_driver(connection: extensions.connection, pipeline: str) -> DriverRec
     """The driver that took over last, or None if the pipeline never had one."""
     with connection, connection.cursor() as cursor:
         cursor.execute(
-            """
-            SELECT pipeline, epoch, state, host, process_id, process_started_at, spark_application_id, spark_ui_url,
-                   log_file, started_at, heartbeat_at, stopped_at, error, clock_timestamp()
-            FROM freshet.driver WHERE pipeline = %s ORDER BY epoch DESC LIMIT 1
-            """,
-            [pipeline],
+            f"SELECT {_RECORD} FROM freshet.driver WHERE pipeline = %s ORDER BY epoch DESC LIMIT 1", [pipeline]
         )
         row = cursor.fetchone()
     return None if row is None else DriverRecord(*row)
+
+
+def driver_of(connection: extensions.connection, pipeline: str) -> str:
+    """Name of the driver that is to load a registered pipeline: one that it shares, or its own."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT coalesce(definition ->> 'driver', name) FROM freshet.pipeline WHERE name = %s", [pipeline]
+        )
+        row = cursor.fetchone()
+    return row[0] if row else pipeline
+
+
+def living_driver(connection: extensions.connection, driver: str) -> DriverRecord | None:
+    """A record of the process that is this driver, of any of its pipelines that it loads now; None without one."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT {_RECORD} FROM freshet.driver JOIN freshet.pipeline ON name = pipeline "
+            "WHERE coalesce(definition ->> 'driver', name) = %s AND state = 'running'",
+            [driver],
+        )
+        records = [DriverRecord(*row) for row in cursor.fetchall()]
+    return next((record for record in records if record.is_alive()), None)
+
+
+def took_over_since(connection: extensions.connection, driver: str, moment: datetime) -> bool:
+    """Whether a process of this driver that was started on this host since then has ever taken a pipeline over."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT FROM freshet.driver JOIN freshet.pipeline ON name = pipeline "
+            "WHERE coalesce(definition ->> 'driver', name) = %s AND host = %s AND process_started_at >= %s LIMIT 1",
+            [driver, this_host(), moment],
+        )
+        return cursor.rowcount > 0
+
+
+def ask(connection: extensions.connection, pipeline: str, driver: str | None) -> None:
+    """Ask the process of a driver to take a pipeline up, for as long as it has not; None: ask nobody."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute("UPDATE freshet.pipeline SET asked_driver = %s WHERE name = %s", [driver, pipeline])
+
+
+def asked_driver(connection: extensions.connection, pipeline: str) -> str | None:
+    """The driver that is asked to take the pipeline up; None if none is."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT asked_driver FROM freshet.pipeline WHERE name = %s", [pipeline])
+        row = cursor.fetchone()
+    return row[0] if row else None
+
+
+def asked_pipelines(connection: extensions.connection, driver: str) -> list[str]:
+    """The pipelines that a driver is asked to take up."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM freshet.pipeline WHERE asked_driver = %s ORDER BY name", [driver])
+        return [name for (name,) in cursor.fetchall()]
+
+
+@contextmanager
+def launch_lock(connection: extensions.connection, driver: str) -> Iterator[None]:
+    """Callers on all hosts take turns: who launches a driver or asks it, and it itself when it ends."""
+    lock_launch(connection, driver)
+    try:
+        yield
+    finally:
+        unlock_launch(connection, driver)
+
+
+def lock_launch(connection: extensions.connection, driver: str) -> None:
+    """As `launch_lock`, until it is unlocked or the connection ends."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_lock(hashtext(%s), hashtext(%s))", ["freshet.launch", driver])
+
+
+def unlock_launch(connection: extensions.connection, driver: str) -> None:
+    """Let the next one do so."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_unlock(hashtext(%s), hashtext(%s))", ["freshet.launch", driver])
 
 
 def request_state(connection: extensions.connection, pipeline: str, state: DesiredState) -> None:

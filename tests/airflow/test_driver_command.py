@@ -5,13 +5,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from freshet_airflow.driver_command import CORRELATE_STREAMS, STREAM_LOAD, application_of, driver_command
+from freshet_airflow.driver_command import driver_command
 
-from spark_jobs.definition import load_definition
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.detached_driver import DriverCommand
+from spark_jobs.local.detached_driver import STREAM_LOAD, DriverCommand
 from spark_jobs.settings import PIPELINES_VARIABLE, Home
-from tests.spark.correlated_shop import CorrelatedShop
 
 URL = "postgresql://loader:secret@warehouse/facts"
 
@@ -35,14 +33,6 @@ def test_the_driver_is_submitted_to_the_master_of_the_connection(
     assert command.arguments[command.arguments.index("--master") + 1] == "spark://master:7077"
     assert command.arguments[-2:] == [STREAM_LOAD, "orders"]
     assert "SPARK_LOCAL_IP" not in command.environment
-
-
-def test_several_streams_have_a_main_of_their_own(tmp_path: Path) -> None:
-    assert application_of(load_definition("orders")) == STREAM_LOAD
-    shop = CorrelatedShop(tmp_path, "")
-    shop.define()
-    assert application_of(load_definition(shop.path)) == CORRELATE_STREAMS
-    assert Path(CORRELATE_STREAMS).is_file()
 
 
 def test_a_local_driver_listens_on_loopback_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from spark_jobs.warehouse.drivers import DriverRecord
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 SILENCE = timedelta(seconds=30)
 START = timedelta(seconds=300)
-LAUNCH = DriverLaunch(drivers.this_host(), os.getpid(), 0.0, after_epoch=3)
+LAUNCH = DriverLaunch("orders", "orders", drivers.this_host(), os.getpid(), 0.0, after_epoch=3)
 
 
 def driver(epoch: int = 4, **changes: object) -> DriverRecord:

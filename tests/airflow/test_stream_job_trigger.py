@@ -120,7 +120,7 @@ def test_a_driver_that_does_not_come_back_is_another_try_or_the_last(
     register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     epoch = drivers.take_over(connection, "orders", log_file=None)
     drivers.finish(connection, "orders", epoch, "failed", "a disk is full")
-    launch = DriverLaunch(drivers.this_host(), 2**22 - 1, 0.0, after_epoch=epoch).to_json()
+    launch = DriverLaunch("orders", "orders", drivers.this_host(), 2**22 - 1, 0.0, after_epoch=epoch).to_json()
     event = asyncio.run(first_event(trigger(epoch=None, launch=launch, restarts=[time.time()] * restarts)))
     assert event["ending"] == "not started"
     (status,) = read_status(connection)

@@ -14,22 +14,21 @@ from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 
 
 class DriverProcess:
-    """Runs `stream_load.py`, or another main, for a pipeline's YAML file.
+    """Runs `stream_load.py` for a pipeline's YAML file.
 
     Args:
         definition: the YAML file.
         home: FRESHET_HOME.
         url: the warehouse.
         arguments: further ones, such as --once.
-        main: the main's name.
     """
 
-    def __init__(self, definition: Path, home: Path, url: str, *arguments: str, main: str = "stream_load") -> None:
+    def __init__(self, definition: Path, home: Path, url: str, *arguments: str) -> None:
         home.mkdir(parents=True, exist_ok=True)
         self.log = home / f"driver-{len(list(home.glob('driver-*.log')))}.log"
         with self.log.open("w") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", f"spark_jobs.{main}", str(definition), *arguments],
+                [sys.executable, "-m", "spark_jobs.stream_load", str(definition), *arguments],
                 env=os.environ | {HOME_VARIABLE: str(home), WAREHOUSE_URL_VARIABLE: url},
                 stdin=subprocess.DEVNULL,
                 stdout=log,

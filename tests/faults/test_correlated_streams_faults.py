@@ -45,7 +45,7 @@ def paid(tmp_path: Path, warehouse_url: str) -> Iterator[tuple[CorrelatedShop, l
 
 
 def drive(shop: CorrelatedShop, drivers: list[DriverProcess], *arguments: str) -> DriverProcess:
-    drivers.append(DriverProcess(shop.path, shop.home.root, shop.url, *arguments, main="correlate_streams"))
+    drivers.append(DriverProcess(shop.path, shop.home.root, shop.url, *arguments))
     return drivers[-1]
 
 

@@ -1,5 +1,6 @@
 """Never two drivers for one pipeline: finding, launching, replacing and ending them."""
 
+import json
 import os
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from spark_jobs.local.detached_driver import (
     driver_environment,
     end_driver,
     find_driver,
+    give_up,
 )
 from spark_jobs.local.session_process import ProcessIdentity
 from spark_jobs.settings import PROJECT_ROOT, Home
@@ -114,6 +116,57 @@ def test_the_driver_leads_a_session_of_its_own_and_its_log_is_named_after_the_pi
     assert "driver of epoch 1" in log
 
 
+def share(connection: extensions.connection, *pipelines: str) -> None:
+    for pipeline in pipelines:
+        register_pipeline(connection, pipeline, timedelta(seconds=5), '{"driver": "till"}')
+
+
+def test_pipelines_that_share_a_driver_are_taken_up_by_one_process(
+    connection: extensions.connection, home: Home, warehouse_url: str
+) -> None:
+    """The second one asks the process while it starts, and the third one when it loads the first."""
+    share(connection, "orders", "returns", "visits")
+    command = DriverCommand(COMMAND, driver_environment(home, warehouse_url))
+    found = [attach_or_launch(connection, name, home, lambda: command) for name in ("orders", "returns")]
+    assert isinstance(found[0], DriverLaunch)
+    assert found[1].process_id == found[0].process_id
+    living(connection, home)
+    found.append(attach_or_launch(connection, "visits", home, lambda: command))
+    assert found[2].process_id == found[0].process_id
+    assert drivers.asked_pipelines(connection, "till") == ["returns", "visits"]
+    assert (home.logs / "driver-till.log").is_file()
+    end_driver(home, "till", grace_seconds=0.0)
+
+
+def test_a_process_that_has_lost_all_its_pipelines_is_replaced(
+    connection: extensions.connection, home: Home, warehouse_url: str
+) -> None:
+    share(connection, "orders", "returns")
+    command = DriverCommand(COMMAND, {**driver_environment(home, warehouse_url), "STAND_IN": "silent"})
+    first = attach_or_launch(connection, "orders", home, lambda: command)
+    living(connection, home)
+    drivers.finish(connection, "orders", 1, "stopped")
+    second = attach_or_launch(connection, "returns", home, lambda: command)
+    assert second.process_id != first.process_id
+    assert not first.is_running()
+    end_driver(home, "till", grace_seconds=0.0)
+
+
+def test_to_give_up_one_pipeline_leaves_the_driver_to_the_others(
+    connection: extensions.connection, home: Home, warehouse_url: str
+) -> None:
+    share(connection, "orders", "returns")
+    command = DriverCommand(COMMAND, driver_environment(home, warehouse_url))
+    launched = attach_or_launch(connection, "orders", home, lambda: command)
+    joined = attach_or_launch(connection, "returns", home, lambda: command)
+    living(connection, home)
+    give_up(connection, "returns", home, joined)
+    give_up(connection, "orders", home, launched)
+    assert drivers.asked_pipelines(connection, "till") == []
+    assert launched.is_running()
+    end_driver(home, "till", grace_seconds=0.0)
+
+
 def test_a_killed_driver_is_replaced(connection: extensions.connection, home: Home, warehouse_url: str) -> None:
     launch(connection, home, warehouse_url)
     first = living(connection, home)
@@ -158,13 +211,14 @@ def test_only_the_launch_that_is_meant_is_ended(
     assert not launched.is_running()
 
 
-def test_a_record_of_another_host_does_not_count_here(home: Home, connection: extensions.connection) -> None:
-    me = ProcessIdentity.of(os.getpid())
+def test_a_record_of_another_host_does_not_count_here(
+    home: Home, connection: extensions.connection, warehouse_url: str
+) -> None:
+    launched = launch(connection, home, warehouse_url, STAND_IN="refuse")
     record = home.processes / "driver-orders.json"
-    record.parent.mkdir()
-    record.write_text(
-        f'{{"host": "elsewhere", "process_id": {me.process_id}, "started_at": {me.started_at}, "after_epoch": 0}}'
-    )
+    me = ProcessIdentity.of(os.getpid())
+    elsewhere = replace(launched, host="elsewhere", process_id=me.process_id, started_at=me.started_at)
+    record.write_text(json.dumps(elsewhere.to_json()))
     assert find_driver(connection, "orders", home) is None
     end_driver(home, "orders")
 
