@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -84,13 +85,16 @@ def empty_fact(warehouse_url: str, case: LoadCase) -> None:
         cursor.execute("CHECKPOINT")
 
 
+_zipf = lru_cache(maxsize=1)(ZipfDistribution)  # takes a while for a large R
+
+
 def event_table(case: LoadCase, first: int, count: int) -> pa.Table:
     """Events first to first + count - 1; the same numbers give the same events, but for their time, which is now.
 
     Of the regime `changing` 5 % have a key that is not in R, and 1 % are events of the same table once more.
     """
     random = np.random.default_rng([2010, case.relation_rows, first])
-    ranks = ZipfDistribution(case.relation_rows, case.exponent).ranks(random.random(count))
+    ranks = _zipf(case.relation_rows, case.exponent).ranks(random.random(count))
     keys = (ranks * _STRIDE) % case.relation_rows
     if case.is_changing:
         keys[random.random(count) < _MISSING_SHARE] += case.relation_rows
