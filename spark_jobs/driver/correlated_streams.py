@@ -41,7 +41,7 @@ from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.pinned_tasks import pinned_over_parcels
 from spark_jobs.stages.rehearsal import rehearse_bucket
 from spark_jobs.stages.reports import BatchReport
-from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
+from spark_jobs.stages.stream_plan import EXPIRED, LATE, JoinPlan, StreamPlan
 from spark_jobs.warehouse.fact_table import FactTable
 
 # Nothing has landed for so long: what has expired is told now, and does not wait for more.
@@ -225,13 +225,13 @@ class CorrelatedStreams:
     def _late(self, course: StreamCourse) -> str:
         reached = "" if course.reached is None else f" {course.reached.isoformat(sep=' ')}"
         why = "it was silent, and followed the others" if course.idle else f"lateness {self._correlate.lateness}"
-        return f"late: {course.stream} had come to{reached} when the event arrived, which happened before ({why})"
+        return f"{LATE}{course.stream} had come to{reached} when the event arrived, which happened before ({why})"
 
     def _expired(self, stream: str) -> str:
         others = " and ".join(name for name in self._streams if name != stream)
         within = self._correlate.within
         time_ = f"in its window of {within.fixed}" if isinstance(within, FixedWindow) else f"within {within} of it"
-        return f"no {others} {time_}"
+        return f"{EXPIRED}{others} {time_}"
 
 
 def _sums(buckets: Sequence[tuple[StreamCounts, ...]]) -> list[StreamCounts]:

@@ -70,7 +70,7 @@ class Bucket:
     """The state of one bucket, in a folder of its own; one process at a time.
 
     After a take that was not consumed to its end, or not checkpointed though the version before is wanted again, close
-    it and open the folder anew (`dirty` tells).
+    it and open the folder anew.
 
     Args:
         plan: what is joined. It has to be that of the folder, but for algorithm and memory.
@@ -80,7 +80,6 @@ class Bucket:
 
     Attributes:
         version: that was restored, or checkpointed since.
-        dirty: whether anything was taken since.
         in_memory: whether the operator holds all tuples; if not, they are joined by their segments' sorted keys.
 
     Raises:
@@ -119,7 +118,6 @@ class Bucket:
         if self.in_memory:
             self._fill_operator()
         self.version = version
-        self.dirty = False
         self._amid = False
 
     def take(
@@ -139,7 +137,7 @@ class Bucket:
             JoinStateError: a take before was not consumed, or a checkpoint failed; or a key, event id or time is null.
         """
         self._expect_whole()
-        self._amid = self.dirty = True
+        self._amid = True
         return self._taken(arrived, late_before, reached)
 
     def _taken(
@@ -186,7 +184,7 @@ class Bucket:
         self._files[version] = record.files
         self._spill.clean(())
         self.version = version
-        self._amid = self.dirty = False
+        self._amid = False
 
     def forget(self, before: int) -> None:
         """Remove the versions before one: they are not needed any more. O(files)."""

@@ -12,14 +12,12 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import required_streams
+from spark_jobs.loading.accumulation.placing import SECOND_PART
 from spark_jobs.proof.join import Expected, JoinedEvents
 from spark_jobs.proof.lookup import comparable
 from spark_jobs.proof.proof import EXAMPLES, Findings
 from spark_jobs.proof.staged_stream import StagedStream
 from spark_jobs.proof.stream_join import StreamJoin
-
-SECOND_PART = "a second part of "
-"""How the reasons of tuples begin whose fact has another part of their stream."""
 
 _AND, _OR, _COMMA = (sql.SQL(text) for text in (" AND ", " OR ", ", "))
 

@@ -21,9 +21,7 @@ from spark_jobs.proof.held import Int64Array
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.staged_events import LANDED, LANDED_TABLE, StagedColumn
 from spark_jobs.proof.staged_stream import CODE, START, StagedStream, joined_codes
-
-LATE = "late: "
-"""How the reasons of tuples begin that came too late to be joined."""
+from spark_jobs.stages.stream_plan import LATE
 
 _MICROSECOND = timedelta(microseconds=1)
 _COMPLETED = StagedColumn("completed_at", "timestamptz")

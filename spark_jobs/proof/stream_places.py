@@ -13,10 +13,8 @@ from spark_jobs.proof.proof import EXAMPLES, Findings, StreamPlaces
 from spark_jobs.proof.staged_events import LANDED
 from spark_jobs.proof.staged_stream import StagedStream
 from spark_jobs.proof.stored_tuples import StoredTuples
-from spark_jobs.proof.stream_join import LATE, id_column
-
-EXPIRED = "no "
-"""How the reasons of tuples begin that found no partner in their time, where those are rejected."""
+from spark_jobs.proof.stream_join import id_column
+from spark_jobs.stages.stream_plan import EXPIRED, LATE
 
 # The state is that of the last committed batch: what a batch that is still open has joined, or held, waits until then.
 _STANDING = """

@@ -14,6 +14,11 @@ from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.warehouse.fact_table import FactTable
 
+LATE = "late: "
+"""How the reasons of tuples begin that came too late to be joined."""
+EXPIRED = "no "
+"""How those of tuples begin that found no partner in their time."""
+
 
 @dataclass(frozen=True)
 class StreamPlan:

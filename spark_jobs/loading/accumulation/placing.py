@@ -17,6 +17,9 @@ from spark_jobs.warehouse.copy_encoding.rows import encode
 from spark_jobs.warehouse.fact_staging import stored_facts
 from spark_jobs.warehouse.part_table import AccumulatingTable
 
+SECOND_PART = "a second part of "
+"""How the reasons of parts begin whose row has one of their stream already."""
+
 
 @dataclass
 class Placement:
@@ -163,7 +166,7 @@ class _Placing:
         self._open[stream][number] = False
         if event_id != there:
             name = self._keyed.streams[stream].part.stream
-            reason = f"a second part of {name} for one key: the fact has {there} already"
+            reason = f"{SECOND_PART}{name} for one key: the fact has {there} already"
             self.placements[stream].rejected[number] = reason
 
     def _join(self, stream: int, numbers: Int64Array) -> None:
