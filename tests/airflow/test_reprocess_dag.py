@@ -161,7 +161,8 @@ def test_a_run_that_is_killed_takes_its_driver_along(dag: DAG, monkeypatch: pyte
     task = dag.get_task("run")
     task.application = str(STAND_IN)
     with ThreadPoolExecutor(1) as thread:
-        running = thread.submit(task.execute, {"params": DEFAULTS, "run_id": "manual__1"})
+        context = {"params": DEFAULTS, "run_id": "manual__1", "dag_run": by("ada")}
+        running = thread.submit(task.execute, context)
         wait_for(lambda: task._hook and any("called with" in line for line in task._hook._last_submit_log_lines), "it")
         task.on_kill()
         with pytest.raises(AirflowException, match="of orders failed"):
@@ -245,8 +246,9 @@ def test_what_the_form_chooses_is_forgotten_and_who_asked_is_noted(dag: DAG, con
     forgetting = DagBag(PROJECT_ROOT / "dags").dags["forget_held__orders"]
     for task in forgetting.tasks:
         task.retries = 0
-    for form, left in (({"reason": "another"}, 1), ({"places": ["shed"]}, 1), ({"text": '"o_custkey": 5'}, 0)):
-        assert states(forgetting.test(run_conf=form)) == {"dag": "success", "forget": "success"}
+    form = {"places": ["rejected"], "reason": None, "text": None, "arrived_from": None}
+    for asked, left in (({"reason": "another"}, 1), ({"places": ["shed"]}, 1), ({"text": '"o_custkey": 5'}, 0)):
+        assert states(forgetting.test(run_conf={**form, **asked})) == {"dag": "success", "forget": "success"}
         with closing(connection.cursor()) as cursor:
             cursor.execute("SELECT count(*) FROM freshet.held_tuple")
             assert cursor.fetchall() == [(left,)]

@@ -390,7 +390,7 @@ def test_a_dags_page_has_a_tab_of_its_pipeline(log_in: LogIn, warehouse: PageWar
     warehouse.register("orders", "order_lines")
     page = log_in()
     page.goto("/dags/stream_load__orders")
-    page.get_by_role("link", name="Freshness", exact=True).click()
+    page.get_by_test_id("main-content").get_by_role("link", name="Freshness", exact=True).click()
     tab = page.frame_locator("iframe[title='Freshness']")
     expect(tab.get_by_role("heading", name="orders", exact=True)).to_be_visible()
     expect(tab.locator("#overview")).to_be_empty()
