@@ -172,10 +172,10 @@ def end_driver(
         stop_sessions([session], grace_seconds)
 
 
-def end_drivers(home: Home) -> None:
-    """End all drivers that were launched on this host."""
+def end_drivers(home: Home, grace_seconds: float = STOP_GRACE_SECONDS) -> None:
+    """End all drivers that were launched on this host, as `end_driver` does."""
     for record in home.processes.glob(_record(home, "*").name):
-        end_driver(home, record.stem.removeprefix(_name("")))
+        end_driver(home, record.stem.removeprefix(_name("")), grace_seconds=grace_seconds)
 
 
 def driver_environment(home: Home, warehouse_url: str) -> dict[str, str]:
