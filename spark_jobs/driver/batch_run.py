@@ -83,6 +83,7 @@ class BatchRun:
         self._admission = Admission(definition.freshness.target)
         self._shed_budget = ShedBudget(definition.freshness.target, len(definition.lookups))
         self._records_per_byte = self._misses_per_byte = 1.0  # of the last batch; before any, the most there may be
+        self._was_all_hot = False
         self._batches = 0
         self._learner = ThreadPoolExecutor(1, "learning")
         self._learning: Future[None] = self._learner.submit(lambda: None)
@@ -149,13 +150,16 @@ class BatchRun:
         send = self._reports.send
         shuffle = records > _CARRIED_TUPLES
         waiting = self._intake.front_stage(connection, batch, tasks, context, send, shuffle=shuffle)
-        settle(waiting, context, send, shuffle=misses > _CARRIED_TUPLES and not context.all_is_hot)
+        # After all of R was hot the last batch tells nothing of what misses.
+        misses = 0.0 if context.all_is_hot else records if self._was_all_hot or replayed else misses
+        settle(waiting, context, send, shuffle=misses > _CARRIED_TUPLES)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
         self._intake.close(connection, batch, ends, statistics, self.fact, report)
-        if size and not replayed:
+        if report.arrived and not replayed:
             self._records_per_byte, self._misses_per_byte = report.arrived / size, report.misses / size
+        self._was_all_hot = context.all_is_hot
         seconds = time.perf_counter() - started
         _log.info("%s: batch %d: %d records in %.2f s", name, batch.batch_no, report.arrived, seconds)
         self._batches += 1

@@ -52,17 +52,26 @@ class JoinFolder:
         return self._read().buckets
 
     def restore(self, connection: extensions.connection, version: int) -> bool:
-        """As `open`, before buckets are made anew; whether the number of buckets is the one that they had.
+        """As `open`, before buckets are made anew: False if their note is missing or damaged.
 
-        A note that is missing or damaged is written again. Where keys lie is then not known any more.
+        Where keys lie is then not known any more. All buckets are to be made, and `note` to be called when they are in
+        their places: until then no driver can begin with some of them.
         """
         try:
             noted = bool(self.noted)
         except StateDamagedError:
-            (self.path / _NOTE).unlink()
             noted = False
-        self.open(connection, version if noted else 0)
+        if noted:
+            self.open(connection, version)
+        else:
+            self.buckets = self._parts
         return noted
+
+    def note(self, connection: extensions.connection) -> None:
+        """Write down how many buckets there are, for which warehouse and streams."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        note = {"buckets": self.buckets, "warehouse": _warehouse(connection), "columns": self._columns}
+        write_durably(self.path / _NOTE, [json.dumps(note).encode()])
 
     def open(self, connection: extensions.connection, version: int) -> int:
         """The number of buckets; looked up once. For the pipeline's driver only.
@@ -76,10 +85,6 @@ class JoinFolder:
         """
         if self.buckets:
             return self.buckets
-        with connection:
-            # A restored or promoted warehouse has another timeline.
-            cluster, _, database = warehouse_identity(connection)
-        warehouse = [str(cluster), int(database)]
         buckets, owner, columns = self._read()
         if not buckets:
             if version:
@@ -87,17 +92,16 @@ class JoinFolder:
                     f"The state of the join of pipeline {self._pipeline} is not in {self.path}: the ledger names "
                     f"version {version}. {_advice(self._pipeline)}"
                 )
-            buckets = self._parts
-            self.path.mkdir(parents=True, exist_ok=True)
-            note = {"buckets": buckets, "warehouse": warehouse, "columns": self._columns}
-            write_durably(self.path / _NOTE, [json.dumps(note).encode()])
-        elif not version and owner != warehouse:
+            self.buckets = self._parts
+            self.note(connection)
+            return self.buckets
+        if not version and owner != _warehouse(connection):
             raise StateDamagedError(
                 f"{self.path} holds the join state of another warehouse's pipeline {self._pipeline}; this warehouse "
                 "has none yet, and would replace it. If the other warehouse is no more, remove that folder, and the "
                 "stream begins with an empty state; otherwise use another FRESHET_HOME."
             )
-        elif columns != self._columns:
+        if columns != self._columns:
             changed = ", ".join(name for name in self._columns if columns.get(name) != self._columns[name])
             raise StateDamagedError(
                 f"The tuples that wait in {self.path} have other columns than the streams have now ({changed}). "
@@ -117,6 +121,13 @@ class JoinFolder:
             return _Noted(int(note["buckets"]), list(note["warehouse"]), dict(note["columns"]))
         except (ValueError, KeyError, TypeError) as error:
             raise StateDamagedError(f"{self.path / _NOTE} is damaged: {error}. {_advice(self._pipeline)}") from error
+
+
+def _warehouse(connection: extensions.connection) -> list[object]:
+    with connection:
+        # A restored or promoted warehouse has another timeline.
+        cluster, _, database = warehouse_identity(connection)
+    return [str(cluster), int(database)]
 
 
 def _advice(pipeline: str) -> str:

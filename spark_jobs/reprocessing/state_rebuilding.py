@@ -100,7 +100,10 @@ def rebuild_state(
     lost = [number for number, place in enumerate(places) if not (noted and _is_whole(plan, place, last.batch_no))]
     if not lost:
         return None
-    return _Rebuilding(connection, definition, home, folder.path, plan, last, lost, buckets, say).run()
+    rebuilt = _Rebuilding(connection, definition, home, folder.path, plan, last, lost, buckets, say).run()
+    if not noted:
+        folder.note(connection)
+    return rebuilt
 
 
 def _is_whole(plan: BucketPlan, folder: Path, version: int) -> bool:
