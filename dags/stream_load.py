@@ -15,7 +15,8 @@ from freshet_airflow.run_actions import only_for
 from freshet_airflow.stream_job_operator import StreamJobOperator
 
 DOCUMENTATION = """
-Loads the stream **{pipeline}** into the warehouse: a Spark driver of its own, which Airflow launches and watches.
+Loads the stream **{pipeline}** into the warehouse, by a Spark driver that Airflow launches and watches.
+Pipelines of one `driver` share its process; what is done here is done to this one alone.
 
 A run with the action **start** shows as running for as long as the stream runs; it waits deferred and takes no worker.
 One such run is enough: while it waits, another *start* is skipped at once, and says which run watches the stream.

@@ -160,7 +160,9 @@ def up(
 def load(
     pipelines: Annotated[
         list[str],
-        typer.Argument(help="Names of pipelines, paths of their YAML files, or names of the drivers that they share."),
+        typer.Argument(
+            metavar="PIPELINE", help="Names of pipelines, paths of their files, or names of drivers that they share."
+        ),
     ],
     *,
     once: Annotated[bool, typer.Option("--once", help="Load what has landed, then end.")] = False,

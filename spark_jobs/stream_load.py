@@ -38,11 +38,13 @@ def load(pipelines: Sequence[str], warehouse_url: str, *, once: bool, master: st
     Raises:
         FreshetError: a pipeline can't be loaded, or a newer driver has taken over.
     """
-    _trim_imports()
+    # Here, as in `_serve`: to import it all takes seconds, which Spark's start shall not wait for.
     from spark_jobs.definition import load_named
     from spark_jobs.driver.driver_process import DriverProcess
     from spark_jobs.driver.stream_job import StreamJob
+    from spark_jobs.optional_imports import do_without_pandas_and_scipy
 
+    do_without_pandas_and_scipy()
     jobs = [StreamJob(definition, home(), warehouse_url) for definition in load_named(pipelines).values()]
     names = [job.definition.name for job in jobs]
     for job in jobs:
@@ -57,17 +59,11 @@ def load(pipelines: Sequence[str], warehouse_url: str, *, once: bool, master: st
 def _serve(pipeline: str, warehouse_url: str) -> None:
     # Events may be waiting for this driver: Spark starts beside everything else.
     with starting_context(Path(pipeline).stem, home()) as spark:
-        _trim_imports()
         from spark_jobs.driver.driver_process import DriverProcess
+        from spark_jobs.optional_imports import do_without_pandas_and_scipy
 
+        do_without_pandas_and_scipy()
         DriverProcess(home(), warehouse_url, spark).serve(pipeline)
-
-
-def _trim_imports() -> None:
-    # Not at the top: what is imported after it takes seconds, which Spark's start shall not wait for.
-    from spark_jobs.optional_imports import do_without_pandas_and_scipy
-
-    do_without_pandas_and_scipy()
 
 
 def _drain_on_interrupt(pipelines: Iterable[str], warehouse_url: str) -> None:

@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 from spark_jobs.definition import load_definition, pipelines_of
 from spark_jobs.definition.kafka import connection_variable
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.detached_driver import DriverCommand, driver_environment
-from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.local.detached_driver import STREAM_LOAD, DriverCommand, driver_environment
+from spark_jobs.settings import Home
 
 if TYPE_CHECKING:
     from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from spark_jobs.definition import PipelineDefinition
 
 DEFAULT_CONNECTION_ID = "spark_default"
-STREAM_LOAD = str(PROJECT_ROOT / "spark_jobs" / "stream_load.py")
 
 
 def driver_command(

@@ -17,7 +17,7 @@ from freshet_airflow.driver_watch import Ending, RestartPolicy
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import PipelineDefinitionError, PlatformError
-from spark_jobs.local.detached_driver import DriverLaunch, attach_or_launch, find_driver, give_up
+from spark_jobs.local.detached_driver import STREAM_LOAD, DriverLaunch, attach_or_launch, find_driver, give_up
 from spark_jobs.local.session_process import log_tail
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
@@ -47,7 +47,7 @@ class StreamJobOperator(BaseOperator):
         pipeline: str,
         warehouse_conn_id: str = warehouse_connection.DEFAULT_CONNECTION_ID,
         spark_conn_id: str = driver_command.DEFAULT_CONNECTION_ID,
-        application: str = driver_command.STREAM_LOAD,
+        application: str = STREAM_LOAD,
         restart_policy: RestartPolicy | None = None,
         watch: dict[str, Any] | None = None,
         **kwargs: Any,

@@ -89,6 +89,12 @@ def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkC
         configuration.setIfMissing(key, value)
     context = SparkContext.getOrCreate(configuration.setAppName(f"freshet {pipeline}").setMaster(chosen))
     context.setLogLevel("WARN")
+    jvm = context._jvm
+    assert jvm is not None
+    # It warns of each pool that no file describes.
+    jvm.org.apache.logging.log4j.core.config.Configurator.setLevel(
+        "org.apache.spark.scheduler.FairSchedulableBuilder", jvm.org.apache.logging.log4j.Level.ERROR
+    )
     if not local:
         context.parallelize([None], 1).count()
     return context

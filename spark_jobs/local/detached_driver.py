@@ -11,7 +11,8 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,16 +21,19 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.driver.java import java_environment
+from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
 from spark_jobs.local.kept_bytecode import keeping_bytecode
 from spark_jobs.local.private_files import write_private
 from spark_jobs.local.session_process import ProcessIdentity, SessionProcess, stop_sessions
-from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
+from spark_jobs.settings import HOME_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
 
 # How long a driver that has stopped, or is to be replaced, may take to end its JVM.
 STOP_GRACE_SECONDS = 20.0
+STREAM_LOAD = str(PROJECT_ROOT / "spark_jobs" / "stream_load.py")
+"""The Python file that spark-submit runs for a driver; its argument is the first pipeline."""
 # The driver's process may be the launched one itself, and its start time is rounded.
 _SAME_MOMENT = timedelta(milliseconds=50)
 
@@ -140,6 +144,17 @@ def give_up(connection: extensions.connection, pipeline: str, home: Home, launch
             end_driver(home, launch.driver, launch)
 
 
+def note_stopped(connection: extensions.connection, pipelines: Iterable[str]) -> None:
+    """Note of pipelines whose drivers were ended here that they have stopped, and that no start of them is expected."""
+    for pipeline in pipelines:
+        newest = drivers.newest_driver(connection, pipeline)
+        if newest is not None and newest.state == "running" and not newest.is_alive(timedelta.max):
+            drivers.finish(connection, pipeline, newest.epoch, "stopped")
+        drivers.ask(connection, pipeline, None)
+        with suppress(PipelineDefinitionError):  # it is not registered
+            drivers.request_state(connection, pipeline, "draining")
+
+
 def end_driver(
     home: Home, driver: str, launch: DriverLaunch | None = None, grace_seconds: float = STOP_GRACE_SECONDS
 ) -> None:
@@ -157,10 +172,10 @@ def end_driver(
         stop_sessions([session], grace_seconds)
 
 
-def end_drivers(home: Home) -> None:
-    """End all drivers that were launched on this host."""
+def end_drivers(home: Home, grace_seconds: float = STOP_GRACE_SECONDS) -> None:
+    """End all drivers that were launched on this host, as `end_driver` does."""
     for record in home.processes.glob(_record(home, "*").name):
-        end_driver(home, record.stem.removeprefix(_name("")))
+        end_driver(home, record.stem.removeprefix(_name("")), grace_seconds=grace_seconds)
 
 
 def driver_environment(home: Home, warehouse_url: str) -> dict[str, str]:

@@ -175,11 +175,10 @@ class Streaming:
             runs, batches = StreamRuns(api, self._pipelines), BatchDags(api, self._pipelines)
             try:
                 runs.wait_until_known()
+                batches.pause()  # the streams come first
                 runs.start()
-                batches.start()
                 if self._wait_for_drivers(runs, live, stop):
-                    if workload_process.PIPELINES & set(self._pipelines):
-                        self._workload.start()
+                    batches.start()
                     course(WatchedTime(live, stop, runs, self._airflow, self._workload, self._url))
                 self._note_blocked()
             except FreshetError as error:
@@ -209,6 +208,7 @@ class Streaming:
         """
         deadline = time.monotonic() + DRIVER_TIMEOUT_SECONDS
         while missing := self._missing(runs):
+            self._start_workload()
             given_up = f" Without {', '.join(sorted(self._not_loading))}." if self._not_loading else ""
             live.update(f"The Spark drivers are starting.{given_up}")
             for pipeline in missing.intersection(runs.failed()):
@@ -221,7 +221,14 @@ class Streaming:
                 return False
         if self._not_loading.keys() >= set(self._pipelines):
             raise self._missed()
+        self._start_workload()
         return True
+
+    def _start_workload(self) -> None:
+        """Start it as soon as no driver is waited for: the runs in Airflow, which take longer, find what is loaded."""
+        awaited = set(self._pipelines_without_driver()) - self._not_loading.keys()
+        if not awaited and not self._workload.is_started and workload_process.PIPELINES & self._pipelines.keys():
+            self._workload.start()
 
     def _missing(self, runs: StreamRuns) -> set[str]:
         """Pipelines whose driver is still waited for."""

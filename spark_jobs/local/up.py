@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -19,7 +20,7 @@ from sqlalchemy import make_url
 from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.driver.session import DEFAULT_MASTER
 from spark_jobs.durable_files import exclusive_lock
-from spark_jobs.errors import PlatformError, SchemaMismatchError
+from spark_jobs.errors import PipelineDefinitionError, PlatformError, SchemaMismatchError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
 from spark_jobs.local.airflow_process import (
@@ -31,7 +32,14 @@ from spark_jobs.local.airflow_process import (
 )
 from spark_jobs.local.bad_day import BadDay
 from spark_jobs.local.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload, write_overload_pipelines
-from spark_jobs.local.detached_driver import end_drivers
+from spark_jobs.local.detached_driver import (
+    STREAM_LOAD,
+    DriverCommand,
+    attach_or_launch,
+    driver_environment,
+    end_drivers,
+    note_stopped,
+)
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.live_status import show_once
 from spark_jobs.local.private_files import make_private
@@ -42,12 +50,15 @@ from spark_jobs.local.workload_process import WorkloadProcess
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
 from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
+from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate
+from spark_jobs.warehouse.registration import register_pipeline
 from spark_jobs.workload.tpch import seed
 from spark_jobs.workload.tpch_files import check_scale
 
 INTERRUPTED_STATUS = 130
+_SPARK_CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
 # One core for what is not urgent, which leaves the others to the streams.
 BATCH_MASTER = "local[1,4]"
 
@@ -162,6 +173,8 @@ class _Up:
             end = streaming.run(course)
             with self._console.status("Ending all processes ..."):
                 self._stop_processes(airflow)
+            with contextlib.closing(connect(url)) as connection:
+                note_stopped(connection, self._definitions)
             holds = self._prove(url, complete=not end.cut_short)
         if end.problem is not None:
             self._console.print(f"[bold red]Error:[/] {escape(str(end.problem))}", soft_wrap=True, highlight=False)
@@ -197,6 +210,27 @@ class _Up:
         if workload_process.PIPELINES & self._definitions.keys():
             with steps.step(f"TPC-H master data, scale {self._scale:g}"):
                 seed(url, self._home, self._scale, steps.report)
+        self._launch_drivers(url)
+
+    def _launch_drivers(self, url: str) -> None:
+        """Launch what needs nothing that only Airflow knows; its runs find these drivers when it is there."""
+        if _SPARK_CONNECTION in os.environ:
+            return
+        environment = driver_environment(self._home, url)
+        environment |= {PIPELINES_VARIABLE: str(self._pipelines), "SPARK_LOCAL_IP": "127.0.0.1"}
+        submit = ["spark-submit", "--master", DEFAULT_MASTER, STREAM_LOAD]
+        with contextlib.closing(connect(url)) as connection:
+            connection.autocommit = True
+            for name, definition in self._definitions.items():
+                kafka = definition.source.kafka
+                if kafka is not None and kafka.connection is not None:
+                    continue
+                with contextlib.suppress(PipelineDefinitionError):  # Airflow's run tells it
+                    register_pipeline(
+                        connection, name, definition.freshness.target, definition.model_dump_json(by_alias=True)
+                    )
+                    drivers.request_state(connection, name, "running")
+                    attach_or_launch(connection, name, self._home, partial(DriverCommand, [*submit, name], environment))
 
     def _prove(self, url: str, *, complete: bool) -> bool:
         """Prove and show what was loaded; whether the law holds for all pipelines, and all is loaded if it must be."""
@@ -227,7 +261,7 @@ class _Up:
             HOME_VARIABLE: str(self._home.root),
             WAREHOUSE_URL_VARIABLE: url,
             PIPELINES_VARIABLE: str(self._pipelines),
-            "AIRFLOW_CONN_SPARK_DEFAULT": os.environ.get("AIRFLOW_CONN_SPARK_DEFAULT", spark),
+            _SPARK_CONNECTION: os.environ.get(_SPARK_CONNECTION, spark),
             "AIRFLOW_CONN_SPARK_BATCH": os.environ.get("AIRFLOW_CONN_SPARK_BATCH", batch),
         }
 

@@ -36,6 +36,11 @@ class WorkloadProcess:
         self._record = home.processes / f"{_NAME}.json"
         self._process = SessionProcess.recorded(_NAME, self._record)
 
+    @property
+    def is_started(self) -> bool:
+        """Whether it was started, and not stopped."""
+        return self._process is not None
+
     def start(self) -> None:
         """Start it."""
         self._process = SessionProcess.start(

@@ -15,7 +15,7 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.local.detached_driver import end_driver
+from spark_jobs.local.detached_driver import end_drivers
 from spark_jobs.settings import PROJECT_ROOT, Home
 
 _AIRFLOW_HOME = tempfile.mkdtemp(prefix="freshet-airflow-")
@@ -51,8 +51,7 @@ def home(tmp_path: Path, warehouse_url: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("FRESHET_HOME", str(tmp_path))
     monkeypatch.setenv("FRESHET_WAREHOUSE_URL", warehouse_url)
     yield installation
-    for pipeline in ("orders", "order_lines"):
-        end_driver(installation, pipeline, grace_seconds=0.0)
+    end_drivers(installation, grace_seconds=0.0)
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def test_a_dead_driver_is_restarted_and_the_run_succeeds_when_the_stream_was_dra
     assert states(connection) == ["failed", "stopped"]
     assert find_driver(connection, "orders", home) is None
     # spark-submit started it: its command line is in the log, and nothing secret is.
-    log = home.driver_log("orders").read_text()
+    log = home.driver_log("tpch").read_text()
     assert "driver of epoch 2" in log
     assert warehouse_url not in log
 
@@ -245,7 +245,7 @@ def test_a_driver_that_fails_again_and_again_fails_the_run_with_its_error(
     assert states(connection) == ["failed", "failed"]
     told = "".join(capfd.readouterr())
     assert "was restarted 1 times within 10 minutes. Its last error: a disk is full." in told
-    assert str(home.driver_log("orders")) in told
+    assert str(home.driver_log("tpch")) in told
 
 
 def test_a_driver_that_falls_silent_is_ended_and_replaced(

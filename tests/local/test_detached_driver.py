@@ -22,6 +22,7 @@ from spark_jobs.local.detached_driver import (
     attach_or_launch,
     driver_environment,
     end_driver,
+    end_drivers,
     find_driver,
     give_up,
 )
@@ -48,7 +49,7 @@ def connection(warehouse_url: str) -> Iterator[extensions.connection]:
 def home(tmp_path: Path) -> Iterator[Home]:
     installation = Home(tmp_path)
     yield installation
-    end_driver(installation, "orders", grace_seconds=0.0)
+    end_drivers(installation, grace_seconds=0.0)
 
 
 def launch(connection: extensions.connection, home: Home, url: str, **variables: str) -> DriverRecord | DriverLaunch:
@@ -135,7 +136,6 @@ def test_pipelines_that_share_a_driver_are_taken_up_by_one_process(
     assert found[2].process_id == found[0].process_id
     assert drivers.asked_pipelines(connection, "till") == ["returns", "visits"]
     assert (home.logs / "driver-till.log").is_file()
-    end_driver(home, "till", grace_seconds=0.0)
 
 
 def test_a_process_that_has_lost_all_its_pipelines_is_replaced(
@@ -149,7 +149,6 @@ def test_a_process_that_has_lost_all_its_pipelines_is_replaced(
     second = attach_or_launch(connection, "returns", home, lambda: command)
     assert second.process_id != first.process_id
     assert not first.is_running()
-    end_driver(home, "till", grace_seconds=0.0)
 
 
 def test_to_give_up_one_pipeline_leaves_the_driver_to_the_others(
@@ -164,7 +163,6 @@ def test_to_give_up_one_pipeline_leaves_the_driver_to_the_others(
     give_up(connection, "orders", home, launched)
     assert drivers.asked_pipelines(connection, "till") == []
     assert launched.is_running()
-    end_driver(home, "till", grace_seconds=0.0)
 
 
 def test_a_killed_driver_is_replaced(connection: extensions.connection, home: Home, warehouse_url: str) -> None:

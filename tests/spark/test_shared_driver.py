@@ -19,6 +19,8 @@ from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition, write_definition
 from tests.waiting import wait_for
 
+pytestmark = pytest.mark.timeout(300)
+
 NAMES = ("sales", "returns", "orders")
 LIVING = "SELECT pipeline, epoch FROM freshet.driver WHERE state = 'running' ORDER BY pipeline"
 
@@ -65,7 +67,7 @@ class SharedDriver:
         wait_for(lambda: query(self.shop.url, facts) == [(count,)], f"the facts of {name}")
 
     def await_living(self, **epochs: int) -> None:
-        wait_for(lambda: dict(query(self.shop.url, LIVING)) == epochs, f"drivers of {epochs}")
+        wait_for(lambda: dict(query(self.shop.url, LIVING)) == epochs, f"drivers of {epochs}", 150)
 
     def state(self, name: str) -> str:
         newest = "SELECT state FROM freshet.driver WHERE pipeline = %s ORDER BY epoch DESC LIMIT 1"
