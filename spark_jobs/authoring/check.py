@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from spark_jobs.definition.kafka import Kafka
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError
 from spark_jobs.hot_set.lookup_memory import said_of_memory
+from spark_jobs.relation.changes.triggers import WatchOutcome, look_at_relations
 from spark_jobs.settings import Home
 from spark_jobs.source.file_names import is_landed
 from spark_jobs.source.kafka_client import KafkaClient
@@ -64,7 +65,8 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
             connection.rollback()
             report.problems.append(f"{error}\n`freshet ddl {definition.name}` writes a fact table that fits.")
         else:
-            report.notes += _told_of_tables(definition, tables)
+            outcomes = look_at_relations(connection, definition.lookups)
+            report.notes += _told_of_tables(definition, tables, outcomes)
     return report
 
 
@@ -102,10 +104,14 @@ def _landed(name: str, source: Source, folder: Path) -> str:
     return f"{name}: {more}{landed:,} landed files in {folder} ({source.format})"
 
 
-def _told_of_tables(definition: PipelineDefinition, tables: PipelineTables) -> Iterator[str]:
+def _told_of_tables(
+    definition: PipelineDefinition, tables: PipelineTables, outcomes: Mapping[str, WatchOutcome]
+) -> Iterator[str]:
     yield f"{definition.fact.table} takes the facts, told apart by {', '.join(definition.source.event_id)}"
     for lookup, spec in zip(definition.lookups, tables.relations, strict=True):
-        held = said_of_memory(lookup, spec) or f"{spec.row_count:,} tuples, of which none stays in memory"
+        unnoted = outcomes[lookup.relation].refusal
+        held = said_of_memory(lookup, spec, unnoted=unnoted)
+        held = held or f"{spec.row_count:,} tuples, of which none stays in memory"
         yield f"{lookup.relation}: {held}"
         if spec.page_refusal is not None:
             yield f"{lookup.relation} is not read by pages: {spec.page_refusal}"

@@ -69,6 +69,7 @@ class DrivenLookups:
             LearnedHotSet(plan.spec, plan.position, context, front_stage_bytes(lookup), self._leases)
             for plan, lookup in zip(self._live_plans, definition.lookups, strict=True)
         ]
+        self._watches: dict[int, LookupWatch] = {}
         self._watch: RelationWatch | None = None
 
     def begin(self, connection: extensions.connection) -> None:
@@ -79,16 +80,16 @@ class DrivenLookups:
         """
         reading = ReadingConnection(self._url, patience=0)  # the watch itself tries again
         writer = ThreadPoolExecutor(1, "hot-set-files")
-        watches = []
         for plan, lookup, hot_set in zip(self._live_plans, self._definition.lookups, self._hot_sets, strict=True):
             folder = lookup_folder(self._home, self._definition.name, plan.position, plan.spec, connection)
             copy = self._copy_of(plan, folder) if lookup.read == "snapshot" else None
             if plan.front or copy is not None:
                 files, in_use = HotSetFiles(folder.hot_set), None if copy is None else copy.in_use
                 of_lookup = (lookup, plan.spec, plan.position, hot_set, files, reading)
-                watches.append(LookupWatch(*of_lookup, front_stage_bytes(lookup), writer, in_use))
+                watch = LookupWatch(*of_lookup, front_stage_bytes(lookup), writer, in_use)
+                self._watches[plan.position] = watch
         connection.commit()
-        self._watch = RelationWatch(self._url, self._definition.name, watches, writer)
+        self._watch = RelationWatch(self._url, self._definition.name, list(self._watches.values()), writer)
         self._watch.begin(connection)
 
     def start_watching(self, epoch: int) -> None:
@@ -159,7 +160,9 @@ class DrivenLookups:
     def _explained(self, plan: LookupPlan, hot_set: LearnedHotSet) -> LookupPlan:
         """The plan with what is to be told of it: how much of R is hot, besides how R is read."""
         lookup = self._definition.lookups[plan.position]
-        said = [plan.reading, said_of_memory(lookup, plan.spec, holds_all=hot_set.holds_all)]
+        watch = self._watches.get(plan.position)
+        unnoted = None if watch is None else watch.unnoted
+        said = [plan.reading, said_of_memory(lookup, plan.spec, unnoted=unnoted, holds_all=hot_set.holds_all)]
         return replace(plan, reading="; ".join(each for each in said if each) or None)
 
     def _copy_of(self, plan: LookupPlan, folder: LookupFolder) -> CopyReading:

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 
 from spark_jobs.hot_set.hot_set_files import HotSetVersion
 from spark_jobs.hot_set.hot_tuples import HotTuples, frequencies_of, hot_tuples_within
-from spark_jobs.hot_set.publishing import FrontStagePlan, Leases, MappedBroadcast, unique_name
+from spark_jobs.hot_set.publishing import BroadcastSeries, FrontStagePlan, Leases, MappedBroadcast
 from spark_jobs.joins.semi_stream.front_stage import FrontStage, Publication
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes
@@ -52,10 +52,19 @@ def rehearse_learning() -> None:
 
 @dataclass(frozen=True)
 class _Published:
-    """A version that tasks can use, and its keys."""
+    """A version that tasks can use.
 
+    Attributes:
+        version: its number, as the driver counts them.
+        broadcast: its tuples.
+        hot_set: its keys.
+        whole: by what it is known that a key that it lacks is not in R; None where it does not hold all of R.
+    """
+
+    version: int
     broadcast: MappedBroadcast
     hot_set: HotSet
+    whole: WholeRelation | None
 
 
 @dataclass
@@ -76,7 +85,8 @@ class LearnedHotSet:
     From each batch it takes the tuples of R that the back stage found frequent, and publishes a new version if
     that changes the cache. Several batches may be under way, and none is disturbed: a version is read-only, and stands
     until the last batch that was planned with it is released. All may be called from any thread: they share the state
-    under a lock that none holds while it reads or publishes.
+    under a lock that none holds while it reads or publishes. Another lock has one publish at a time, so that versions
+    follow each other; a publication that failed is made up for by the next refresh.
 
     Where all of R fits, it holds all of R, once that has been read: then nothing is learned, and as long as every
     change of R is noted, a key that is not hot is known not to be in R. If R outgrows the memory, it learns again.
@@ -102,7 +112,6 @@ class LearnedHotSet:
         self, spec: RelationSpec, position: int, context: SparkContext, memory_bytes: int, leases: Leases
     ) -> None:
         self._spec = spec
-        self._spark = context
         self._leases = leases
         self.capacity = hot_tuples_within(memory_bytes, spec) if memory_bytes else 0
         self._memory_bytes = memory_bytes
@@ -110,12 +119,13 @@ class LearnedHotSet:
         self._whole: WholeRelation | None = None  # None: not all of R is hot
         self._rows = RelationRows.empty(spec)
         self._hot_set, _ = HotSet.arranged(0, self._rows.keys.codes)
-        self._name = unique_name(f"hot-{position}")
+        self._series = BroadcastSeries(context, f"hot-{position}")
         self._version = 0  # counts up whenever keys or tuples change
         self._newest: _Published | None = None
         self._under_way: dict[int, _UnderWay] = {}
         self._until_counted = 0  # batches to plan before one that counts hits
         self._lock = threading.Lock()
+        self._publishing = threading.Lock()  # taken before the other one
 
     @property
     def holds_all(self) -> bool:
@@ -144,8 +154,10 @@ class LearnedHotSet:
             self._under_way[batch_no] = _UnderWay(newest, counts)
             if newest is not None:
                 self._leases.take(batch_no, newest.broadcast)
-            hot, most_offers = None if newest is None else newest.broadcast, self.capacity if learns else 0
-            return FrontStagePlan(hot, most_offers, counts, self._whole)
+            most_offers = self.capacity if learns else 0
+            if newest is None:
+                return FrontStagePlan(None, most_offers, counts)
+            return FrontStagePlan(newest.broadcast, most_offers, counts, newest.whole)
 
     def learn(self, hits: NDArray[np.int64] | None, offers: Offers, batch_no: int) -> None:
         """Take what a batch that is under way found out, and publish if the hot set changed. O(capacity).
@@ -178,11 +190,12 @@ class LearnedHotSet:
 
         Args:
             changes: what has changed in R.
-            reread: reads tuples of R. If it raises, the hot set stays as it was: call again with these changes.
+            reread: reads tuples of R. If it raises, the hot set stays as it was: call again with these changes; as
+                where publishing raises.
         """
         if self.holds_all:
             self._refresh_all(changes, reread)
-        elif self.capacity and not changes.nothing:
+        else:
             with self._lock:
                 # First of all: which of the changed tuples are hot must not grow while they are read.
                 self._note(changes)
@@ -199,13 +212,11 @@ class LearnedHotSet:
             keys: which tuples; those that are hot no longer are left out.
             reread: reads tuples of R. If it raises, the hot set stays as it was.
         """
-        if not len(keys):
-            return
-        found = reread(keys)
-        with self._lock:
-            changed = self._put(keys, found)
-        if changed:
-            self._publish()
+        if len(keys):
+            found = reread(keys)
+            with self._lock:
+                self._put(keys, found)
+        self._publish()
 
     def replace(self, rows: RelationRows, frequencies: NDArray[np.float32], changes: Changes, reread: Reread) -> None:
         """Take over other hot tuples: a rebuilt version, or that with which a driver starts.
@@ -231,21 +242,42 @@ class LearnedHotSet:
             self._learn_from(rows, frequencies)
         self._publish()
 
-    def hold_all(self, rows: RelationRows, tables: tuple[WatchedTable, ...], changes: Changes, reread: Reread) -> None:
-        """Have all of R hot from now on.
+    def hold_all(self, rows: RelationRows, tables: tuple[WatchedTable, ...], changes: Changes, reread: Reread) -> bool:
+        """Have all of R hot from now on, if it fits as it is now. If this raises, the hot set stays as it was.
 
         Args:
-            rows: all tuples of R whose codes differ, `capacity` of them at most.
+            rows: all tuples of R whose codes differ.
             tables: those that hold R's rows, whose triggers have noted all changes since they were read.
             changes: what these are.
             reread: reads tuples of R.
+
+        Returns:
+            whether all of R is hot: not where anything may have changed, or it does not fit.
         """
+        if changes.anything:
+            return False
         with self._lock:
             self._note(changes)
-            self._stage = None
-            self._put_in_slots(rows)
-            self._whole = WholeRelation(changes.noticed, tables)
-        self._refresh_all(changes, reread, publish=True)
+        if len(changes.keys):
+            kept = np.flatnonzero(~rows.keys.is_in(changes.keys))
+            again = reread(changes.keys.distinct())
+            rows = RelationRows.concatenate([rows.take(kept), again]).with_unique_codes()
+        if HotTuples.bytes_of(rows) > self._memory_bytes:
+            return False
+        whole = WholeRelation(changes.noticed, tables)
+        with self._publishing:
+            hot_set, sources = HotSet.arranged(self._version + 1, rows.keys.codes)
+            rows = _in_slots(rows, hot_set, sources)
+            published = self._broadcast(0, hot_set, rows, whole)
+            with self._lock:
+                # What was learned meanwhile is of no use any more.
+                self._stage, self._whole = None, whole
+                self._hot_set, self._rows = hot_set, rows
+                self._version += 1
+                outdated, self._newest = self._newest, replace(published, version=self._version)
+        if outdated is not None:
+            self._leases.retire(outdated.broadcast)
+        return True
 
     def forget(self) -> None:
         """Drop all tuples, and publish; what the batches under way find is not taken either."""
@@ -273,6 +305,7 @@ class LearnedHotSet:
         """Free what was published, once no batch uses it."""
         with self._lock:
             newest, self._newest = self._newest, None
+            self._version = 0  # there is nothing to publish
         if newest is not None:
             self._leases.retire(newest.broadcast)
 
@@ -314,47 +347,46 @@ class LearnedHotSet:
         self._arrange(RelationRows.concatenate([self._rows, rows.take(accepted)]), publication)
         return True
 
-    def _put(self, asked: KeyColumns, found: RelationRows) -> bool:
-        """Put tuples that were read again into the hot set, and drop those that are gone; whether that changed it."""
+    def _put(self, asked: KeyColumns, found: RelationRows) -> None:
+        """Put tuples that were read again into the hot set, and drop those that are gone."""
         slots, gone = self._slots_of(asked, found)
         there = np.flatnonzero(slots >= 0)
         rows = _with(self._rows, found, slots[there], there)
         if gone.size and self._stage is not None:
             self._arrange(rows, self._stage.remove(gone))
-            return True
-        if rows.columns.equals(self._rows.columns):
-            return False  # what changed is not fetched
-        self._rows = rows
-        self._version += 1
-        return True
+        else:
+            self._put_columns(rows)
 
-    def _refresh_all(self, changes: Changes, reread: Reread, *, publish: bool = False) -> None:
+    def _put_columns(self, rows: RelationRows) -> None:
+        """Take other tuples for the same keys; without a new version where what changed is not fetched."""
+        self._version += not rows.columns.equals(self._rows.columns)
+        self._rows = rows
+
+    def _refresh_all(self, changes: Changes, reread: Reread) -> None:
         """Bring what has changed into the hot set that holds all of R: changed, new and vanished tuples.
 
         Args:
             changes: what has changed. Where anything may have, nothing stays hot: all of R has to be read again.
             reread: reads tuples of R.
-            publish: whether to do so in any case.
         """
         if changes.anything:
             self.forget()
             return
-        if len(changes.keys):
+        asked, found = changes.keys.distinct(), None
+        if len(asked):
             with self._lock:
                 self._note(changes)
-            asked = changes.keys.distinct()
             found = reread(asked)
-            with self._lock:
-                publish = self._put_all(asked, found) or publish
-                if HotTuples.bytes_of(self._rows) > self._memory_bytes:
-                    self._outgrown()
-        if publish:
-            self._publish()
         with self._lock:
-            if self._whole is not None:
+            if found is not None:
+                self._put_all(asked, found)
+            if HotTuples.bytes_of(self._rows) > self._memory_bytes:
+                self._outgrown()
+            elif self._whole is not None:
                 self._whole = replace(self._whole, noticed=changes.noticed)
+        self._publish()
 
-    def _put_all(self, asked: KeyColumns, found: RelationRows) -> bool:
+    def _put_all(self, asked: KeyColumns, found: RelationRows) -> None:
         slots, gone = self._slots_of(asked, found)
         there, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
         # Of two keys that share a code one is hot, and the other one is looked up.
@@ -362,12 +394,10 @@ class LearnedHotSet:
         rows = _with(self._rows, found, slots[there[own]], there[own])
         if gone.size or new.size:
             kept = np.delete(np.arange(len(rows)), gone)
-            self._put_in_slots(RelationRows.concatenate([rows.take(kept), found.take(new)]))
-            return True
-        changed = not rows.columns.equals(self._rows.columns)
-        self._rows = rows
-        self._version += changed
-        return changed
+            rows = RelationRows.concatenate([rows.take(kept), found.take(new)])
+            self._arrange(rows, Publication(*HotSet.arranged(self._version + 1, rows.keys.codes)))
+        else:
+            self._put_columns(rows)
 
     def _slots_of(self, asked: KeyColumns, found: RelationRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The slots of tuples that were read again, -1 for a new one; and those of hot tuples that R no longer has.
@@ -393,37 +423,47 @@ class LearnedHotSet:
         rows = self._rows if len(self._rows) <= self.capacity else self._rows.take(np.arange(self.capacity))
         self._learn_from(rows, np.zeros(len(rows), np.float32))
         _log.warning(
-            "%s has outgrown the memory that held all of it: the most frequent %d tuples are kept hot from now on",
+            "%s has outgrown the memory that held all of it: %d of its tuples stay hot, whichever they are, until it "
+            "is learned which are frequent",
             self._spec.relation,
-            self.capacity,
+            len(rows),
         )
-
-    def _put_in_slots(self, rows: RelationRows) -> None:
-        """Make these tuples, in any order, the hot ones."""
-        self._arrange(rows, Publication(*HotSet.arranged(self._version + 1, rows.keys.codes)))
 
     def _arrange(self, candidates: RelationRows, publication: Publication) -> None:
         """Make those of the candidates the hot tuples that are the publication's sources."""
-        rows = candidates.take(publication.sources)
         self._hot_set = publication.hot_set
-        self._rows = replace(rows, keys=replace(rows.keys, codes=publication.hot_set.keys))
+        self._rows = _in_slots(candidates, *publication)
         self._version += 1
 
     def _publish(self) -> None:
-        with self._lock:
-            version, value = self._version, HotTuples.of(self._hot_set, self._rows)
-        published = _Published(MappedBroadcast.publish(self._spark, self._name, version, value), value.hot_set)
-        with self._lock:
-            outdated = self._newest
-            if outdated is None or outdated.broadcast.version < version:
+        """Publish what is newer than what was published last, by whatever call it came in. Without that: O(1)."""
+        with self._publishing:
+            with self._lock:
+                newest, version, whole = self._newest, self._version, self._whole
+                if newest is not None and newest.version == version:
+                    self._newest = replace(newest, whole=whole)
+                if version == (0 if newest is None else newest.version):
+                    return
+                hot_set, rows = self._hot_set, self._rows
+            published = self._broadcast(version, hot_set, rows, whole)
+            with self._lock:
                 self._newest = published
-            else:
-                outdated = published  # another thread was quicker with a newer version
-        if outdated is not None:
-            self._leases.retire(outdated.broadcast)
+        if newest is not None:
+            self._leases.retire(newest.broadcast)
+
+    def _broadcast(self, version: int, hot_set: HotSet, rows: RelationRows, whole: WholeRelation | None) -> _Published:
+        value = HotTuples.of(hot_set, rows)
+        broadcast = self._series.publish(value)
         _log.info(
-            "%s: %d hot tuples, %d bytes, version %d", self._spec.relation, len(self._rows), value.nbytes, version
+            "%s: %d hot tuples, %d bytes, version %d", self._spec.relation, len(rows), value.nbytes, broadcast.version
         )
+        return _Published(version, broadcast, hot_set, whole)
+
+
+def _in_slots(candidates: RelationRows, hot_set: HotSet, sources: NDArray[np.int64]) -> RelationRows:
+    """The hot tuples in the order of the slots: int64 (slots,), which of the candidates each one is."""
+    rows = candidates.take(sources)
+    return replace(rows, keys=replace(rows.keys, codes=hot_set.keys))
 
 
 def _with(rows: RelationRows, found: RelationRows, slots: NDArray[np.int64], places: NDArray[np.int64]) -> RelationRows:

@@ -19,6 +19,9 @@ FRONT_STAGE_SHARE = 0.8
 LARGEST_PAGE_SHARE = 0.5
 SMALLEST_PAGE_ROWS = 50
 
+# A scan keeps PostgreSQL from removing dead rows. Where a limit makes it longer than this, R is not scanned.
+LONGEST_SCAN_SECONDS = 60.0
+
 CACHED = "cached_"
 
 
@@ -49,12 +52,27 @@ def page_rows_allowed(page_rows: int, task_limit: float | None) -> int:
     return page_rows if task_limit is None else max(min(page_rows, tuples_at_once(task_limit)), SMALLEST_PAGE_ROWS)
 
 
-def said_of_memory(lookup: Lookup, spec: RelationSpec, *, holds_all: bool = False) -> str | None:
+def scan_refusal(lookup: Lookup, row_count: int) -> str | None:
+    """Why R is not read whole, so that all of it would be hot, however much memory there is; None: it is.
+
+    Args:
+        lookup: the lookup.
+        row_count: about how many tuples R has.
+    """
+    if lookup.read == "snapshot":
+        return "with `read: snapshot` PostgreSQL is spared the scan that this takes"
+    if lookup.read_limit is not None and row_count > lookup.read_limit * LONGEST_SCAN_SECONDS:
+        return f"with its `read_limit` the scan that this takes would last longer than {LONGEST_SCAN_SECONDS:.0f} s"
+    return None
+
+
+def said_of_memory(lookup: Lookup, spec: RelationSpec, *, unnoted: str | None, holds_all: bool = False) -> str | None:
     """How much of R is hot, or what it takes to have all of it hot; None for a lookup without a front stage.
 
     Args:
         lookup: the lookup.
         spec: R.
+        unnoted: why triggers do not note all changes of R; None where they do.
         holds_all: whether all of R is hot already.
     """
     front_bytes = front_stage_bytes(lookup)
@@ -63,7 +81,12 @@ def said_of_memory(lookup: Lookup, spec: RelationSpec, *, holds_all: bool = Fals
     whole = HotTuples.bytes_for(spec.row_count, spec)
     if holds_all:
         return f"all of R is hot, in {format_bytes(whole)}: only what changes is read of it"
+    refusal = scan_refusal(lookup, spec.row_count)
     needed = f"all of R, {spec.row_count:,} tuples, takes `memory: {format_bytes(whole / FRONT_STAGE_SHARE)}`"
+    if whole <= front_bytes and refusal is not None:
+        return f"{needed}, which it has, but only what is frequent is hot: {refusal}"
+    if whole <= front_bytes and unnoted is not None:
+        return f"{needed}, which it has, but only what is frequent is hot until triggers note all changes: {unnoted}"
     if whole <= front_bytes:
         return f"{needed}, which it has"
     share = hot_tuples_within(front_bytes, spec) / spec.row_count

@@ -14,11 +14,11 @@ from spark_jobs.definition import Lookup
 from spark_jobs.errors import CacheDamagedError, FreshetError
 from spark_jobs.hot_set.cache_table import CacheRow
 from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
-from spark_jobs.hot_set.hot_tuples import HotTuples
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.noticing import Noticing
 from spark_jobs.hot_set.whole_loading import WholeLoading
 from spark_jobs.relation.changes.triggers import WatchOutcome
+from spark_jobs.relation.changes.unnoticed import Changes
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.copy_files import CopyInUse
 from spark_jobs.relation.reading_connection import ReadingConnection
@@ -43,6 +43,9 @@ class LookupWatch:
         memory_bytes: memory of its hot tuples.
         writer: writes files and reads R whole, so that no change has to wait for that to be noticed.
         copy: the local copy of R that its batches read; None where they read R live.
+
+    Attributes:
+        unnoted: why triggers do not note all changes of R; None where they do.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class LookupWatch:
         copy: CopyInUse | None,
     ) -> None:
         self.lookup = lookup
+        self.unnoted: str | None = None
         self._spec = spec
         self._position = position
         self._hot_set = hot_set
@@ -65,10 +69,10 @@ class LookupWatch:
         self._writer = writer
         self._copy = copy
         self._noticing = Noticing(lookup, LiveRelation(reading.url, spec, connection=reading), hot_set)
-        self._memory_bytes = memory_bytes
         # A copy of R spares PostgreSQL from being read: it is not scanned, either.
         scanned = memory_bytes > 0 and lookup.read == "live"
-        self._whole = WholeLoading(spec, memory_bytes, lookup.read_limit, reading.url, writer) if scanned else None
+        self._whole = WholeLoading(lookup, spec, memory_bytes, reading.url, writer) if scanned else None
+        self._files_wait = False  # whether the newest version is taken over if all of R can't be
         self._held: HotSetVersion | None = None  # the version that was taken over or written last
         self._rebuilt_at: datetime | None = None  # when the rebuilt version was made that was taken over last
         self._refused: tuple[str, datetime] | None = None  # why the newest version on disk is not used, since when
@@ -87,26 +91,26 @@ class LookupWatch:
         self.watch(connection, outcome)
         tables = self._noticing.noting
         if tables is not None and self._whole is not None and self._whole.begin(tables):
-            return
-        version, refused = self._files.newest_sound()
-        for error in refused:
-            self._refuse(error)
-        if version is not None:
-            self._take_over(replace(version, noticed=None), connection)
+            self._files_wait = True
+        else:
+            self._take_over_newest(connection)
 
     def watch(self, connection: extensions.connection, outcome: WatchOutcome) -> None:
         """Triggers, or the tables themselves, may be others than the last time."""
+        self.unnoted = outcome.refusal
         self._noticing.watch(connection, outcome)
 
     def notice(self, connection: extensions.connection) -> None:
         """Bring changes of R into the hot set; or all of it, where it fits and has been read."""
         self._noticing.notice(connection)
-        tables = self._noticing.noting
-        if self._whole is None or tables is None or self._hot_set.holds_all:
+        if self._whole is None or self._hot_set.holds_all:
             return
-        whole = self._whole.result(tables, connection)
-        if whole is not None:
-            self._hold_all(whole.rows, whole.noticed, connection)
+        tables = self._noticing.noting
+        whole = None if tables is None else self._whole.result(tables, connection)
+        if whole is not None and not self._hold_all(whole.rows, self._noticing.since(whole.noticed, connection)):
+            self._whole.put_off()
+        if self._files_wait and not self._hot_set.holds_all and (tables is None or not self._whole.reading):
+            self._take_over_newest(connection)
 
     def stop(self) -> None:
         """Read all of R no further, if that is under way."""
@@ -133,6 +137,8 @@ class LookupWatch:
         Args:
             at_end: whether the driver ends: it is time then.
         """
+        if self._files_wait:
+            return  # what few batches have found must not take the place of the newest version
         busy = self._writing is not None and not self._writing.done()
         if not at_end and (busy or time.monotonic() - self._written_at < LEARNED_SECONDS):
             return
@@ -172,16 +178,26 @@ class LookupWatch:
         except FreshetError as error:
             _log.warning("%s: %s", self._spec.relation, error)
 
+    def _take_over_newest(self, connection: extensions.connection) -> None:
+        version, refused = self._files.newest_sound()
+        for error in refused:
+            self._refuse(error)
+        if version is not None:
+            self._take_over(replace(version, noticed=None), connection)
+        self._files_wait = False
+
     def _take_over(self, version: HotSetVersion, connection: extensions.connection) -> None:
         rows = version.rows
         if rows.keys.kinds != self._spec.key_kinds or rows.columns.schema != self._spec.rows_schema:
             what = f"Version {version.version} of the hot tuples of {self._spec.relation} is refused: its columns are "
             self._refuse(CacheDamagedError(what + "not those of the lookup. Rebuild the cache.", version.version))
             return
-        if version.whole:
-            self._hold_all(rows, version.noticed, connection)
-        else:
-            changes = self._noticing.since(version.noticed, connection)
+        changes = self._noticing.since(version.noticed, connection)
+        if not (version.whole and self._hold_all(rows, changes)):
+            if self._hot_set.holds_all:
+                self._looked_at = max(self._looked_at, version.version)
+                _log.info("%s: leaves version %d, as all of R is hot", self._spec.relation, version.version)
+                return
             self._hot_set.replace(rows, version.frequencies, changes, self._noticing.reread)
         self._held = version
         if version.version > self._looked_at:
@@ -190,11 +206,13 @@ class LookupWatch:
             self._rebuilt_at = version.built_at
         _log.info("%s: took over version %d, %s", self._spec.relation, version.version, version.origin)
 
-    def _hold_all(self, rows: RelationRows, noticed: str | None, connection: extensions.connection) -> None:
-        """Have all of R hot, unless changes since it was read may not have been noted: then it is read again later."""
-        tables, changes = self._noticing.noting, self._noticing.since(noticed, connection)
-        if tables is not None and not changes.anything and HotTuples.bytes_of(rows) <= self._memory_bytes:
-            self._hot_set.hold_all(rows, tables, changes, self._noticing.reread)
+    def _hold_all(self, rows: RelationRows, changes: Changes) -> bool:
+        """Have all of R hot, if it still fits, and all changes since it was read have been noted; whether it is."""
+        tables = self._noticing.noting
+        if tables is None or not self._hot_set.hold_all(rows, tables, changes, self._noticing.reread):
+            return False
+        self._files_wait = False
+        return True
 
     def _refuse(self, error: CacheDamagedError) -> None:
         _log.error("%s: %s", self._spec.relation, error)

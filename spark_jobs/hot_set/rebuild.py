@@ -20,7 +20,13 @@ from spark_jobs.hot_set.cache_table import note_rebuilt
 from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
 from spark_jobs.hot_set.hot_tuples import HotTuples, frequencies_of, hot_tuples_within
 from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder, remove_unused
-from spark_jobs.hot_set.lookup_memory import back_stage_bytes, front_stage_bytes, page_rows_allowed, page_rows_within
+from spark_jobs.hot_set.lookup_memory import (
+    back_stage_bytes,
+    front_stage_bytes,
+    page_rows_allowed,
+    page_rows_within,
+    scan_refusal,
+)
 from spark_jobs.hot_set.whole_loading import read_whole
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
@@ -114,9 +120,10 @@ class Rebuild:
             remove_unused(self._home, self._definition.name, [each.folder for each in lookups])
             chosen = [each for each in lookups if each.lookup.relation in (request.relations or [each.lookup.relation])]
             # What changes from now on is noted, so that a driver that takes a version over knows what it lacks.
-            watch_relations(connection, [each.lookup for each in chosen])
+            outcomes = watch_relations(connection, [each.lookup for each in chosen])
             for each in chosen:
-                yield from self._rebuild(connection, each, request)
+                noted = outcomes[each.lookup.relation].refusal is None
+                yield from self._rebuild(connection, each, request, noted=noted)
 
     def _check_relations(self, chosen: Sequence[str]) -> None:
         known = [lookup.relation for lookup in self._definition.lookups]
@@ -137,7 +144,7 @@ class Rebuild:
             ]
 
     def _rebuild(
-        self, connection: extensions.connection, cached: _CachedLookup, request: RebuildRequest
+        self, connection: extensions.connection, cached: _CachedLookup, request: RebuildRequest, *, noted: bool
     ) -> Iterator[str]:
         version = manifest = None
         of_hot_tuples = request.hot_tuples and front_stage_bytes(cached.lookup) > 0
@@ -145,7 +152,7 @@ class Rebuild:
         if not of_hot_tuples and not of_snapshot:
             yield f"{cached.spec.relation}: nothing to rebuild"
         if of_hot_tuples:
-            version, said = self._hot_tuples(connection, cached)
+            version, said = self._hot_tuples(connection, cached, noted=noted)
             yield f"{cached.spec.relation}: {said}"
         if of_snapshot:
             manifest, said = self._snapshot(connection, cached)
@@ -153,10 +160,12 @@ class Rebuild:
         if version is not None or manifest is not None:
             note_rebuilt(connection, self._definition.name, cached.position, cached.lookup, version, manifest)
 
-    def _hot_tuples(self, connection: extensions.connection, cached: _CachedLookup) -> tuple[HotSetVersion | None, str]:
+    def _hot_tuples(
+        self, connection: extensions.connection, cached: _CachedLookup, *, noted: bool
+    ) -> tuple[HotSetVersion | None, str]:
         started = time.perf_counter()
         store = HotSetFiles(cached.folder.hot_set)
-        whole = self._whole(cached)
+        whole = self._whole(cached) if noted else None  # a driver could not keep it whole otherwise
         if whole is not None:
             written = replace(whole, version=store.write(whole))
             return written, (
@@ -186,12 +195,14 @@ class Rebuild:
         )
 
     def _whole(self, cached: _CachedLookup) -> HotSetVersion | None:
-        """All of R, where it fits."""
+        """All of R, where it fits, and a driver would read it whole."""
         memory_bytes, spec = front_stage_bytes(cached.lookup), cached.spec
-        if cached.lookup.read == "snapshot" or HotTuples.bytes_for(spec.row_count, spec) > memory_bytes:
+        refusal = scan_refusal(cached.lookup, spec.row_count)
+        if refusal is not None or HotTuples.bytes_for(spec.row_count, spec) > memory_bytes:
             return None
         limit = _limit(cached, 1)
-        found = read_whole(self._url, spec, memory_bytes, limit() if limit else None)
+        with closing(connect(self._url, application_name=f"freshet scan of {spec.relation}")) as connection:
+            found = read_whole(connection, spec, memory_bytes, limit() if limit else None)
         if found is None:
             return None
         rows, noticed = found

@@ -7,21 +7,25 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from contextlib import closing
+from contextlib import closing, suppress
+from datetime import timedelta
 from typing import NamedTuple
 
+import psycopg2
 import pyarrow as pa
 from psycopg2 import extensions
 
 from spark_jobs.byte_sizes import format_bytes
+from spark_jobs.definition import Lookup
 from spark_jobs.hot_set.hot_tuples import HotTuples
+from spark_jobs.hot_set.lookup_memory import scan_refusal
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.catalog.sizes import estimated_row_count
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.changes.watched_tables import WatchedTable
 from spark_jobs.relation.copy_pieces import copy_pieces
 from spark_jobs.relation.queries import whole_query
-from spark_jobs.relation.read_limit import ReadLimit
+from spark_jobs.relation.read_limit import Clock, ReadLimit
 from spark_jobs.relation.relation_rows import RelationRows, rows_of
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.warehouse.connection import connect
@@ -30,8 +34,12 @@ _log = logging.getLogger(__name__)
 
 # R may shrink, or grow slowly to where it does not fit: how large it is now takes a millisecond to ask.
 _ASKED_SECONDS = 60.0
-# A scan keeps PostgreSQL from removing dead rows. Where a limit makes it longer than this, R is not scanned.
-_LONGEST_SCAN_SECONDS = 60.0
+# Estimates may say that R fits when it does not: after each scan in vain the next one is put off for twice as long,
+# unless R has shrunk to this part of what it was.
+_FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 120.0, 3600.0
+_SHRUNK = 0.9
+# Who locks R to alter it must not have a scan wait: behind that all others would.
+_LONGEST_WAIT = "SET LOCAL lock_timeout = '2s'"
 # Of a limited scan a piece at a time is read.
 _LIMITED_PIECE_BYTES = 1 << 16
 
@@ -51,7 +59,7 @@ class WholeRows(NamedTuple):
 
 
 def read_whole(
-    url: str,
+    connection: extensions.connection,
     spec: RelationSpec,
     memory_bytes: int,
     limit: ReadLimit | None = None,
@@ -60,7 +68,7 @@ def read_whole(
     """Read all of R in one scan, as long as it fits.
 
     Args:
-        url: libpq URL of the warehouse.
+        connection: to the warehouse, of its own, not in a transaction.
         spec: R.
         memory_bytes: what its hot tuples may take.
         limit: tuples that may be read in a second; None: any number.
@@ -71,7 +79,7 @@ def read_whole(
         None where they do not fit, or are not wanted any more. O(tuples), about 0.5 microseconds each.
 
     Raises:
-        psycopg2.Error, SchemaMismatchError, WarehouseUnavailableError: R can't be read.
+        psycopg2.Error, SchemaMismatchError: R can't be read, or is locked.
     """
     pieces: list[list[pa.Array]] = []
     count = size = 0
@@ -88,16 +96,15 @@ def read_whole(
             limit.take(len(arrays[0]))
             limit.wait()
 
-    with closing(connect(url, application_name=f"freshet scan of {spec.relation}")) as connection:
-        connection.set_client_encoding("UTF8")
-        noticed = current_snapshot(connection)
-        connection.rollback()
-        try:
-            with connection.cursor() as cursor:
-                piece = {} if limit is None else {"piece_bytes": _LIMITED_PIECE_BYTES}
-                copy_pieces(cursor, whole_query(spec), spec.read_types, take, **piece)
-        except _GivenUpError:
-            return None
+    noticed = current_snapshot(connection)
+    connection.rollback()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(_LONGEST_WAIT)
+            piece = {} if limit is None else {"piece_bytes": _LIMITED_PIECE_BYTES}
+            copy_pieces(cursor, whole_query(spec), spec.read_types, take, **piece)
+    except _GivenUpError:
+        return None
     columns = [pa.concat_arrays(arrays) for arrays in zip(*pieces, strict=True)]
     pieces.clear()
     rows = rows_of(columns, spec).with_unique_codes()
@@ -108,24 +115,41 @@ class WholeLoading:
     """Reads R in another thread, when it seems to fit and nobody has it yet.
 
     Args:
-        spec: R.
+        lookup: the lookup.
+        spec: its relation, R.
         memory_bytes: memory of its hot tuples.
-        read_limit: tuples of R a second; None: any number.
         url: libpq URL of the warehouse.
         executor: where it is read.
+        clock: tells seconds.
     """
 
     def __init__(
-        self, spec: RelationSpec, memory_bytes: int, read_limit: float | None, url: str, executor: Executor
+        self,
+        lookup: Lookup,
+        spec: RelationSpec,
+        memory_bytes: int,
+        url: str,
+        executor: Executor,
+        clock: Clock = time.monotonic,
     ) -> None:
+        self._lookup = lookup
         self._spec = spec
         self._memory_bytes = memory_bytes
-        self._read_limit = read_limit
         self._url = url
         self._executor = executor
+        self._clock = clock
         self._reading: Future[WholeRows | None] | None = None
         self._asked_at = 0.0
+        self._row_count = 0  # about, when it was begun to be read last
+        self._put_off_until = 0.0
+        self._pause_seconds = _FIRST_PAUSE_SECONDS
         self._ended = threading.Event()
+        self._scanning: extensions.connection | None = None
+
+    @property
+    def reading(self) -> bool:
+        """Whether a result is to be expected."""
+        return self._reading is not None
 
     def begin(self, tables: tuple[WatchedTable, ...], row_count: int | None = None) -> bool:
         """Begin to read R, if it seems to fit.
@@ -135,11 +159,12 @@ class WholeLoading:
             row_count: about how many tuples it has; None: as many as when it was described.
         """
         count = self._spec.row_count if row_count is None else row_count
-        self._asked_at = time.monotonic()
-        if HotTuples.bytes_for(count, self._spec) > self._memory_bytes:
+        self._asked_at = self._clock()
+        if HotTuples.bytes_for(count, self._spec) > self._memory_bytes or scan_refusal(self._lookup, count) is not None:
             return False
-        if self._read_limit is not None and count > self._read_limit * _LONGEST_SCAN_SECONDS:
+        if self._asked_at < self._put_off_until and count > _SHRUNK * self._row_count:
             return False
+        self._row_count = count
         self._reading = self._executor.submit(self._read, tables)
         return True
 
@@ -151,7 +176,7 @@ class WholeLoading:
             connection: to the warehouse.
         """
         if self._reading is None:
-            if time.monotonic() - self._asked_at >= _ASKED_SECONDS:
+            if self._clock() - self._asked_at >= _ASKED_SECONDS:
                 count = estimated_row_count(connection, self._spec.schema, self._spec.table)
                 connection.commit()
                 self.begin(tables, None if count is None else round(count / self._spec.versions_per_key))
@@ -160,19 +185,36 @@ class WholeLoading:
             return None
         reading, self._reading = self._reading, None
         found = reading.result()
-        if found is not None and found.tables != tables:
+        if found is None:
+            self.put_off()
+        elif found.tables != tables:
             self.begin(tables)
             return None
         return found
 
+    def put_off(self) -> None:
+        """R has been read in vain: leave it alone for a while, each time for longer."""
+        self._put_off_until = self._clock() + self._pause_seconds
+        self._pause_seconds = min(2 * self._pause_seconds, _LONGEST_PAUSE_SECONDS)
+
     def stop(self) -> None:
-        """Read no further."""
+        """Read no further, and wait for no lock."""
         self._ended.set()
+        scanning = self._scanning
+        if scanning is not None:
+            with suppress(psycopg2.Error):  # it has ended just now
+                scanning.cancel()
 
     def _read(self, tables: tuple[WatchedTable, ...]) -> WholeRows | None:
-        limit = None if self._read_limit is None else ReadLimit(self._read_limit)
+        limit = None if self._lookup.read_limit is None else ReadLimit(self._lookup.read_limit)
         started = time.perf_counter()
-        found = read_whole(self._url, self._spec, self._memory_bytes, limit, lambda: not self._ended.is_set())
+        name = f"freshet scan of {self._spec.relation}"
+        # Without patience: it is read when the warehouse is back.
+        with closing(connect(self._url, application_name=name, patience=timedelta())) as connection:
+            self._scanning = connection
+            if self._ended.is_set():
+                return None
+            found = read_whole(connection, self._spec, self._memory_bytes, limit, lambda: not self._ended.is_set())
         seconds = time.perf_counter() - started
         if found is None:
             _log.info("%s: not all of it fits into %s", self._spec.relation, format_bytes(self._memory_bytes))

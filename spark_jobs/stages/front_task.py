@@ -16,11 +16,12 @@ from spark_jobs.hot_set.hot_tuples import HotTuples
 from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.loading.held_rows import HeldRows, identity_hashes
 from spark_jobs.loading.outcome import Held
+from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.changes.unnoticed import ChangedKeys
 from spark_jobs.relation.changes.whole_relation import WholeRelation
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.reading_connection import reading_connection
-from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.relation_rows import RelationRows, fetched_at
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, PieceEnd, TaskReport
 from spark_jobs.stages.exchange import MISSING, Parcel, parcels, with_pages
@@ -129,7 +130,7 @@ class _FrontTask:
         times = tuples[event_time]
         for front, key in zip(self._fronts, keys, strict=True):
             plan = front.plan
-            slots, fetched, absent = front.probe(key)
+            slots, fetched, absent = front.probe(key, times)
             self._counts[f"probes.{plan.position}"] += count
             self._counts[f"hits.{plan.position}"] += int(np.count_nonzero(slots >= 0))
             missing[(slots < 0) & ~absent] |= plan.bit
@@ -163,14 +164,36 @@ class _Front:
         if self._hot is not None and front.count_hits:
             self.hits = np.zeros(self._hot.hot_set.slot_count, np.int64)
 
-    def probe(self, keys: KeyColumns) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.bool_]]:
-        """Slot of each key, -1 where it is not hot; what the slots hold; and where it is known that R has no tuple."""
+    def probe(self, keys: KeyColumns, times: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.bool_]]:
+        """Look stream tuples' keys up, shape (n,); times, shape (n,), are their events'.
+
+        Returns:
+            slot of each key, -1 where it is not hot; what the slots hold; and where it is known that R has no tuple.
+        """
         if self._hot is None:
             return np.full(len(keys), -1, np.int64), RelationRows.empty(self.plan.spec).columns, ~keys.valid
         slots, missing = self._hot.find(keys)
         if self.hits is not None:
             self.hits += np.bincount(slots[slots >= 0], minlength=len(self.hits))
-        return slots, self._hot.columns, self._absent(keys, missing)
+        absent = self._absent(keys, missing)
+        if self._whole is not None and self.plan.spec.validity is not None:
+            self._leave_versionless(self._hot.columns, slots, keys, times, self._whole)
+        return slots, self._hot.columns, absent
+
+    def _leave_versionless(
+        self,
+        columns: pa.Table,
+        slots: NDArray[np.int64],
+        keys: KeyColumns,
+        times: pa.ChunkedArray,
+        whole: WholeRelation,
+    ) -> None:
+        """Make misses of hits that have no version valid at their time, and may have one that is not hot yet."""
+        _, valid = fetched_at(columns, slots, single_array(times))
+        versionless = np.flatnonzero((slots >= 0) & ~valid)
+        if versionless.size:
+            changed = self._changed_since(whole).contains(keys.codes[versionless])
+            slots[versionless[changed]] = -1
 
     def _absent(self, keys: KeyColumns, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of the keys R does not have now: those that it never can, and missing ones where all of R is hot.
@@ -181,9 +204,12 @@ class _Front:
         possible = missing & keys.valid
         if self._whole is None or not possible.any():
             return ~keys.valid
+        return ~keys.valid | (possible & ~self._changed_since(self._whole).contains(keys.codes))
+
+    def _changed_since(self, whole: WholeRelation) -> ChangedKeys:
         if self._changed is None:
-            self._changed = self._changed_keys(self._whole)
-        return ~keys.valid | (possible & ~self._changed.contains(keys.codes))
+            self._changed = self._changed_keys(whole)
+        return self._changed
 
     def _changed_keys(self, whole: WholeRelation) -> ChangedKeys:
         changed = ChangedKeys()
