@@ -19,7 +19,7 @@ def run_main(job: Callable[[str], object]) -> int:
     Args:
         job: takes the libpq URL of the warehouse.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s [%(threadName)s] %(name)s: %(message)s")
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         warehouse_url = os.environ.get(WAREHOUSE_URL_VARIABLE)

@@ -52,9 +52,9 @@ def driver_command(
 
 
 def source_environment(definition: PipelineDefinition) -> dict[str, str]:
-    """Environment variables with the connections that the pipeline's source asks for, as far as Airflow has them."""
+    """Environment variables with the connections that the pipeline asks for, as far as Airflow has them."""
     found = {}
-    for connection in definition.source.connections:
+    for connection in definition.connections:
         with suppress(AirflowNotFoundException):  # the driver says what is missing
             found[connection_variable(connection)] = BaseHook.get_connection(connection).as_json()
     return found

@@ -175,12 +175,13 @@ class StreamJobOperator(BaseOperator):
         now = time.time()
         error = event["error"]
         self.log.warning("The driver of epoch %s has ended (%s): %s", event["epoch"], ending.value, error)
+        if ending is Ending.NOT_STARTED:
+            with closing(self.connect()) as connection:
+                give_up(connection, self.pipeline, home(), DriverLaunch(**event["launch"]))
         if not self.restart_policy.allows(restarts, now):
             minutes = self.restart_policy.window_seconds / 60
             self._fail(f"was restarted {self.restart_policy.most} times within {minutes:.0f} minutes", error)
         with closing(self.connect()) as connection:
-            if ending is Ending.NOT_STARTED:
-                give_up(connection, self.pipeline, home(), DriverLaunch(**event["launch"]))
             found = self.attach_or_launch(connection)
         self.wait_for(found, [*self.restart_policy.recent(restarts, now), now], **event["carried"])
 

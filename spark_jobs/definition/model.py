@@ -278,6 +278,12 @@ class PipelineDefinition(Part):
         return self.driver or self.name
 
     @property
+    def connections(self) -> set[str]:
+        """Ids of the Airflow connections that its source, or any of its streams, asks for."""
+        sources = self.streams.values() if self.streams else [self.source]
+        return {connection for source in sources for connection in source.connections}
+
+    @property
     def accumulates(self) -> bool:
         """Whether its facts are filled in part by part."""
         return self.correlate is not None and self.correlate.emit == "accumulate"

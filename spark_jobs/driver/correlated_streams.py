@@ -89,7 +89,7 @@ class CorrelatedStreams:
             yield task()
             yield rehearse_bucket(plan, columns)
 
-        pinned = pinned_over_parcels(self._spark, [], buckets, of_bucket).collect()
+        pinned = pinned_over_parcels(self._spark, self._definition.name, [], buckets, of_bucket).collect()
         return pinned + rehearsed(self._spark, task, parts)
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 from psycopg2 import extensions
+from py4j.protocol import Py4JError
 
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.misfit import fitting_tables
 from spark_jobs.driver.stream_job import StreamJob
-from spark_jobs.errors import FreshetError, WarehouseUnavailableError
+from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _LISTENING_SECONDS = 0.25
+_SPARK_LOOK_SECONDS = 1.0
+_NO_SPARK = "Spark has stopped: its JVM was killed (kill -9, or no memory was left), or its context was stopped."
 
 
 class DriverProcess:
@@ -44,7 +47,9 @@ class DriverProcess:
     def __init__(self, home: Home, warehouse_url: str, spark: Callable[[], SparkContext]) -> None:
         self._home = home
         self._url = warehouse_url
-        self._spark = spark
+        self._start_spark = spark
+        self._context: SparkContext | None = None  # once it has started
+        self._looked_at_spark = 0.0
         self._loadings: dict[str, _Loading] = {}
         self._last_words: extensions.connection | None = None  # holds the launch lock until the process has ended
 
@@ -53,15 +58,17 @@ class DriverProcess:
 
         Raises:
             FreshetError: some could not be loaded. The others were.
+            PlatformError: Spark has stopped, and none can be loaded.
         """
         for job in jobs:
             self._begin(job, lambda job: job.run(self._spark(), once=once, resume=True))
         try:
             while self._living():
+                self._look_at_spark()
                 time.sleep(_LISTENING_SECONDS)
         except KeyboardInterrupt:
             for loading in self._living():
-                loading.job.abandon()
+                loading.job.abandon("stopped")
             raise
         self._raise_errors()
 
@@ -73,11 +80,13 @@ class DriverProcess:
 
         Raises:
             FreshetError: some could not be loaded. The others were.
+            PlatformError: Spark has stopped, and none can be loaded.
         """
         first = load_definition(pipeline)
         driver, connection = first.driver_name, None
         self._take_up(pipeline)
         while True:
+            self._look_at_spark()
             try:
                 if connection is None:
                     connection = connect(self._url, application_name=f"freshet driver {driver}")
@@ -92,6 +101,29 @@ class DriverProcess:
                     break
             time.sleep(_LISTENING_SECONDS)
         self._raise_errors()
+
+    def _spark(self) -> SparkContext:
+        self._context = self._start_spark()
+        return self._context
+
+    def _look_at_spark(self) -> None:
+        """End what is being loaded if Spark has stopped: an idle pipeline asks nothing of it, and would never notice.
+
+        Raises:
+            PlatformError: it has stopped.
+        """
+        now = time.monotonic()
+        if self._context is None or now - self._looked_at_spark < _SPARK_LOOK_SECONDS:
+            return
+        self._looked_at_spark = now
+        if _runs(self._context):
+            return
+        for loading in self._living():
+            try:
+                loading.job.abandon("failed", _NO_SPARK)
+            except (psycopg2.Error, WarehouseUnavailableError) as untold:
+                _log.warning("%s: the driver's end was not recorded: %s", loading.name, untold)
+        raise PlatformError(_NO_SPARK)
 
     def _take_up_asked(self, connection: extensions.connection, driver: str) -> None:
         living = {loading.name for loading in self._living()}
@@ -123,11 +155,12 @@ class DriverProcess:
         alone = {loading.name for loading in self._living()} <= {pipeline}
         try:
             with closing(connect(self._url, application_name=f"freshet driver {pipeline}")) as connection:
-                if drivers.asked_driver(connection, pipeline) is None:
+                driver = drivers.asked_driver(connection, pipeline)
+                if driver is None:
                     return
                 drivers.ask(connection, pipeline, None)
                 if not alone:
-                    epoch = drivers.take_over(connection, pipeline, log_file=None)
+                    epoch = drivers.take_over(connection, pipeline, log_file=self._home.driver_log(driver))
                     drivers.finish(connection, pipeline, epoch, "failed", f"{type(error).__name__}: {error}")
         except (psycopg2.Error, FreshetError) as untold:
             _log.warning("%s: that it could not be taken up was not recorded: %s", pipeline, untold)
@@ -170,4 +203,16 @@ class _Loading(threading.Thread):
             self._load(self.job)
         except BaseException as error:
             _log.error("%s: %s", self.name, error, exc_info=not isinstance(error, FreshetError))
-            self.error = error
+            # The frames of its traceback would keep hot sets and broadcasts alive for as long as the process lives.
+            error.__cause__ = error.__context__ = None
+            self.error = error.with_traceback(None)
+        finally:
+            self.job.disconnect()
+
+
+def _runs(context: SparkContext) -> bool:
+    java = context._jsc  # None once Python has stopped it
+    try:
+        return java is not None and not java.sc().isStopped()
+    except (Py4JError, OSError):  # its JVM does not answer
+        return False

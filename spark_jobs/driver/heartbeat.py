@@ -21,7 +21,7 @@ Wanted = Literal["running", "draining", "fenced"]
 class Heartbeat(threading.Thread):
     """Beats every two seconds on a connection of its own until it is stopped, or its driver is fenced.
 
-    A warehouse that is away is no reason to end: the beat goes on when it is back.
+    Neither a warehouse that is away nor any other error ends it: the next beat tries again.
 
     Args:
         warehouse_url: the warehouse.
@@ -54,6 +54,8 @@ class Heartbeat(threading.Thread):
                 self._beat_while_connected()
             except (psycopg2.Error, WarehouseUnavailableError) as error:
                 _log.warning("heartbeat of %s: the warehouse does not answer: %s", self._pipeline, error)
+            except Exception:  # a driver whose beat ended unnoticed would be taken for dead
+                _log.exception("heartbeat of %s: it goes on", self._pipeline)
             self._ended.wait(self.INTERVAL_SECONDS)
 
     def stop(self) -> None:

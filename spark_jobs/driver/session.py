@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from spark_jobs.driver.java import java_environment
@@ -50,7 +50,10 @@ def starting_context(pipeline: str, home: Home, master: str | None = None) -> It
             yield started.result
         finally:
             if started.exception() is None:
-                started.result().stop()
+                from py4j.protocol import Py4JError  # late: whoever reads DEFAULT_MASTER alone needs no Spark
+
+                with suppress(Py4JError, OSError):  # its JVM was killed, which the caller has told
+                    started.result().stop()
 
 
 def _start_workers(started: Future[SparkContext]) -> None:

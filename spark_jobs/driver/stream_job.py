@@ -110,7 +110,7 @@ class StreamJob:
                 if self.definition.streams is None and self.definition.source.kafka is None:
                     take_over_checkpoint(self._connect(), self.definition, self._home)
                 loop = StreamLoop(
-                    *(name, epoch, self._connect, self._disconnect, lambda: heartbeat.wanted),
+                    *(name, epoch, self._connect, self.disconnect, lambda: heartbeat.wanted),
                     *(source, self._loaded_files(), batches),
                 )
                 loop.run(once=once)
@@ -141,11 +141,15 @@ class StreamJob:
             drivers.request_state(connection, definition.name, "running")
         parts = spark.defaultParallelism
         lookups = DrivenLookups(definition, self._tables.relations, self._home, self._url, spark, parts)
-        lookups.begin(connection)
-        source, intake = self._intake(spark, parts)
-        batches = BatchRun(definition, self._tables, spark, self._url, source, intake, lookups, parts)
-        started = time.perf_counter()
-        batches.warm_up()
+        try:
+            lookups.begin(connection)
+            source, intake = self._intake(spark, parts)
+            batches = BatchRun(definition, self._tables, spark, self._url, source, intake, lookups, parts)
+            started = time.perf_counter()
+            batches.warm_up()
+        except BaseException:
+            lookups.close()
+            raise
         _log.info("%s: ready to take over after %.1f s of warming up", definition.name, time.perf_counter() - started)
         return batches, source, lookups
 
@@ -199,10 +203,10 @@ class StreamJob:
                 removing.append(LoadedFiles(source.resolved_path(self._home), archive, kept, prefix))
         return removing
 
-    def abandon(self) -> None:
-        """Tell the warehouse that the driver has stopped, from another thread: the process ends without it."""
+    def abandon(self, state: drivers.EndState, error: str | None = None) -> None:
+        """Tell the warehouse how the driver has ended, from another thread: the process ends without it."""
         with closing(connect(self._url, application_name=f"freshet driver {self.definition.name}")) as connection:
-            drivers.finish(connection, self.definition.name, self._epoch, "stopped")
+            drivers.finish(connection, self.definition.name, self._epoch, state, error)
 
     def _finish_failed(self, epoch: int, state: drivers.EndState, error: str) -> None:
         """Record the end. The error tells more than that it could not be recorded."""
@@ -211,7 +215,8 @@ class StreamJob:
         except (psycopg2.Error, WarehouseUnavailableError) as unrecorded:
             _log.warning("%s: the driver's end was not recorded: %s", self.definition.name, unrecorded)
 
-    def _disconnect(self) -> None:
+    def disconnect(self) -> None:
+        """Close its connection to the warehouse; what it does next makes a new one."""
         if self._connection is not None:
             self._connection.close()
 

@@ -18,6 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import psycopg2
 from psycopg2 import extensions
 
 from spark_jobs.driver.java import java_environment
@@ -101,14 +102,19 @@ def attach_or_launch(
         if found is not None:
             return found
         drivers.ask(connection, pipeline, driver)
-        newest = drivers.newest_driver(connection, pipeline)
-        after_epoch = newest.epoch if newest else 0
-        process = _process_of(connection, driver, home, after_epoch)
-        if process is not None:
-            return process
-        # What is left of the last launch hangs, or has stopped and its JVM is on the way out.
-        end_driver(home, driver)
-        return _launch(driver, pipeline, home, command(), after_epoch)
+        try:
+            newest = drivers.newest_driver(connection, pipeline)
+            after_epoch = newest.epoch if newest else 0
+            process = _process_of(connection, driver, home, after_epoch)
+            if process is not None:
+                return process
+            # What is left of the last launch hangs, or has stopped and its JVM is on the way out.
+            end_driver(home, driver)
+            return _launch(driver, pipeline, home, command(), after_epoch)
+        except BaseException:
+            with suppress(psycopg2.Error):  # nobody waits for it
+                drivers.ask(connection, pipeline, None)
+            raise
 
 
 def find_driver(connection: extensions.connection, pipeline: str, home: Home) -> DriverRecord | DriverLaunch | None:

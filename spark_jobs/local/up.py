@@ -13,6 +13,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 
+from psycopg2.errors import UndefinedTable
 from rich.console import Console
 from rich.markup import escape
 from sqlalchemy import make_url
@@ -186,14 +187,12 @@ class _Up:
                     with steps.step("Kafka"):
                         stack.enter_context(running_with_topics(self._broker))
                 airflow = EmbeddedAirflow(self._home, server, self._port, self._environment(url))
-                stack.callback(self._stop_processes, airflow)
+                stack.callback(self._stop_processes, airflow, url)
                 self._bring_up(steps, airflow, url)
             streaming = Streaming(self._home, self._definitions, airflow, url, self._workload, self._console)
             end = streaming.run(course)
             with self._console.status("Ending all processes ..."):
-                self._stop_processes(airflow)
-            with contextlib.closing(connect(url)) as connection:
-                note_stopped(connection, self._definitions)
+                self._stop_processes(airflow, url)
             holds = self._prove(url, complete=not end.cut_short)
         if end.problem is not None:
             self._console.print(f"[bold red]Error:[/] {escape(str(end.problem))}", soft_wrap=True, highlight=False)
@@ -240,9 +239,9 @@ class _Up:
         submit = ["spark-submit", "--master", DEFAULT_MASTER, STREAM_LOAD]
         with contextlib.closing(connect(url)) as connection:
             connection.autocommit = True
+            of_airflow = {each.driver_name for each in self._definitions.values() if each.connections}
             for name, definition in self._definitions.items():
-                kafka = definition.source.kafka
-                if kafka is not None and kafka.connection is not None:
+                if definition.driver_name in of_airflow:  # all that share it, too: its one environment serves them all
                     continue
                 with contextlib.suppress(PipelineDefinitionError):  # Airflow's run tells it
                     register_pipeline(
@@ -267,11 +266,13 @@ class _Up:
             show_once(self._console, read_status(connection, look=LandingLook(self._home, ONE_LOOK)))
         return holds
 
-    def _stop_processes(self, airflow: EmbeddedAirflow) -> None:
+    def _stop_processes(self, airflow: EmbeddedAirflow, url: str) -> None:
         self._workload.stop()
         airflow.stop()
         # Without Airflow and the server they would be on their own.
         end_drivers(self._home)
+        with contextlib.closing(connect(url)) as connection, contextlib.suppress(UndefinedTable):  # not migrated yet
+            note_stopped(connection, self._definitions)
 
     def _environment(self, url: str) -> dict[str, str]:
         spark = json.dumps({"conn_type": "spark", "host": DEFAULT_MASTER})

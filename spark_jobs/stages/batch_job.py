@@ -75,11 +75,11 @@ def correlated(
         return correlate_task(batch, plan, bucket, parcels, report)
 
     if not tasks:
-        return pinned_over_parcels(spark, [], plan.buckets, correlate)
+        return pinned_over_parcels(spark, batch.event.pipeline, [], plan.buckets, correlate)
     collected = _tasks(spark, len(tasks)).mapPartitionsWithIndex(collect)
     if shuffle:
-        return pinned_over_shuffle(spark, collected, plan.buckets, correlate)
-    return pinned_over_parcels(spark, collected.collect(), plan.buckets, correlate)
+        return pinned_over_shuffle(spark, batch.event.pipeline, collected, plan.buckets, correlate)
+    return pinned_over_parcels(spark, batch.event.pipeline, collected.collect(), plan.buckets, correlate)
 
 
 def accumulated(

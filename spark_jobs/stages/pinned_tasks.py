@@ -1,7 +1,8 @@
 """Tasks that run in a Python worker of their own, batch after batch: what it holds in memory stays at hand.
 
 Spark keeps idle Python workers by the environment that they were started with. A task whose environment names its
-bucket gets the worker that had the bucket's last task, where that still lives: Spark ends idle ones after a minute.
+pipeline and bucket gets the worker that had the bucket's last task, where that still lives: Spark ends idle ones after
+a minute.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ Task = Callable[[int, Iterable[bytes]], Iterator[Made]]
 """Makes something of the parcels that a bucket got; given the bucket's number."""
 
 
-def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
+def pinned_over_parcels(
+    spark: SparkContext, pipeline: str, parcels: Sequence[Parcel], buckets: int, task: Task[Made]
+) -> RDD[Made]:
     """One task for each bucket over parcels that are at the driver."""
     packed = by_owner(parcels)
 
     def of(bucket: int) -> RDD[Made]:
-        pinned = _pinned(spark, bucket)
+        pinned = _pinned(spark, pipeline, bucket)
         if bucket in packed:
             return pinned.parallelize(packed[bucket], 1).mapPartitions(lambda arrived: task(bucket, arrived))
         # Of a range nothing is sent: a worker that leaves input unread is ended.
@@ -34,22 +37,24 @@ def pinned_over_parcels(spark: SparkContext, parcels: Sequence[Parcel], buckets:
     return spark.union([of(bucket) for bucket in range(buckets)])
 
 
-def pinned_over_shuffle(spark: SparkContext, parcels: RDD[Parcel], buckets: int, task: Task[Made]) -> RDD[Made]:
+def pinned_over_shuffle(
+    spark: SparkContext, pipeline: str, parcels: RDD[Parcel], buckets: int, task: Task[Made]
+) -> RDD[Made]:
     """One task for each bucket over parcels that Spark's shuffle brings to it."""
     shuffled: RDD[Any] = parcels.partitionBy(buckets, owner_itself)
 
     def of(bucket: int) -> RDD[Made]:
-        return _partition(_pinned(spark, bucket), shuffled, bucket).mapPartitions(
+        return _partition(_pinned(spark, pipeline, bucket), shuffled, bucket).mapPartitions(
             lambda arrived: task(bucket, (tuples for _, tuples in arrived))
         )
 
     return spark.union([of(bucket) for bucket in range(buckets)])
 
 
-def _pinned(spark: SparkContext, bucket: int) -> SparkContext:
+def _pinned(spark: SparkContext, pipeline: str, bucket: int) -> SparkContext:
     """The context with the environment of a bucket's tasks. Its own stays as it is: other threads make tasks, too."""
     pinned: SparkContext = object.__new__(SparkContext)  # to copy it is forbidden
-    pinned.__dict__ = {**spark.__dict__, "environment": {**spark.environment, _VARIABLE: str(bucket)}}
+    pinned.__dict__ = {**spark.__dict__, "environment": {**spark.environment, _VARIABLE: f"{pipeline} {bucket}"}}
     return pinned
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable, Hashable
 from typing import Any
@@ -15,6 +16,8 @@ from spark_jobs.join_state.bucket import StreamCounts
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.stages.batch_context import Collected, LookupPlan, PieceEnd, TaskReport
+
+_making = threading.Lock()  # Spark numbers accumulators without one; pipelines of one driver begin side by side
 
 
 class _Gathering(AccumulatorParam[list[TaskReport]]):
@@ -34,7 +37,8 @@ class ReportChannel:
     """
 
     def __init__(self, context: SparkContext) -> None:
-        self._gathered: Accumulator[list[TaskReport]] = context.accumulator([], _Gathering())
+        with _making:
+            self._gathered: Accumulator[list[TaskReport]] = context.accumulator([], _Gathering())
 
     def send(self, report: TaskReport) -> None:
         """In a task: send a report."""

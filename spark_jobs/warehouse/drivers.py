@@ -28,6 +28,9 @@ EndState = Literal["stopped", "failed", "fenced"]
 
 MAX_SILENCE = timedelta(seconds=30)
 GONE = "its process is gone: it was killed (kill -9, or no memory was left), or its machine was restarted"
+# An outage of the warehouse makes all heartbeats old; the processes that live beat again within this time.
+_FIRST_BEATS_SECONDS = 6.0
+_POLL_SECONDS = 0.25
 _START_TIME_TOLERANCE = timedelta(seconds=2)  # the kernel's boot time, which start times count from, is rounded
 _FIRST_PROCESS_NAMESPACE = "pid:[4026531836]"  # PROC_PID_INIT_INO of Linux: not in a container
 
@@ -361,15 +364,31 @@ def driver_of(connection: extensions.connection, pipeline: str) -> str:
 
 
 def living_driver(connection: extensions.connection, driver: str) -> DriverRecord | None:
-    """A record of the process that is this driver, of any of its pipelines that it loads now; None without one."""
+    """A record of the process that is this driver, of any of its pipelines that it loads now; None without one.
+
+    Where the process lives and only its heartbeats are old, they are given some seconds to go on.
+    """
+    old = {record.pipeline: record for record in _running(connection, driver)}
+    deadline = time.monotonic() + _FIRST_BEATS_SECONDS
+    while True:
+        present = [record for record in _running(connection, driver) if record.is_alive(timedelta.max)]
+        for record in present:
+            former = old.get(record.pipeline)
+            if record.is_alive() or former is None or record.heartbeat_at != former.heartbeat_at:
+                return record
+        if not present or time.monotonic() > deadline:
+            return None
+        time.sleep(_POLL_SECONDS)
+
+
+def _running(connection: extensions.connection, driver: str) -> list[DriverRecord]:
     with connection, connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {_RECORD} FROM freshet.driver JOIN freshet.pipeline ON name = pipeline "
             "WHERE coalesce(definition ->> 'driver', name) = %s AND state = 'running'",
             [driver],
         )
-        records = [DriverRecord(*row) for row in cursor.fetchall()]
-    return next((record for record in records if record.is_alive()), None)
+        return [DriverRecord(*row) for row in cursor.fetchall()]
 
 
 def took_over_since(connection: extensions.connection, driver: str, moment: datetime) -> bool:

@@ -16,6 +16,7 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.errors import PlatformError
 from spark_jobs.local.detached_driver import (
     DriverCommand,
     DriverLaunch,
@@ -149,6 +150,26 @@ def test_a_process_that_has_lost_all_its_pipelines_is_replaced(
     second = attach_or_launch(connection, "returns", home, lambda: command)
     assert second.process_id != first.process_id
     assert not first.is_running()
+
+
+def test_a_living_process_whose_heartbeats_an_outage_made_old_is_waited_for(
+    connection: extensions.connection, home: Home, warehouse_url: str
+) -> None:
+    share(connection, "orders", "returns")
+    command = DriverCommand(COMMAND, driver_environment(home, warehouse_url))
+    first = attach_or_launch(connection, "orders", home, lambda: command)
+    living(connection, home)
+    with connection.cursor() as cursor:
+        cursor.execute("UPDATE freshet.driver SET heartbeat_at = heartbeat_at - interval '1 minute'")
+    joined = attach_or_launch(connection, "returns", home, lambda: command)
+    assert joined.process_id == first.process_id
+    assert first.is_running()
+
+
+def test_who_can_not_launch_asks_nobody_any_more(connection: extensions.connection, home: Home) -> None:
+    with pytest.raises(PlatformError):
+        attach_or_launch(connection, "orders", home, lambda: DriverCommand(["/nowhere/spark-submit"], {}))
+    assert drivers.asked_driver(connection, "orders") is None
 
 
 def test_to_give_up_one_pipeline_leaves_the_driver_to_the_others(

@@ -19,9 +19,11 @@ def told(bucket: int, parcels: Iterable[bytes]) -> Iterator[tuple[int, int, byte
 def test_a_bucket_has_one_worker_and_gets_its_own_parcels(spark: Any) -> None:
     runs = []
     for _ in range(2):
-        runs.append(pinned_over_parcels(spark, PARCELS, 2, told).collect())
-        runs.append(pinned_over_shuffle(spark, spark.parallelize(PARCELS, 2), 2, told).collect())
+        runs.append(pinned_over_parcels(spark, "bids", PARCELS, 2, told).collect())
+        runs.append(pinned_over_shuffle(spark, "bids", spark.parallelize(PARCELS, 2), 2, told).collect())
     assert all(run == runs[0] for run in runs)
     assert [(bucket, content) for bucket, _, content in runs[0]] == [(0, b"ac"), (1, b"b")]
     assert runs[0][0][1] != runs[0][1][1], "each has its own"
+    others = pinned_over_parcels(spark, "clicks", PARCELS, 2, told).collect()
+    assert not {worker for _, worker, _ in runs[0]} & {worker for _, worker, _ in others}, "nor do two joins share them"
     assert "FRESHET_BUCKET" not in spark.environment
