@@ -26,7 +26,7 @@ for pipeline in pipeline_names():
         params=FORM,
         max_active_runs=1,
         tags=["freshet", "reprocessing", pipeline],
-        # An outage of the warehouse: doing it again forgets nothing more.
+        # An outage of the warehouse: what comes to be held meanwhile is not forgotten.
         default_args={"retries": 2, "retry_delay": timedelta(seconds=30)},
     ):
         ForgetHeldOperator(task_id="forget", pipeline=pipeline)

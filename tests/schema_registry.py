@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import quote
 
 _UNKNOWN = 40403
 
@@ -34,7 +35,9 @@ class Registry:
         self._schemas[f"/schemas/ids/{schema_id}"] = {"schema": json.dumps(schema), "references": references or []}
 
     def register_subject(self, subject: str, version: int, schema: Any) -> None:
-        self._schemas[f"/subjects/{subject}/versions/{version}"] = {"schema": json.dumps(schema)}
+        """Register a version that was deleted softly since: it is there for those who ask for such ones, too."""
+        path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
+        self._schemas[path] = {"schema": json.dumps(schema)}
 
     @contextmanager
     def answering(self) -> Iterator[Registry]:

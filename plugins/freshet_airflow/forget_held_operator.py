@@ -23,6 +23,13 @@ FORM = {
         description="From where tuples are forgotten.",
     ),
     **FILTER,
+    "until": Param(
+        None,
+        type=["null", "string"],
+        format="date-time",
+        title="Held until",
+        description="Only tuples that were held then already. Empty: when the run was asked for.",
+    ),
 }
 
 
@@ -56,7 +63,8 @@ class ForgetHeldOperator(BaseOperator):
 
         form = context["params"]
         named = {name: form[name] or "" for name in ("reason", "text")}
-        chosen = HeldFilter(self.pipeline, form["places"], **named, since=moment(form, "arrived_from"))
+        until = moment(form, "until") or context["dag_run"].run_after
+        chosen = HeldFilter(self.pipeline, form["places"], **named, since=moment(form, "arrived_from"), until=until)
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
         with closing(warehouse_connection.session(url, f"freshet {self.task_id} {self.pipeline}")) as connection:
             count = forget(connection, chosen, asked_by(context) or "a schedule", context["run_id"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import Annotated
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -12,7 +13,12 @@ from spark_jobs.definition.problems import shown
 
 
 def _url(text: str) -> str:
-    if not re.fullmatch(r"https?://[^\s@?#]+", text):
+    try:
+        parts = urlsplit(text)
+        sound = re.fullmatch(r"https?://[^\s@?#]+", text) and parts.hostname and parts.port != 0
+    except ValueError:  # a port that is none
+        sound = False
+    if not sound:
         allowed = "Allowed: http:// or https://, host and port; user and password belong into the connection."
         raise ValueError(f"{shown(text)} is not a registry's address. {allowed}")
     return text

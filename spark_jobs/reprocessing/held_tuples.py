@@ -20,6 +20,7 @@ HAS_EVENT = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[')"
 _CHOSEN = f"""
     pipeline = %(pipeline)s AND place = ANY (%(places)s) AND {NAMED}
     AND (%(since)s::timestamptz IS NULL OR arrived_at >= %(since)s::timestamptz)
+    AND (%(until)s::timestamptz IS NULL OR held_at <= %(until)s::timestamptz)
 """
 # Tuples of an open batch belong to its loaders.
 SETTLED = "batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')"
@@ -104,6 +105,7 @@ class HeldFilter:
         reason: text that their reason contains.
         text: text that their record contains.
         since: when they arrived, at the earliest; None: whenever.
+        until: when they came to where they are held, at the latest, by the warehouse's clock; None: whenever.
     """
 
     pipeline: str
@@ -111,11 +113,29 @@ class HeldFilter:
     reason: str = ""
     text: str = ""
     since: datetime | None = None
+    until: datetime | None = None
 
     def arguments(self) -> dict[str, Any]:
         """As the queries here take it."""
-        chosen = {"pipeline": self.pipeline, "places": list(self.places), "since": self.since}
-        return {**chosen, "reason": self.reason, "text": self.text}
+        chosen = {"pipeline": self.pipeline, "places": list(self.places), "reason": self.reason, "text": self.text}
+        return {**chosen, "since": self.since, "until": self.until}
+
+
+def until_now(connection: extensions.connection, chosen: HeldFilter) -> HeldFilter:
+    """The same, without what comes to be held from now on."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute("SELECT clock_timestamp()")
+        row = cursor.fetchone()
+    assert row is not None
+    return replace(chosen, until=row[0])
+
+
+def count_forgettable(connection: extensions.connection, chosen: HeldFilter) -> int:
+    """How many tuples `forget` would delete."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(f"SELECT count(*) FROM freshet.held_tuple WHERE {_CHOSEN} AND {SETTLED}", chosen.arguments())
+        row = cursor.fetchone()
+    return 0 if row is None else int(row[0])
 
 
 def held_groups(

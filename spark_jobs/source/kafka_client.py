@@ -88,8 +88,8 @@ def _refusals_told(client: KafkaClient) -> Iterator[None]:
     """Tell of settings that librdkafka does not take, without their values."""
     try:
         yield
-    except KafkaException as error:
-        told = error.args[0].str()
+    except (KafkaException, TypeError, ValueError) as error:  # the latter two where a setting is to be no text
+        told = error.args[0].str() if isinstance(error, KafkaException) else str(error)
         for _, value in client.settings:
             told = told.replace(value, "***") if value else told
         raise PipelineDefinitionError(

@@ -168,7 +168,8 @@ class KafkaTopic:
             parts: tasks.
 
         Raises:
-            SourceAwayError: some are of a topic that was deleted: a new one of its name has other records there.
+            SourceAwayError: some are of a topic that was deleted: a new one of its name has other records there; or of
+                files, which the pipeline read before it read Kafka.
         """
         self._check_ranges(ranges)
         share = max(sum(each.last - each.first for _, each in ranges) // parts, _SMALLEST_SLICE)
@@ -187,6 +188,13 @@ class KafkaTopic:
         return [pieces for _, _, pieces in tasks]
 
     def _check_ranges(self, ranges: Sequence[tuple[int, SourceRange]]) -> None:
+        files = [each.unit for _, each in ranges if Partition.of(each.unit) is None]
+        if files:
+            raise SourceAwayError(
+                f"A batch was to read {', '.join(files)} when the pipeline's source was changed to Kafka. Change it "
+                "back until the batch is loaded, then to Kafka again; or give the files up: freshet source PIPELINE "
+                f"--give-up {files[0]}"
+            )
         topic_id, _ = self._offsets.described()
         former = [each.unit for _, each in ranges if (of := Partition.of(each.unit)) and of.topic_id != topic_id]
         if former:

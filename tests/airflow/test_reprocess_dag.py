@@ -246,8 +246,10 @@ def test_what_the_form_chooses_is_forgotten_and_who_asked_is_noted(dag: DAG, con
     forgetting = DagBag(PROJECT_ROOT / "dags").dags["forget_held__orders"]
     for task in forgetting.tasks:
         task.retries = 0
-    form = {"places": ["rejected"], "reason": None, "text": None, "arrived_from": None}
-    for asked, left in (({"reason": "another"}, 1), ({"places": ["shed"]}, 1), ({"text": '"o_custkey": 5'}, 0)):
+    form = {"places": ["rejected"], "reason": None, "text": None, "arrived_from": None, "until": None}
+    earlier = {"until": "2026-01-01T00:00:00Z"}
+    others = ({"reason": "another"}, {"places": ["shed"]}, earlier)
+    for asked, left in (*((other, 1) for other in others), ({"text": '"o_custkey": 5'}, 0)):
         assert states(forgetting.test(run_conf={**form, **asked})) == {"dag": "success", "forget": "success"}
         with closing(connection.cursor()) as cursor:
             cursor.execute("SELECT count(*) FROM freshet.held_tuple")

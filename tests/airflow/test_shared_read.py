@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from freshet_airflow.freshness_page.warehouse_reader import SharedRead
@@ -10,6 +11,7 @@ from freshet_airflow.freshness_page.warehouse_reader import SharedRead
 from spark_jobs.errors import WarehouseUnavailableError
 
 LONG = 60.0
+THREADS = ThreadPoolExecutor(1)
 
 
 class Counted:
@@ -29,7 +31,7 @@ def test_who_asks_at_once_shares_one_read() -> None:
     read = Counted()
 
     async def browsers() -> list[int]:
-        shared = SharedRead(read, max_age_seconds=LONG, patience_seconds=LONG)
+        shared = SharedRead(THREADS, read, max_age_seconds=LONG, patience_seconds=LONG)
         return [*await asyncio.gather(*(shared.value() for _ in range(20))), await shared.value()]
 
     assert asyncio.run(browsers()) == [1] * 21
@@ -37,7 +39,7 @@ def test_who_asks_at_once_shares_one_read() -> None:
 
 def test_an_old_result_is_read_again() -> None:
     async def twice() -> list[int]:
-        shared = SharedRead(Counted(), max_age_seconds=-1.0, patience_seconds=LONG)
+        shared = SharedRead(THREADS, Counted(), max_age_seconds=-1.0, patience_seconds=LONG)
         return [await shared.value(), await shared.value()]
 
     assert asyncio.run(twice()) == [1, 2]
@@ -50,7 +52,7 @@ def test_a_failure_is_shared_while_it_is_young() -> None:
     read = Counted(fail)
 
     async def browsers() -> None:
-        shared = SharedRead(read, max_age_seconds=LONG, patience_seconds=LONG)
+        shared = SharedRead(THREADS, read, max_age_seconds=LONG, patience_seconds=LONG)
         for _ in range(3):
             with pytest.raises(WarehouseUnavailableError, match="away"):
                 await shared.value()
@@ -64,7 +66,7 @@ def test_who_loses_patience_leaves_the_read_to_the_others() -> None:
     read = Counted(answered.wait)
 
     async def browsers() -> int:
-        shared = SharedRead(read, max_age_seconds=LONG, patience_seconds=0.01)
+        shared = SharedRead(THREADS, read, max_age_seconds=LONG, patience_seconds=0.01)
         with pytest.raises(WarehouseUnavailableError, match="has not answered"):
             await shared.value()
         answered.set()
@@ -76,3 +78,22 @@ def test_who_loses_patience_leaves_the_read_to_the_others() -> None:
 
     assert asyncio.run(browsers()) == 1
     assert read.times == 1
+
+
+def test_a_read_that_has_not_begun_when_all_have_left_is_dropped() -> None:
+    answered = threading.Event()
+    slow, queued = Counted(answered.wait), Counted()
+
+    async def browsers() -> int:
+        first = SharedRead(THREADS, slow, max_age_seconds=LONG, patience_seconds=LONG)
+        second = SharedRead(THREADS, queued, max_age_seconds=LONG, patience_seconds=0.01)
+        reading = asyncio.create_task(first.value())
+        await asyncio.sleep(0)
+        with pytest.raises(WarehouseUnavailableError, match="has not answered"):
+            await second.value()
+        answered.set()
+        await reading
+        assert queued.times == 0
+        return await SharedRead(THREADS, queued, max_age_seconds=LONG, patience_seconds=LONG).value()
+
+    assert asyncio.run(browsers()) == 1

@@ -71,7 +71,7 @@ def test_the_history_has_a_value_for_each_step(
         asked = {"pipeline": "orders", "span": span}
         history = client.get("/freshet/api/history", params=asked, headers=headers).json()
         step = history.pop("step_seconds")
-        assert history.pop("distribution")["facts"] == 600
+        assert history.pop("distribution")["events"] == 600
         assert len({len(values) for values in history.values()}) == 1
         assert sum(history["loaded"]) * step == pytest.approx(600, rel=0.01)
         assert sum(history["shed"]) * step == pytest.approx(60, rel=0.01)

@@ -322,6 +322,7 @@ def test_held_tuples_are_looked_into_and_what_the_filter_shows_is_acted_on(
         freshness.get_by_role("dialog").get_by_role("button", name="Forget").click()
         run = wait_for(lambda: next(iter(api.unfinished_runs("forget_held__orders")), None), "the run")
         assert run["conf"]["places"] == ["rejected"]
+        assert set(run["conf"]) == {"places", "reason", "until"}, "up to what was shown"
         api.fail_unfinished_runs("forget_held__orders")
 
 
@@ -363,7 +364,7 @@ def test_what_happened_is_listed_and_marked_on_the_charts(log_in: LogIn, warehou
             expect(freshness.locator(".marks")).to_contain_text(kind)
         wait_for(lambda: pixels(page, ".freshness-chart", "mark-forget") > 20, "the newest mark to be drawn", 15)
         expect(freshness.locator("section.freshness")).to_contain_text("of the last day")
-        expect(freshness.locator(".distribution")).to_contain_text("of facts500")
+        expect(freshness.locator(".distribution")).to_contain_text("of events500")
         freshness.get_by_text("The end of its log").click()
         expect(freshness.locator("pre.log")).to_have_text("loading <b>orders</b>\nfrom postgresql://etl:***@host/db")
 

@@ -78,3 +78,10 @@ def test_what_is_wrong_with_a_topic_is_told(changes: dict[str, Any], message: st
 def test_what_does_not_fit_together_is_told(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         pipeline(**changes)
+
+
+@pytest.mark.parametrize("url", ["http://host:port", "http://host:99999", "http://host:0", "http://:8081", "host:8081"])
+def test_a_registrys_address_has_a_host_and_a_port_that_is_one(url: str) -> None:
+    with pytest.raises(ValidationError, match="is not a registry's address"):
+        source(format="avro", avro={"registry": url})
+    assert source(format="avro", avro={"registry": "https://[::1]:8081/path"}).avro is not None

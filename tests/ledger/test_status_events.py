@@ -87,12 +87,29 @@ def test_the_objective_counts_shed_events_as_late(connection: extensions.connect
     assert (told.target_ms, told.day, told.month) == (5000.0, Kept(100, 90), Kept(200, 90))
 
 
+def test_each_part_of_an_accumulating_fact_counts_in_the_objective_and_the_distribution(
+    connection: extensions.connection,
+) -> None:
+    register(connection)
+    add_batch(connection, facts=100, latencies_ms=(900.0,) * 240 + (60_000.0,) * 60, age=MINUTE)
+    execute(
+        connection,
+        "INSERT INTO freshet.ledger_minute VALUES ('orders', date_trunc('minute', clock_timestamp()) - %s, "
+        "1, 100, 20, 0, 0, 0, 0, 0, %s, '{}')",
+        MINUTE, latencies(*[900.0] * 240, *[60_000.0] * 60),
+    )  # fmt: skip
+    told = read_objective(connection, "orders")
+    assert told is not None
+    assert told.day == Kept(320, 240)
+    assert read_history(connection, "orders", "15m").distribution.events == 300
+
+
 def test_the_distribution_is_that_of_the_whole_span(connection: extensions.connection) -> None:
     register(connection)
     add_batch(connection, facts=999, latencies_ms=(100.0,) * 999, age=MINUTE)
     add_batch(connection, facts=1, latencies_ms=(60_000.0,), age=5 * MINUTE)
     told = read_history(connection, "orders", "15m").distribution
-    assert told.facts == 1000
+    assert told.events == 1000
     assert told.p50_ms is not None and told.p999_ms is not None  # noqa: PT018
     assert 90 < told.p50_ms < 110
     add_batch(connection, facts=9, latencies_ms=(60_000.0,) * 9, age=5 * MINUTE)

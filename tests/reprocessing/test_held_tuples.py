@@ -6,7 +6,15 @@ import pytest
 
 from spark_jobs.ledger.status.events import read_events
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.reprocessing.held_tuples import HeldFilter, forget, held_groups, held_samples, registered_lookups
+from spark_jobs.reprocessing.held_tuples import (
+    HeldFilter,
+    count_forgettable,
+    forget,
+    held_groups,
+    held_samples,
+    registered_lookups,
+    until_now,
+)
 from tests.reprocessing.conftest import STRANGER, Backlog
 from tests.spark.shop import land, sale
 from tests.test_cli import invoke
@@ -66,6 +74,19 @@ def test_a_text_of_the_record_chooses_what_is_shown_retried_and_forgotten(held: 
     assert held.runs("taken", "statistics ->> 'by'") == [(1, "grace")]
     with held.connected() as connection:
         assert forget(connection, chosen, "ada") == 1
+
+
+def test_what_comes_to_be_held_after_a_look_is_not_forgotten_by_it(held: Backlog) -> None:
+    with held.connected() as connection:
+        shown = until_now(connection, HeldFilter("sales"))
+        assert count_forgettable(connection, shown) == 5
+    land(held.folder, "later", [sale(20, customer=STRANGER), "no sale either"])
+    held.load()
+    with held.connected() as connection:
+        assert count_forgettable(connection, HeldFilter("sales")) == 7
+        assert sum(group.tuples for group in held_groups(connection, shown)) == 5
+        assert forget(connection, shown, "ada") == 5
+    assert held.places() == {"fact": 2, "unmatched": 1, "rejected": 1}
 
 
 def test_the_command_says_which(held: Backlog, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 from spark_jobs.definition import Source
 from spark_jobs.errors import PipelineDefinitionError, SourceAwayError
+from spark_jobs.source.records.avro import avro_records
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.schema_registry import Registry, confluent
 
@@ -178,7 +179,9 @@ def test_each_record_is_read_by_the_schema_that_it_names(tmp_path: Path, registr
     ]
 
 
-def test_a_bad_head_and_an_unknown_schema_id_cost_their_records_only(tmp_path: Path, registry: Registry) -> None:
+def test_a_bad_head_and_an_unknown_schema_id_cost_their_records_only(
+    tmp_path: Path, registry: Registry, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "int"}]}
     registry.register(1, schema)
     sound = written(schema, {"id": 5})
@@ -187,6 +190,10 @@ def test_a_bad_head_and_an_unknown_schema_id_cost_their_records_only(tmp_path: P
     no_head = "malformed: not of Confluent's wire format, which begins with a byte 0 and a schema id of four bytes"
     assert found == [no_head, "malformed: schema id 9 is unknown to the registry", no_head, no_head, {"id": 5}]
     registry.register(9, schema)
+    asked = len(registry.asked)
+    assert decoded(reading, confluent(9, sound)) == ["malformed: schema id 9 is unknown to the registry"]
+    assert len(registry.asked) == asked, "not for each block"
+    monkeypatch.setattr(avro_records, "_UNKNOWN_SECONDS", 0.0)
     assert decoded(reading, confluent(9, sound)) == [{"id": 5}]
 
 
@@ -207,12 +214,15 @@ def test_a_schema_that_does_not_fit_is_told_once(
     assert str(no_record).startswith("malformed: schema id 5 can't be read: it is no record")
 
 
-def test_schemas_may_refer_to_others(tmp_path: Path, registry: Registry) -> None:
+def test_schemas_may_refer_to_others_which_may_come_later(tmp_path: Path, registry: Registry) -> None:
     state = {"type": "enum", "name": "shop.State", "symbols": ["OPEN", "PAID"]}
     schema = {"type": "record", "name": "shop.Order", "fields": [{"name": "state", "type": "shop.State"}]}
-    registry.register_subject("state", 2, state)
-    registry.register(3, schema, [{"name": "shop.State", "subject": "state", "version": 2}])
-    assert decoded(decoder(tmp_path, "state string", registry=registry.url), confluent(3, b"\2")) == [{"state": "PAID"}]
+    registry.register(3, schema, [{"name": "shop.State", "subject": "shop/state 1", "version": 2}])
+    reading = decoder(tmp_path, "state string", registry=registry.url)
+    with pytest.raises(SourceAwayError, match="lacks version 2 of subject shop/state 1"):
+        decoded(reading, confluent(3, b"\2"))
+    registry.register_subject("shop/state 1", 2, state)
+    assert decoded(reading, confluent(3, b"\2")) == [{"state": "PAID"}]
 
 
 def test_a_registry_that_is_away_or_asks_for_a_password_is_an_outage(
@@ -291,6 +301,9 @@ def test_rows_that_debezium_saw_inserted_are_tuples_in_avro_and_in_json(tmp_path
     found = decoded(avro, *(written(envelope(), each) for each in changes))
     assert found == [{"id": 1, "at": moment}] * 2 + rest
     assert decoded(avro, written(envelope(), change("c", None))) == ["no insert: the envelope holds no row"]
+    sound = written(envelope(), changes[0])
+    damaged = sound.replace(b"\2c", b"\2\xff")
+    assert decoded(avro, damaged, sound) == [no_insert.format("\ufffd"), {"id": 1, "at": moment}]
 
     kafka = {"servers": "h:1", "topic": "t"}
     content = {"kafka": kafka, "format": "json", "schema": "id bigint", "event_time": "_timestamp"}
@@ -299,7 +312,11 @@ def test_rows_that_debezium_saw_inserted_are_tuples_in_avro_and_in_json(tmp_path
     with_schema = [json.dumps({"schema": {}, "payload": each}).encode() for each in changes]
     for records in (plain, with_schema):
         assert decoded(in_json, *records) == [{"id": 1}] * 2 + rest
-    unlike, no_row, malformed = decoded(in_json, b"[1]", b'{"op": "c"}', b'{"op": "c", "after": {"id": "x"}}')
+    deep = b'{"op": "c", "after": ' + b"[" * 100_000 + b"]" * 100_000 + b"}"
+    hostile = [b"[1]", b'{"op": "c"}', b'{"op": "c", "after": {"id": "x"}}', deep, plain[0]]
+    unlike, no_row, malformed, nested, sound_row = decoded(in_json, *hostile)
+    assert str(nested).startswith("malformed: not Debezium's envelope")
+    assert sound_row == {"id": 1}
     assert str(unlike).startswith("malformed: not Debezium's envelope")
     assert no_row == "no insert: the envelope holds no row"
     assert malformed == "malformed: id: 'x' is no bigint (a whole number of 64 bits)"

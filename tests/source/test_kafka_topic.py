@@ -245,6 +245,20 @@ def test_secrets_come_from_the_environment_and_are_in_no_text(
     assert password not in str(refused.value)
 
 
+def test_a_setting_that_is_to_be_no_text_is_refused_without_its_value() -> None:
+    client = KafkaClient("localhost:1", "g", (("stats_cb", "s3cret"),))
+    with pytest.raises(PipelineDefinitionError, match=r"does not take the settings of source\.kafka") as told:
+        client.consumer()
+    assert "stats_cb" in str(told.value)
+    assert "s3cret" not in str(told.value)
+
+
+def test_an_open_batch_of_files_asks_what_to_do(reader: Any) -> None:
+    stream = reader()
+    with pytest.raises(SourceAwayError, match=r"(?s)a\.json.*changed to Kafka.*--give-up a\.json"):
+        stream.read([SourceRange("a.json", 0, 70, 70, None)])
+
+
 def test_a_user_is_let_in_by_tls_and_password(
     topic: Topic, reader: Any, connected: Callable[[str], dict[str, str]]
 ) -> None:

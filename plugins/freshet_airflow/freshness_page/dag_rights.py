@@ -56,9 +56,15 @@ def may_see_held(pipeline: str, user: BaseUser) -> bool:
     return bool(permitted_dags([f"reprocess_shed__{pipeline}"], user))
 
 
-def may_see_log(pipeline: str, user: BaseUser) -> bool:
-    """Whether the user may see what a pipeline's driver logs: who may read the logs of the tasks that start it."""
-    return bool(permitted_dags([_stream(pipeline)], user, entity=DagAccessEntity.TASK_LOGS))
+def may_see_log(pipelines: Iterable[str], user: BaseUser) -> bool:
+    """Whether the user may see the log of a driver of these pipelines: who may read those of all tasks that start it.
+
+    Args:
+        pipelines: all that log to it.
+        user: who asks.
+    """
+    streams = {_stream(pipeline) for pipeline in pipelines}
+    return permitted_dags(streams, user, entity=DagAccessEntity.TASK_LOGS) == streams
 
 
 def seen_by(user: BaseUser, pipelines: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,11 @@ from airflow.sdk.log import redact
 from spark_jobs.local.session_process import log_tail
 from spark_jobs.settings import home
 
-_PASSWORD_IN_URL = re.compile(r"(?<=://)([^\s/:@]*):[^\s/@]+@")
+# Up to the last @: a password may hold some.
+_PASSWORD_IN_URL = re.compile(r"(?<=://)([^\s/:@]*):\S+@")
+_NAMED_SECRET = re.compile(
+    r"""((?:password|passwd|secret|token)["']?\s*[:=]\s*)("[^"\n]*"|'[^'\n]*'|\S+)""", re.IGNORECASE
+)
 
 
 def log_end(file: str | None) -> list[str]:
@@ -26,5 +30,5 @@ def log_end(file: str | None) -> list[str]:
         return [f"(it is not among the logs of this installation, {logs})"]
     if not path.exists():
         return ["(it is not on this host, or was deleted)"]
-    lines = _PASSWORD_IN_URL.sub(r"\1:***@", log_tail(path)).splitlines()
+    lines = _NAMED_SECRET.sub(r"\1***", _PASSWORD_IN_URL.sub(r"\1:***@", log_tail(path))).splitlines()
     return [str(redact(line)) for line in lines]

@@ -36,10 +36,10 @@ class Figures:
         self._look = LandingLook(home())
         self._status_reader = StatusReader(look=self._look)
         self._status_connection: extensions.connection | None = None
-        self._status = SharedRead(self._read_status, _STATUS_SECONDS, _PATIENCE_SECONDS)
-        self._histories = SharedReads(self._read_history, _PATIENCE_SECONDS)
-        self._events = SharedReads(self._read_events, _PATIENCE_SECONDS)
-        self._objectives = SharedReads(self._read_objective, _PATIENCE_SECONDS)
+        self._status = SharedRead(self._warehouse.thread, self._read_status, _STATUS_SECONDS, _PATIENCE_SECONDS)
+        self._histories = SharedReads(self._warehouse.thread, self._read_history, _PATIENCE_SECONDS)
+        self._events = SharedReads(self._warehouse.thread, self._read_events, _PATIENCE_SECONDS)
+        self._objectives = SharedReads(self._warehouse.thread, self._read_objective, _PATIENCE_SECONDS)
 
     async def status(self) -> dict[str, Any]:
         """When the status was read, and the status of every pipeline.

@@ -7,6 +7,7 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from datetime import timedelta
 from typing import Generic, TypeVar
 
@@ -32,16 +33,21 @@ class SharedRead(Generic[Value]):
     Failures are results, too: while the warehouse is away, it is asked once in `max_age_seconds`.
 
     Args:
+        threads: where it is read. A read that has not begun when its last caller leaves is dropped.
         read: the blocking read; it may raise a WarehouseUnavailableError.
         max_age_seconds: how long a result counts as young.
         patience_seconds: how long a caller is kept waiting.
     """
 
-    def __init__(self, read: Callable[[], Value], max_age_seconds: float, patience_seconds: float) -> None:
+    def __init__(
+        self, threads: Executor, read: Callable[[], Value], max_age_seconds: float, patience_seconds: float
+    ) -> None:
+        self._threads = threads
         self._read = read
         self._max_age_seconds = max_age_seconds
         self._patience_seconds = patience_seconds
-        self._reading: asyncio.Task[Value] | None = None
+        self._reading: tuple[Future[Value], asyncio.Future[Value]] | None = None
+        self._callers = 0
         self._done_at: float | None = None
 
     async def value(self) -> Value:
@@ -52,23 +58,30 @@ class SharedRead(Generic[Value]):
         """
         if self._reading is None or self._is_old():
             self._done_at = None
-            self._reading = asyncio.create_task(asyncio.to_thread(self._read))
-            self._reading.add_done_callback(self._note_end)
+            submitted = self._threads.submit(self._read)
+            self._reading = submitted, asyncio.wrap_future(submitted)
+            self._reading[1].add_done_callback(self._note_end)
+        submitted, reading = self._reading
+        self._callers += 1
         try:
             # Shielded: who loses patience, or goes away, leaves the read to the others.
-            return await asyncio.wait_for(asyncio.shield(self._reading), self._patience_seconds)
+            return await asyncio.wait_for(asyncio.shield(reading), self._patience_seconds)
         except TimeoutError:
             raise WarehouseUnavailableError(
                 f"The warehouse has not answered for {self._patience_seconds:g} s. Check that its server runs and "
                 "is not overloaded."
             ) from None
+        finally:
+            self._callers -= 1
+            if not self._callers and submitted.cancel():
+                self._reading = None
 
     def _is_old(self) -> bool:
         return self._done_at is not None and time.monotonic() - self._done_at > self._max_age_seconds
 
-    def _note_end(self, reading: asyncio.Task[Value]) -> None:
-        self._done_at = time.monotonic()
+    def _note_end(self, reading: asyncio.Future[Value]) -> None:
         if not reading.cancelled():
+            self._done_at = time.monotonic()
             reading.exception()  # looked at: no caller may be left to await it
 
 
@@ -76,11 +89,13 @@ class SharedReads(Generic[Key, Value]):
     """As many shared reads as there are keys that are asked for; those that were not for longest are forgotten.
 
     Args:
+        threads: where they are read.
         read: the blocking read of a key.
         patience_seconds: how long a caller is kept waiting.
     """
 
-    def __init__(self, read: Callable[[Key], Value], patience_seconds: float) -> None:
+    def __init__(self, threads: Executor, read: Callable[[Key], Value], patience_seconds: float) -> None:
+        self._threads = threads
         self._read = read
         self._patience_seconds = patience_seconds
         self._reads: OrderedDict[Key, SharedRead[Value]] = OrderedDict()
@@ -88,7 +103,9 @@ class SharedReads(Generic[Key, Value]):
     async def value(self, key: Key, max_age_seconds: float) -> Value:
         """The result of the key's last read, if it is no older, or of a new one. Raises like `SharedRead.value`."""
         if key not in self._reads:
-            self._reads[key] = SharedRead(lambda: self._read(key), max_age_seconds, self._patience_seconds)
+            self._reads[key] = SharedRead(
+                self._threads, lambda: self._read(key), max_age_seconds, self._patience_seconds
+            )
         self._reads.move_to_end(key)
         if len(self._reads) > _MOST_KEYS:
             self._reads.popitem(last=False)
@@ -100,10 +117,14 @@ class WarehouseReader:
 
     Args:
         name: what pg_stat_activity shows as the session's application_name.
+
+    Attributes:
+        thread: one for its reads, which wait for each other, and for no one else's.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self.thread = ThreadPoolExecutor(1, thread_name_prefix=name)
         self._turn = threading.Lock()
         self._connection: extensions.connection | None = None
 

@@ -122,9 +122,12 @@ class MinutesReader:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Freshness of all facts of a span, in milliseconds; None where there are none. A day stands for all beyond."""
+    """Freshness of all facts of a span, in milliseconds; None where there are none. A day stands for all beyond.
 
-    facts: int
+    `events` tells of how many: as many as facts; of accumulating ones each part counts.
+    """
+
+    events: int
     p50_ms: float | None
     p90_ms: float | None
     p99_ms: float | None
@@ -204,7 +207,7 @@ def _history(rows: Iterable[tuple[Any, ...]], first: int, steps: int, step: int,
         p99_ms=p99,
         hit_ratio=[float(hits / probes) if probes else None for probes, hits in counts[4:].T],
         distribution=Distribution(
-            int(counts[0].sum()), *(_milliseconds(percentile(whole, share)) for share in (0.5, 0.9, 0.99, 0.999))
+            int(whole.sum()), *(_milliseconds(percentile(whole, share)) for share in (0.5, 0.9, 0.99, 0.999))
         ),
     )
 

@@ -17,9 +17,10 @@ class Kept:
     """How often the target was kept.
 
     Attributes:
-        events: those that were loaded or shed. Shed ones are late, whenever they are reprocessed; unmatched and
-            rejected ones wait for others than the stream, and do not count.
-        in_time: facts among them that were committed within the target; right to within a few of those close to it.
+        events: those that were loaded or shed; of accumulating facts each part counts, as it has its own time. Shed
+            ones are late, whenever they are reprocessed; unmatched and rejected ones wait for others than the stream,
+            and do not count.
+        in_time: those of them that were committed within the target; right to within a few of those close to it.
     """
 
     events: int
@@ -54,7 +55,8 @@ def read_objective(connection: extensions.connection, pipeline: str) -> Objectiv
         bucket, share = buckets_within(target.total_seconds())
         cursor.execute(
             """
-            SELECT minute >= clock_timestamp() - %(day)s, sum(facts + shed),
+            SELECT minute >= clock_timestamp() - %(day)s,
+                sum(shed + (SELECT coalesce(sum(count), 0) FROM unnest(event_latency) AS count)),
                 sum((SELECT sum(count) FROM unnest(event_latency[1:%(bucket)s]) AS count)), sum(event_latency[%(next)s])
             FROM freshet.ledger_minute
             WHERE pipeline = %(pipeline)s AND minute >= clock_timestamp() - %(month)s GROUP BY 1

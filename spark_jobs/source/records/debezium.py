@@ -48,7 +48,7 @@ def _row(record: bytes) -> tuple[bytes, str | None]:
         envelope = _decoder.decode(record)
         if bytes(envelope.payload) != b"null":
             envelope = _decoder.decode(envelope.payload)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return b"{}", f"malformed: not Debezium's envelope: {error}"
     row = bytes(envelope.after)
     if envelope.op not in INSERTS or row == b"null":

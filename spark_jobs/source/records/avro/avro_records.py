@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import logging
+import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,9 @@ from spark_jobs.source.records.debezium import INSERTS, not_inserted
 from spark_jobs.source.records.decoded import Decoded, merged
 from spark_jobs.source.records.typed_values import as_tuples, misfit
 
+# Tomorrow the registry may know an id; each block need not ask.
+_UNKNOWN_SECONDS = 30.0
+_MOST_UNKNOWN = 10_000
 _HEAD_BYTES = 5  # a zero and the schema's id, highest byte first
 _OPERATION, _AFTER = "op", "after"
 # Names of values that are no columns': these can't be called so.
@@ -95,7 +100,7 @@ class AvroDecoder:
             reasons[number] = f"malformed: no record of its Avro schema: {WRONG[states[number]]}"
         if self.in_envelope:
             operations, present = values.pop(_OPERATION_VALUE), values.pop(_AFTER_VALUE).is_valid()
-            for number, (operation, there) in enumerate(zip(operations.to_pylist(), present.to_pylist(), strict=True)):
+            for number, (operation, there) in enumerate(zip(_texts(operations), present.to_pylist(), strict=True)):
                 if operation not in INSERTS or not there:
                     reasons[number] = reasons[number] or not_inserted(operation)
         given = {name: pa.repeat(value, count) for name, value in plan.defaults.items()}
@@ -119,6 +124,8 @@ _NO_HEAD = "not of Confluent's wire format, which begins with a byte 0 and a sch
 
 _plans: dict[tuple[AvroDecoder, int | None], _Plan | str] = {}
 """Plans of this process, or why there is none, by decoder and schema id."""
+_unknown_since: dict[tuple[AvroDecoder, int | None], float] = {}
+"""When the registry did not know a schema id, by this process' clock."""
 
 
 def _known(decoder: AvroDecoder, schema_id: int | None) -> _Plan | str:
@@ -127,9 +134,12 @@ def _known(decoder: AvroDecoder, schema_id: int | None) -> _Plan | str:
     if key not in _plans:
         schema: tuple[str, Sequence[str]] | None = (decoder.schema or "", ())
         if decoder.registry is not None and schema_id is not None:
-            schema = decoder.registry.schema(schema_id)
+            unknown_for = time.monotonic() - _unknown_since.get(key, -math.inf)
+            schema = None if unknown_for < _UNKNOWN_SECONDS else decoder.registry.schema(schema_id)
+            if schema is None and unknown_for >= _UNKNOWN_SECONDS:
+                _remember_unknown(key)
         if schema is None:
-            return f"schema id {schema_id} is unknown to the registry"  # tomorrow it may know it
+            return f"schema id {schema_id} is unknown to the registry"
         try:
             _plans[key] = _plan_for(decoder, *schema)
         except UnfitSchemaError as error:
@@ -137,6 +147,12 @@ def _known(decoder: AvroDecoder, schema_id: int | None) -> _Plan | str:
             _plans[key] = f"{name} can't be read: {error}"
             _log.warning("Avro records are rejected: %s", _plans[key])
     return _plans[key]
+
+
+def _remember_unknown(key: tuple[AvroDecoder, int | None]) -> None:
+    if len(_unknown_since) >= _MOST_UNKNOWN:  # damaged records name any
+        _unknown_since.clear()
+    _unknown_since[key] = time.monotonic()
 
 
 def _plan_for(decoder: AvroDecoder, written: str, referred: Sequence[str]) -> _Plan:
@@ -192,6 +208,14 @@ def _row(schema: Any, in_envelope: bool) -> Any:
 
 def _is_record(schema: Any) -> bool:
     return isinstance(schema, dict) and schema.get("type") in {"record", "error"}
+
+
+def _texts(operations: pa.Array) -> list[Any]:
+    """What `op` is in each record. What a damaged one calls a string need not be UTF-8."""
+    if not pa.types.is_string(operations.type):
+        return operations.to_pylist()
+    found = operations.cast(pa.binary()).to_pylist()
+    return [None if each is None else each.decode(errors="replace") for each in found]
 
 
 def _default(field: Mapping[str, Any]) -> pa.Scalar:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from spark_jobs.errors import SourceAwayError
+
+if TYPE_CHECKING:
+    import httpx
 
 _ANSWER_SECONDS = 10.0
 _MOST_REFERENCES = 100
@@ -29,7 +34,7 @@ class SchemaRegistry:
         """The text of a schema, and those that it refers to, each after those that it needs; None: there is none.
 
         Raises:
-            SourceAwayError: the registry does not answer, or not with a schema.
+            SourceAwayError: the registry does not answer, or not with a schema, or lacks one that is referred to.
         """
         found = self._answer(f"/schemas/ids/{schema_id}")
         if found is None:
@@ -43,17 +48,20 @@ class SchemaRegistry:
             key = each["subject"], each["version"]
             if key in referred or len(referred) > _MOST_REFERENCES:
                 continue
-            of_reference = self._answer(f"/subjects/{each['subject']}/versions/{each['version']}")
-            if of_reference is not None:
-                self._refer(of_reference, referred)
-                referred[key] = of_reference["schema"]
+            # What was deleted softly is still referred to.
+            version = f"/subjects/{quote(each['subject'], safe='')}/versions/{each['version']}?deleted=true"
+            of_reference = self._answer(version)
+            if of_reference is None:  # no registry deletes it for good while it is referred to: it is not there yet
+                raise self._away("it lacks version {1} of subject {0}, to which a schema refers".format(*key))
+            self._refer(of_reference, referred)
+            referred[key] = of_reference["schema"]
 
     def _answer(self, path: str) -> dict[str, Any] | None:
-        import httpx  # at the first question: each worker would import it
+        import httpx
 
         credentials = None if self.user is None else (self.user, self.password or "")
         try:
-            answer = httpx.get(self.url.rstrip("/") + path, auth=credentials, timeout=_ANSWER_SECONDS)
+            answer = _client().get(self.url.rstrip("/") + path, auth=credentials)
             if answer.status_code == httpx.codes.NOT_FOUND and "error_code" in answer.json():
                 return None
             content = answer.raise_for_status().json()
@@ -71,3 +79,11 @@ class SchemaRegistry:
         return SourceAwayError(
             f"The schema registry at {self.url} can't be asked: {told}. The stream waits until it can; nothing is lost."
         )
+
+
+@cache
+def _client() -> httpx.Client:
+    """This process's, which keeps connections open."""
+    import httpx  # at the first question: each worker would import it
+
+    return httpx.Client(timeout=_ANSWER_SECONDS)

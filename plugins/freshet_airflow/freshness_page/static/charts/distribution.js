@@ -10,4 +10,4 @@ export const distribution = ({ distribution: whole, target_ms: target }) =>
   element("dl.distribution", { "aria-label": "Freshness of all facts of this time" },
     SHARES.map(([name, key]) => element("div", {}, element("dt", {}, name),
       element(`dd${lateness(whole[key], target)}`, {}, lateBy(whole[key])))),
-    element("div", {}, element("dt", {}, "of facts"), element("dd", {}, count(whole.facts))));
+    element("div", {}, element("dt", {}, "of events"), element("dd", {}, count(whole.events))));

@@ -6,8 +6,12 @@ import { count } from "../numbers.js";
 
 const WAITING = ["shed", "unmatched"];
 
-/** Buttons for the tuples of these groups, which this was asked for: {places, reason, text, since}. */
-export function heldActions(pipeline, groups, chosen, dags) {
+/**
+ * Buttons for the tuples of an answer.
+ * @param {{groups: object[], forgettable: number, read_at: string}} found
+ * @param {object} chosen what it answers: {places, reason, text, since}.
+ */
+export function heldActions(pipeline, { groups, forgettable, read_at: readAt }, chosen, dags) {
   const sum = (fits, what = "tuples") => groups.filter(fits).reduce((all, group) => all + group[what], 0);
   const waiting = sum(({ place }) => place !== "rejected");
   const hopeful = sum(({ place }) => place === "rejected") - sum(({ place }) => place === "rejected", "hopeless");
@@ -28,10 +32,10 @@ export function heldActions(pipeline, groups, chosen, dags) {
       forbidden: whyNotRequeue(hopeful, chosen),
     }),
     runButton("Forget", dags?.forget_held, {
-      parameters: { places: chosen.places, ...named, ...reason },
-      question: `${count(all)} tuples of ${pipeline} (${chosen.places.join(", ")}${described(chosen)}) are deleted for good: they will not `
+      parameters: { places: chosen.places, ...named, ...reason, until: readAt },
+      question: `${count(forgettable)} tuples of ${pipeline} (${chosen.places.join(", ")}${described(chosen)}) are deleted for good: they will not `
         + "become facts, and are duplicates if they are sent again. Your name is noted.",
-      forbidden: all ? null : "No tuple is shown.",
+      forbidden: whyNotForget(forgettable, dags?.forget_held),
     }),
     element("span.quiet", {}, `${count(all)} shown: retry those that wait, requeue those that were rejected, or forget them all.`));
 }
@@ -39,6 +43,11 @@ export function heldActions(pipeline, groups, chosen, dags) {
 function whyNotRequeue(hopeful, { reason }) {
   if (!hopeful) return "No rejected tuple is shown that could become a fact.";
   return reason ? null : "Choose a reason first: those that were rejected for others stay.";
+}
+
+function whyNotForget(forgettable, dag) {
+  if (dag?.paused) return `${dag.dag_id} is paused: its run would wait, and delete later. Unpause it first.`;
+  return forgettable ? null : "No tuple is shown that no open batch holds.";
 }
 
 const described = ({ reason, text }) =>

@@ -52,7 +52,10 @@ export class HeldExplorer {
   #look() {
     this.#feed?.stop();
     this.#feed = startFeed(
-      () => getFigures("api/held", this.#asked()),
+      async () => {
+        const chosen = this.#chosen();
+        return { chosen, ...(await getFigures("api/held", this.#asked(chosen))) };
+      },
       PAUSE,
       (found) => {
         this.#found = found;
@@ -62,20 +65,23 @@ export class HeldExplorer {
     );
   }
 
-  #asked() {
+  #chosen() {
     const { reason, text, since } = this.#filter.elements;
-    const asked = [["pipeline", this.#name], ["reason", reason.value], ["text", text.value]];
-    if (since.value) asked.push(["since", startOf(since.value)]);
-    return [...asked, ...chosenPlaces(this.#filter).map((place) => ["place", place])];
+    return { places: chosenPlaces(this.#filter), reason: reason.value, text: text.value, since: since.value && startOf(since.value) };
+  }
+
+  #asked({ places, reason, text, since }) {
+    const asked = [["pipeline", this.#name], ["reason", reason], ["text", text]];
+    if (since) asked.push(["since", since]);
+    return [...asked, ...places.map((place) => ["place", place])];
   }
 
   #draw() {
     if (!this.#found || !this.#place) return;
-    const { groups, samples, read_at: readAt } = this.#found;
-    const { reason, text, since } = this.#filter.elements;
-    const chosen = { places: chosenPlaces(this.#filter), reason: reason.value, text: text.value, since: since.value && startOf(since.value) };
+    // Not what the form says by now: the buttons act on what is shown.
+    const { chosen, groups, samples, read_at: readAt } = this.#found;
     morphChildren(this.#place.querySelector(".held-results"), element("div", {},
-      heldActions(this.#name, groups, chosen, this.#dags),
+      heldActions(this.#name, this.#found, chosen, this.#dags),
       groups.length ? groupsTable(groups) : element("p.quiet", {}, "No tuple that fits is held."),
       samples.length ? samplesList(samples) : null,
       element("p.quiet", {}, `As of ${clock(readAt)}.`)));
