@@ -26,7 +26,9 @@ class FaultyShop:
         query(url, TABLES)
         self.folder = folder
         self.url = url
-        self.definition = write_definition(folder, sales_definition(folder))
+        definition = sales_definition(folder)
+        definition["lookups"][0]["memory"] = "64KB"  # not all of R fits: back stages have work to do
+        self.definition = write_definition(folder, definition)
         self._home = folder / "home"
         self._drivers: list[DriverProcess] = []
 

@@ -95,5 +95,5 @@ def test_killed_after_the_facts_commit_then_replaced_and_at_last_without_its_sta
     assert last.wait(150) == 1
     [(error,)] = query(shop.url, "SELECT error FROM freshet.driver ORDER BY epoch DESC LIMIT 1")
     assert "state of the join of pipeline paid is not in" in error
-    assert "load the streams again under another pipeline name" in error
+    assert "freshet rebuild-state paid" in error
     assert len(shop.facts()) == 1000

@@ -12,7 +12,7 @@ from spark_jobs.driver import batch_run
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.intake import OneStream
 from tests.spark.conftest import Shop
-from tests.spark.shop import land, query, sale
+from tests.spark.shop import land, query, sale, sales_definition, write_definition
 
 
 def test_a_small_batch_is_one_job_although_its_tuples_are_not_hot(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,6 +28,8 @@ def test_a_small_batch_is_one_job_although_its_tuples_are_not_hot(shop: Shop, mo
 
     monkeypatch.setattr(RDD, "collect", counting)
     monkeypatch.setattr(OneStream, "close", closing)
+    scarce = sales_definition(shop.folder)["lookups"][0] | {"memory": "64KB"}  # not all of R fits, and is hot
+    write_definition(shop.folder, sales_definition(shop.folder, lookups=[scarce]))
     shop.one_file_a_batch()
     for number in range(3):
         land(shop.folder, f"file-{number}", [sale(number)])

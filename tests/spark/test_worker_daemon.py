@@ -7,8 +7,14 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import pytest
 
-def test_a_workers_garbage_collection_visits_only_what_its_tasks_have_made(spark: Any) -> None:
+
+def test_a_workers_garbage_collection_visits_only_what_its_tasks_have_made(
+    spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(spark.environment, "FRESHET_WORKER", "new")  # Spark has a worker for each environment
+
     def objects(_: Iterable[int]) -> Iterator[tuple[int, int]]:
         yield gc.get_freeze_count(), len(gc.get_objects())
 
