@@ -15,7 +15,7 @@ pytestmark = pytest.mark.timeout(300)
 def test_an_idle_driver_whose_jvm_is_killed_ends_and_says_why(shop: FaultyShop) -> None:
     driver = shop.drive()
     living = "SELECT epoch FROM freshet.driver WHERE state = 'running' AND unread_files = 0"
-    wait_for(lambda: query(shop.url, living), "an idle driver", 150)
+    wait_for(lambda: query(shop.url, living), "an idle driver", 300)
     family = psutil.Process(driver.process.pid).children(recursive=True)
     [java] = [process for process in family if process.name() == "java"]
     java.kill()

@@ -32,7 +32,7 @@ def test_all_lists_are_as_long_as_the_span_has_steps(
     register(connection)
     history = asdict(read_history(connection, "orders", span))
     assert history.pop("step_seconds") == seconds
-    assert history.pop("distribution") == dict.fromkeys(["p50_ms", "p90_ms", "p99_ms", "p999_ms"]) | {"facts": 0}
+    assert history.pop("distribution") == dict.fromkeys(["p50_ms", "p90_ms", "p99_ms", "p999_ms"]) | {"events": 0}
     assert {name: len(values) for name, values in history.items()} == dict.fromkeys(history, steps)
     assert history["at"][1] - history["at"][0] == seconds
     assert history["at"][-1] <= time.time() < history["at"][-1] + seconds + 1
