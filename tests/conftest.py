@@ -14,6 +14,7 @@ from typing import Any
 
 import psycopg2
 import pytest
+from hypothesis import settings
 
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
@@ -21,6 +22,10 @@ from tests.distribution import FolderScheduling, order
 from tests.waiting import wait_for
 
 pytest_plugins = ["tests.loading_warehouse", "tests.kafka_broker"]
+
+# Machines differ, and are busy at times: no test fails for its duration.
+settings.register_profile("freshet", deadline=None)
+settings.load_profile("freshet")
 
 _numbers = itertools.count()
 
