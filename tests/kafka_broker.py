@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic, OffsetSpec
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -87,7 +87,7 @@ class Topic:
         written = {key.replace("_", "."): value for key, value in config.items()}
         topic = NewTopic(self.name, partitions, 1, config=written)
         self.admin.create_topics([topic])[self.name].result()
-        self.wait_until(lambda: self.name in self.admin.list_topics(timeout=10).topics)
+        self.wait_until(lambda: self.answering() == partitions)
 
     def delete(self) -> None:
         self.admin.delete_topics([self.name])[self.name].result()
@@ -100,7 +100,15 @@ class Topic:
 
     def add_partitions(self, total: int) -> None:
         self.admin.create_partitions([NewPartitions(self.name, total)])[self.name].result()
-        self.wait_until(lambda: len(self.admin.list_topics(timeout=10).topics[self.name].partitions) == total)
+        self.wait_until(lambda: self.answering() == total)
+
+    def answering(self) -> int:
+        """How many partitions can be read: one that was just made is listed before its leader knows of it."""
+        known = self.admin.list_topics(timeout=10).topics.get(self.name)
+        if known is None or known.error is not None:
+            return 0
+        asked = {TopicPartition(self.name, number): OffsetSpec.latest() for number in known.partitions}
+        return sum(answer.exception() is None for answer in self.admin.list_offsets(asked).values())
 
     def send(self, values: Iterable[bytes | None], partition: int = 0, timestamp: datetime | None = None) -> None:
         """Write records, and wait until the broker has them."""

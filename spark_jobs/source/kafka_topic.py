@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 _SMALLEST_SLICE = 20_000
 # How often the oldest offsets are asked for: retention removes whole segments, some minutes apart at most.
 _OLDEST_SECONDS = 1.0
+_NAMED_PARTITIONS = 5
 _MOST_LAGS = 100  # told with each heartbeat
 _SAMPLE_SECONDS = 60.0
 _SAMPLED_RECORDS = 200
@@ -74,11 +75,6 @@ class KafkaTopic:
         self._looked_at = time.monotonic()
         self.unread: Unread | None = None
 
-    @property
-    def waiting_records(self) -> int:
-        """Offsets that have been seen and not been taken."""
-        return sum(max(end - self._next[partition], 0) for partition, end in self._ends.items())
-
     def resume(self, taken: Callable[[list[str]], Iterable[tuple[str, int, int | None, int | None]]]) -> None:
         """Begin anew with what the ledger knows; before the first look.
 
@@ -105,8 +101,7 @@ class KafkaTopic:
         self._tell_troubles(ends)
         for partition, end in ends.items():
             if isinstance(end, str):
-                self._ends.pop(partition, None)
-                continue
+                continue  # what it was known to have still counts as unread
             if end < self._next[partition]:
                 raise SourceAwayError(
                     f"{partition} of Kafka has been read up to offset {self._next[partition]}, and ends at {end} now: "
@@ -128,7 +123,7 @@ class KafkaTopic:
         waiting = {
             partition: end - self._next[partition]
             for partition, end in self._ends.items()
-            if end > self._next[partition]
+            if end > self._next[partition] and partition not in self._troubles
         }
         taken: list[SourceRange] = []
         for partition, count in fair_shares(waiting, max(int(most_bytes / self._record_bytes), 1)).items():
@@ -140,18 +135,20 @@ class KafkaTopic:
         # Published as a whole: the heartbeat asks from a thread of its own.
         since = min((seen[0][1] for seen in self._seen.values()), default=None)
         landed_at = None if since is None else datetime.fromtimestamp(since / 1e9, UTC)
-        size = int(self.waiting_records * self._record_bytes)
+        records = sum(max(end - self._next[partition], 0) for partition, end in self._ends.items())
+        size = int(records * self._record_bytes)
         self.unread = Unread(len(self._seen), size, landed_at, self._looked_at, self._lags())
         return taken
 
     def _lags(self) -> list[PartitionLag]:
-        """What is unread of each partition; of those that are furthest behind."""
+        """What is unread of each partition; of those that can't be read, and those that are furthest behind."""
         lags = []
-        for partition, end in self._ends.items():
+        for partition, position in self._next.items():
             seen = self._seen.get(partition)
             since = datetime.fromtimestamp(seen[0][1] / 1e9, UTC).isoformat() if seen else None
-            lags.append(PartitionLag(str(partition), self._next[partition], end, since))
-        return sorted(lags, key=lambda lag: (lag.position - lag.end, lag.partition))[:_MOST_LAGS]
+            end, trouble = self._ends.get(partition, position), self._troubles.get(partition)
+            lags.append(PartitionLag(str(partition), position, end, since, trouble))
+        return sorted(lags, key=lambda lag: (lag.trouble is None, lag.position - lag.end, lag.partition))[:_MOST_LAGS]
 
     def forget(self, units: Iterable[str]) -> None:
         """Nothing: what a partition held at an offset is read once."""
@@ -239,7 +236,7 @@ class KafkaTopic:
             found = {each: ends[each] if offset == -1 else offset for each, offset in found.items()}
         self._tell_troubles(found)
         if is_first and self._kafka.start != "earliest" and self._troubles:
-            away = ", ".join(map(str, self._troubles))
+            away = _named(list(self._troubles))
             raise SourceAwayError(
                 f"{away} of Kafka can't be asked for offsets, so that it can't be said where the stream is to start "
                 f"there (source.kafka.start: {self._kafka.start}). The stream waits until they can."
@@ -294,16 +291,21 @@ class KafkaTopic:
             self._seen.pop(partition, None)
 
     def _tell_troubles(self, found: dict[Partition, Any]) -> None:
-        """Say once of each partition that it is away, and that it is there again."""
+        """Say once which partitions are away and why, and that they are there again; many are one line of the log."""
+        told: dict[str | None, list[Partition]] = {}
         for partition, offset in found.items():
             trouble = offset if isinstance(offset, str) else None
             if trouble != self._troubles.get(partition):
-                if trouble is None:
+                told.setdefault(trouble, []).append(partition)
+        for trouble, partitions in told.items():
+            which = _named(partitions)
+            if trouble is None:
+                for partition in partitions:
                     del self._troubles[partition]
-                    _log.info("%s is there again", partition)
-                else:
-                    self._troubles[partition] = trouble
-                    _log.warning("%s can't be read, the others go on: %s", partition, trouble)
+                _log.info("there again: %s", which)
+            else:
+                self._troubles |= dict.fromkeys(partitions, trouble)
+                _log.warning("can't be read, the others go on: %s: %s", which, trouble)
 
     def _tell_group(self) -> None:
         """Tell the consumer group how far the stream is: what was taken by now is loaded. Only others read it."""
@@ -322,7 +324,11 @@ class KafkaTopic:
         now = time.monotonic()
         if self._sampled_at is not None and now - self._sampled_at < _SAMPLE_SECONDS:
             return
-        partition = max(self._ends, key=lambda each: self._ends[each] - self._next[each], default=None)
+        partition = max(
+            self._ends.keys() - self._troubles.keys(),
+            key=lambda each: self._ends[each] - self._next[each],
+            default=None,
+        )
         if partition is None or self._ends[partition] <= self._next[partition]:
             return
         consumer = self._client.consumer()
@@ -338,6 +344,13 @@ class KafkaTopic:
         if sizes:
             self._sampled_at = now
             self._record_bytes = max(sum(sizes) / len(sizes), 1.0)
+
+
+def _named(partitions: list[Partition]) -> str:
+    """The first of some partitions, and how many more there are."""
+    names = ", ".join(map(str, partitions[:_NAMED_PARTITIONS]))
+    more = len(partitions) - _NAMED_PARTITIONS
+    return f"{names}{f' and {more} more' if more > 0 else ''}"
 
 
 def fair_shares(waiting: dict[Partition, int], most: int) -> dict[Partition, int]:

@@ -84,12 +84,14 @@ class PartitionLag:
         position: offset up to which batches have taken it.
         end: offset of the record that comes next.
         since: since when the first unread record is known to be there, ISO 8601; None without any.
+        trouble: why it can't be read, as the broker says; None where it can.
     """
 
     partition: str
     position: int
     end: int
     since: str | None
+    trouble: str | None = None
 
 
 @dataclass(frozen=True)

@@ -169,7 +169,7 @@ def test_what_is_damaged_is_refused_by_name_with_what_to_do(kind: str, damage: D
     path = max(tmp_path.glob(f"{kind}.*"))
     damage(path)
     for opened in (Bucket, StoredBucket):
-        with pytest.raises(StateDamagedError, match=r"under another pipeline name") as refusal:
+        with pytest.raises(StateDamagedError, match="freshet rebuild-state") as refusal:
             opened(PLAN, tmp_path, number_of(3))
         assert kind in str(refusal.value)
     assert set(tmp_path.iterdir()) >= files - {path}  # Nothing is removed that somebody could look at.

@@ -192,7 +192,7 @@ def test_a_damaged_file_is_refused_by_name_with_what_to_do(tmp_path: Path) -> No
     content = bytearray(path.read_bytes())
     content[-5] ^= 1
     path.write_bytes(content)
-    with pytest.raises(StateDamagedError, match=f"{path.name} is refused.*under another pipeline name"):
+    with pytest.raises(StateDamagedError, match=f"{path.name} is refused.*freshet rebuild-state"):
         opened(tmp_path, case)
 
 

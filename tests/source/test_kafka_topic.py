@@ -335,3 +335,31 @@ def test_a_thousand_partitions_are_read_in_turn(
         found += stream.read(taken)
     assert sorted(found) == [*numbers, *range(1000, 3000)]
     wide.delete()
+
+
+def test_a_partition_without_leader_waits_shown_and_holds_no_other_back(
+    topic: Topic, reader: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic.add_partitions(8)
+    stream = reader()
+    for number in range(8):
+        topic.send(records(number, number + 1), partition=number)
+    stream.topic.look()
+    monkeypatch.setattr(
+        kafka_offsets.TopicOffsets,
+        "of",
+        lambda self, partitions, spec, of=kafka_offsets.TopicOffsets.of: {
+            each: offset if each.number in {0, 7} else "Leader not available"
+            for each, offset in of(self, partitions, spec).items()
+        },
+    )
+    assert sorted(stream.read(stream.plan())) == [0, 7]
+    told = [record.message for record in caplog.records if "can't be read" in record.message]
+    assert len(told) == 1
+    assert f"{topic.name}:5 and 1 more: Leader not available" in told[0]
+    lags = {lag.partition: lag for lag in stream.topic.unread.partitions}
+    assert len(lags) == 8
+    assert {(lag.end - lag.position, lag.trouble) for lag in lags.values()} == {(0, None), (1, "Leader not available")}
+    monkeypatch.undo()
+    assert sorted(stream.read(stream.plan())) == list(range(1, 7))
+    assert all(lag.trouble is None for lag in stream.topic.unread.partitions)

@@ -21,10 +21,10 @@ export function partitions({ lag }) {
     lag.at_least ? element("p.quiet", {}, "As of the driver's last look: more may have come since.") : null);
 }
 
-function row({ partition, position, end, since: first }) {
+function row({ partition, position, end, since: first, trouble }) {
   const unread = Math.max(end - position, 0);
   return element("tr", { "data-key": partition },
-    element("th", { scope: "row" }, partition),
+    element("th", { scope: "row" }, partition, trouble ? element("p.late", {}, `can't be read: ${trouble}`) : null),
     element("td.number", {}, count(position)),
     element(`td.number${unread ? ".waiting" : ""}`, {}, count(unread)),
     element("td.number", {}, age(since(first))));
