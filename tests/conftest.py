@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import settings
 
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.warehouse.migration import migrate
 from tests.distribution import FolderScheduling, order
+from tests.migrated_database import make_migrated
 from tests.waiting import wait_for
 
 pytest_plugins = ["tests.loading_warehouse", "tests.kafka_broker"]
@@ -79,14 +79,20 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         yield server
 
 
-@contextmanager
-def _database(server: EmbeddedPostgres) -> Iterator[str]:
-    """URL of a new database; dropped with the sessions that workers and drivers still have in it."""
-    name = f"warehouse_{next(_numbers)}"
+def _make_empty(server: EmbeddedPostgres, name: str) -> str:
     with closing(psycopg2.connect(server.url())) as connection, connection.cursor() as cursor:
         connection.autocommit = True
         cursor.execute(f"CREATE DATABASE {name}")
-        yield server.url(name)
+    return server.url(name)
+
+
+@contextmanager
+def _database(server: EmbeddedPostgres, make: Callable[[EmbeddedPostgres, str], str] = _make_empty) -> Iterator[str]:
+    """URL of a new database; dropped with the sessions that workers and drivers still have in it."""
+    name = f"warehouse_{next(_numbers)}"
+    yield make(server, name)
+    with closing(psycopg2.connect(server.url())) as connection, connection.cursor() as cursor:
+        connection.autocommit = True
 
         def deserted() -> bool:
             cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
@@ -103,6 +109,13 @@ def postgres_database(postgres: EmbeddedPostgres) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def migrated_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """URL of a new database with the warehouse's schema, for all tests of a module."""
+    with _database(postgres, make_migrated) as url:
+        yield url
+
+
 @pytest.fixture
 def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """URL of a new database without any schema."""
@@ -113,6 +126,5 @@ def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
 @pytest.fixture
 def warehouse_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """URL of a new database with the warehouse's schema, migrated to the newest version."""
-    with _database(postgres) as url:
-        migrate(url)
+    with _database(postgres, make_migrated) as url:
         yield url
