@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from tests.distribution import FolderScheduling, order
+from tests.distribution import FolderScheduling, order, scope
 from tests.migrated_database import make_migrated
 from tests.waiting import wait_for
 
@@ -31,12 +31,12 @@ _numbers = itertools.count()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two processes for the whole suite: half of the time one of them waits. What is asked for by name runs in this."""
-    return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+    """Three processes for the whole suite, which wait much of the time. What is asked for by name runs in this."""
+    return 3 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the two processes a main file: pyspark takes a process without one for its doctests, and ends it."""
+    """Give these processes a main file: pyspark takes a process without one for its doctests, and ends it."""
     if hasattr(config, "workerinput"):
         sys.modules["__main__"].__file__ = str(Path(pytest.__file__).with_name("__main__.py"))
 
@@ -48,7 +48,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderSchedu
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
-    items.sort(key=lambda item: order(item.nodeid))
+    places = order(scope(item.nodeid) for item in items)
+    items.sort(key=lambda item: places[scope(item.nodeid)])
 
 
 @pytest.hookimpl(tryfirst=True)
