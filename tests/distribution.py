@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from xdist.scheduler import LoadScopeScheduling
 
-# The tests of one of these folders run in one process, one after the other, for there is one Airflow, or one browser,
-# for all of them: they are begun first. Elsewhere a file is what is not taken apart.
-TOGETHER = ("tests/browser/", "tests/airflow/")
+# What tests have in common that takes long to make, and where they are: they run in one process, one after the other,
+# and are begun first. Elsewhere a file is what is not taken apart.
+TOGETHER = {
+    "a browser, and Airflow with the page": ("tests/browser/",),
+    "Airflow's database": ("tests/airflow/",),
+    "a broker of Kafka": ("tests/spark/test_kafka", "tests/source/test_kafka_topic", "tests/workload/test_topics"),
+    "Great Expectations": ("tests/validation/",),
+}
 # Tests that wait for other processes most of the time; those that need compiled kernels come when there are some.
 WAITING = ("tests/local/", "tests/spark/", "tests/faults/", "tests/authoring/", "tests/reprocessing/")
 # Of the others, which compute: those that compile the kernels come first, for all processes find what one has compiled.
@@ -17,30 +22,30 @@ COMPILING = ("tests/conformance/", "tests/stages/", "tests/hot_set/", "tests/rel
 
 
 def scope(nodeid: str) -> str:
-    """What a test is not taken away from: a folder that stays together, or its file."""
-    return _folder(nodeid, TOGETHER) or nodeid.partition("::")[0]
+    """What a test is not taken away from: what it has in common with others, or its file."""
+    file = nodeid.partition("::")[0]
+    return next((common for common, places in TOGETHER.items() if file.startswith(places)), file)
 
 
-def order(scopes: Iterable[str]) -> dict[str, float]:
+def order(scopes: Iterable[str]) -> Mapping[str, float]:
     """Sorts scopes: what waits is spread over what computes, so that there is something of both all the time."""
-    kinds: dict[str, list[str]] = defaultdict(list)
+    kinds: dict[bool, list[str]] = defaultdict(list)
     for each in dict.fromkeys(scopes):
-        kinds["waiting" if _folder(each, WAITING) else "computing"].append(each)
-    kinds["waiting"].sort(key=lambda each: WAITING.index(_folder(each, WAITING)))
-    first = (*TOGETHER, *COMPILING)
-    kinds["computing"].sort(key=lambda each: first.index(_folder(each, first)) if _folder(each, first) else len(first))
-    return {each: place / len(kind) for kind in kinds.values() for place, each in enumerate(kind)} | dict.fromkeys(
-        TOGETHER, -1.0
-    )
+        kinds[each.startswith(WAITING)].append(each)
+    place: dict[str, float] = {}
+    for waiting, kind in kinds.items():
+        kind.sort(key=lambda each, first=WAITING if waiting else COMPILING: _rank(each, first))
+        place.update((each, number / len(kind)) for number, each in enumerate(kind))
+    return place | dict.fromkeys(TOGETHER, -1.0)
 
 
-def _folder(name: str, folders: Iterable[str]) -> str:
-    """Which of the folders it is in; none: an empty text."""
-    return next((folder for folder in folders if name.startswith(folder)), "")
+def _rank(name: str, first: tuple[str, ...]) -> int:
+    """The first of the folders that it is in; without one it comes last."""
+    return next((number for number, folder in enumerate(first) if name.startswith(folder)), len(first))
 
 
 class FolderScheduling(LoadScopeScheduling):
-    """Hands out folders that stay together, and files."""
+    """Hands out what stays together, and files."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope(nodeid)
