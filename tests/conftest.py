@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ import pytest
 from hypothesis import settings
 
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.warehouse.migration import migrate
-from tests.distribution import FolderScheduling, order
+from tests.distribution import FolderScheduling, order, scope
+from tests.migrated_database import make_migrated
 from tests.waiting import wait_for
 
 pytest_plugins = ["tests.loading_warehouse", "tests.kafka_broker"]
@@ -31,12 +31,12 @@ _numbers = itertools.count()
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Two processes for the whole suite: half of the time one of them waits. What is asked for by name runs in this."""
-    return 2 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
+    """Three processes for the whole suite, which wait much of the time. What is asked for by name runs in this."""
+    return 3 if config.args_source is pytest.Config.ArgsSource.TESTPATHS else 0
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the two processes a main file: pyspark takes a process without one for its doctests, and ends it."""
+    """Give these processes a main file: pyspark takes a process without one for its doctests, and ends it."""
     if hasattr(config, "workerinput"):
         sys.modules["__main__"].__file__ = str(Path(pytest.__file__).with_name("__main__.py"))
 
@@ -48,7 +48,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderSchedu
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""
-    items.sort(key=lambda item: order(item.nodeid))
+    places = order(scope(item.nodeid) for item in items)
+    items.sort(key=lambda item: places[scope(item.nodeid)])
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -79,14 +80,20 @@ def postgres() -> Iterator[EmbeddedPostgres]:
         yield server
 
 
-@contextmanager
-def _database(server: EmbeddedPostgres) -> Iterator[str]:
-    """URL of a new database; dropped with the sessions that workers and drivers still have in it."""
-    name = f"warehouse_{next(_numbers)}"
+def _make_empty(server: EmbeddedPostgres, name: str) -> str:
     with closing(psycopg2.connect(server.url())) as connection, connection.cursor() as cursor:
         connection.autocommit = True
         cursor.execute(f"CREATE DATABASE {name}")
-        yield server.url(name)
+    return server.url(name)
+
+
+@contextmanager
+def _database(server: EmbeddedPostgres, make: Callable[[EmbeddedPostgres, str], str] = _make_empty) -> Iterator[str]:
+    """URL of a new database; dropped with the sessions that workers and drivers still have in it."""
+    name = f"warehouse_{next(_numbers)}"
+    yield make(server, name)
+    with closing(psycopg2.connect(server.url())) as connection, connection.cursor() as cursor:
+        connection.autocommit = True
 
         def deserted() -> bool:
             cursor.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name])
@@ -103,6 +110,13 @@ def postgres_database(postgres: EmbeddedPostgres) -> Iterator[str]:
         yield url
 
 
+@pytest.fixture(scope="module")
+def migrated_database(postgres: EmbeddedPostgres) -> Iterator[str]:
+    """URL of a new database with the warehouse's schema, for all tests of a module."""
+    with _database(postgres, make_migrated) as url:
+        yield url
+
+
 @pytest.fixture
 def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """URL of a new database without any schema."""
@@ -113,6 +127,5 @@ def empty_database_url(postgres: EmbeddedPostgres) -> Iterator[str]:
 @pytest.fixture
 def warehouse_url(postgres: EmbeddedPostgres) -> Iterator[str]:
     """URL of a new database with the warehouse's schema, migrated to the newest version."""
-    with _database(postgres) as url:
-        migrate(url)
+    with _database(postgres, make_migrated) as url:
         yield url

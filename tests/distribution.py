@@ -1,22 +1,51 @@
-"""Which tests run in the same process, when the whole suite runs in two: those that share what takes long to make."""
+"""Which tests run in the same process, and when, when the whole suite runs in several."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
 from xdist.scheduler import LoadScopeScheduling
 
-# Folders in the order in which they are begun, those that take longest first. The tests of one run in one process,
-# for there is one Airflow, or one browser, for all of them. Elsewhere a file is what is not taken apart.
-TOGETHER = ("tests/browser/", "tests/airflow/")
-FIRST = (*TOGETHER, "tests/spark/", "tests/reprocessing/", "tests/faults/")
+# What tests have in common that takes long to make, and where they are: they run in one process, one after the other,
+# and are begun first. Elsewhere a file is what is not taken apart.
+TOGETHER = {
+    "a browser, and Airflow with the page": ("tests/browser/",),
+    "Airflow's database": ("tests/airflow/",),
+    "a broker of Kafka": ("tests/spark/test_kafka", "tests/source/test_kafka_topic", "tests/workload/test_topics"),
+    "Great Expectations": ("tests/validation/",),
+}
+# Tests that wait for other processes most of the time; those that need compiled kernels come when there are some.
+WAITING = ("tests/local/", "tests/spark/", "tests/faults/", "tests/authoring/", "tests/reprocessing/")
+# Of the others, which compute: those that compile the kernels come first, for all processes find what one has compiled.
+COMPILING = ("tests/conformance/", "tests/stages/", "tests/hot_set/", "tests/relation/", "tests/experiments/")
 
 
-def order(nodeid: str) -> int:
-    """Sorts tests: those that take longest come first, so that none is left for last."""
-    return next((number for number, folder in enumerate(FIRST) if nodeid.startswith(folder)), len(FIRST))
+def scope(nodeid: str) -> str:
+    """What a test is not taken away from: what it has in common with others, or its file."""
+    file = nodeid.partition("::")[0]
+    return next((common for common, places in TOGETHER.items() if file.startswith(places)), file)
+
+
+def order(scopes: Iterable[str]) -> Mapping[str, float]:
+    """Sorts scopes: what waits is spread over what computes, so that there is something of both all the time."""
+    kinds: dict[bool, list[str]] = defaultdict(list)
+    for each in dict.fromkeys(scopes):
+        kinds[each.startswith(WAITING)].append(each)
+    place: dict[str, float] = {}
+    for waiting, kind in kinds.items():
+        kind.sort(key=lambda each, first=WAITING if waiting else COMPILING: _rank(each, first))
+        place.update((each, number / len(kind)) for number, each in enumerate(kind))
+    return place | dict.fromkeys(TOGETHER, -1.0)
+
+
+def _rank(name: str, first: tuple[str, ...]) -> int:
+    """The first of the folders that it is in; without one it comes last."""
+    return next((number for number, folder in enumerate(first) if name.startswith(folder)), len(first))
 
 
 class FolderScheduling(LoadScopeScheduling):
-    """Hands out folders that stay together, and files."""
+    """Hands out what stays together, and files."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return next((folder for folder in TOGETHER if nodeid.startswith(folder)), nodeid.partition("::")[0])
+        return scope(nodeid)

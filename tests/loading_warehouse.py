@@ -11,7 +11,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.warehouse.migration import migrate
+from tests.migrated_database import make_migrated
 
 if TYPE_CHECKING:
     from tests.loading.stream import Stream
@@ -26,14 +26,10 @@ RESET = """
 @pytest.fixture(scope="session")
 def loading_warehouse(postgres: EmbeddedPostgres) -> str:
     """URL of one migrated database for all tests of the loader: making one for each would take most of the time."""
-    connection = psycopg2.connect(postgres.url())
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE DATABASE loading")
+    url = make_migrated(postgres, "loading")
+    with closing(psycopg2.connect(url)) as connection, connection, connection.cursor() as cursor:
         cursor.execute("ALTER DATABASE loading SET synchronous_commit = off")  # no test of these crashes the server
-    connection.close()
-    migrate(postgres.url("loading"))
-    return postgres.url("loading")
+    return url
 
 
 @pytest.fixture

@@ -15,7 +15,6 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.migration import migrate
 from tests.ledger.ledger_rows import add_batch, execute, register
 
 _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'freshet watch'"
@@ -23,7 +22,6 @@ _END_SESSIONS = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ap
 
 @pytest.fixture
 def warehouse(home: Home, warehouse_url: str, connection: extensions.connection) -> extensions.connection:
-    migrate(warehouse_url)
     execute(connection, "TRUNCATE freshet.pipeline, freshet.held_tuple CASCADE")
     register(connection)
     return connection

@@ -35,19 +35,12 @@ from tests.ledger.ledger_rows import MINUTE, add_batch, add_run, drive, execute,
 SECOND = timedelta(seconds=1)
 
 
-@pytest.fixture(scope="module")
-def migrated(postgres_database: str) -> str:
-    """One warehouse for all tests here: to make one takes longer than most of them."""
-    migrate(postgres_database)
-    return postgres_database
-
-
 @pytest.fixture
-def warehouse_url(migrated: str) -> str:
-    """An empty warehouse."""
-    with closing(psycopg2.connect(migrated)) as connection:
+def warehouse_url(migrated_database: str) -> str:
+    """The same for all tests here, emptied for each."""
+    with closing(psycopg2.connect(migrated_database)) as connection:
         execute(connection, "TRUNCATE freshet.pipeline, freshet.held_tuple CASCADE")
-    return migrated
+    return migrated_database
 
 
 class Looks:

@@ -11,7 +11,6 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
-import psycopg2
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
@@ -19,9 +18,9 @@ from spark_jobs.local.airflow_process import EmbeddedAirflow, password_file
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.private_files import write_private
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
-from spark_jobs.warehouse.migration import migrate
 from tests.browser.dag_rights import DagRightsAuthManager
 from tests.browser.page_warehouse import PageWarehouse
+from tests.migrated_database import make_migrated
 from tests.waiting import wait_for
 
 DATABASE = "shown"
@@ -47,12 +46,7 @@ def home() -> Iterator[Home]:
 @pytest.fixture(scope="session")
 def shown_database(postgres: EmbeddedPostgres) -> str:
     """URL of the warehouse that the page shows."""
-    with closing(psycopg2.connect(postgres.url())) as connection:
-        connection.autocommit = True
-        with connection.cursor() as cursor:
-            cursor.execute(f"CREATE DATABASE {DATABASE}")
-    migrate(postgres.url(DATABASE))
-    return postgres.url(DATABASE)
+    return make_migrated(postgres, DATABASE)
 
 
 @pytest.fixture(scope="package")

@@ -6,7 +6,6 @@ import pytest
 
 from spark_jobs.proof.proof import StreamPlaces
 from spark_jobs.stages.screening import CAN_NOT_MATCH
-from spark_jobs.warehouse.migration import migrate
 from tests.proof.landed_streams import LandedStreams, at, order, payment
 
 TABLES = """
@@ -31,10 +30,9 @@ DEFINITION = """
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory, postgres_database: str) -> LandedStreams:
+def shop(tmp_path_factory: pytest.TempPathFactory, migrated_database: str) -> LandedStreams:
     """Two orders that are paid, one of them twice; one that is not; and a payment that waits for its order."""
-    migrate(postgres_database)
-    shop = LandedStreams(tmp_path_factory.mktemp("parts"), postgres_database, TABLES, DEFINITION)
+    shop = LandedStreams(tmp_path_factory.mktemp("parts"), migrated_database, TABLES, DEFINITION)
     shop.land("orders", "o1.json", order(1), order(2), order(3), order(1))
     shop.land("orders", "o2.json", order(9), pending=True)
     shop.land("payments", "p1.json", payment(11, 1, 5), payment(12, 2, 7), payment(13, 2, 8))

@@ -15,16 +15,9 @@ import pytest
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.migration import migrate
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LENGTH = 4
-
-
-@pytest.fixture(scope="module")
-def warehouse(postgres_database: str) -> str:
-    migrate(postgres_database)
-    return postgres_database
 
 
 def definition(folder: Path, names: list[str], within: Any) -> PipelineDefinition:
@@ -62,7 +55,9 @@ def naive(events: list[list[dict[str, Any]]], within: Any) -> set[str]:
 
 @pytest.mark.parametrize("within", [f"{LENGTH}s", {"fixed": f"{LENGTH}s"}, None])
 @pytest.mark.parametrize("streams", [2, 3])
-def test_the_join_is_that_of_all_combinations(tmp_path: Path, warehouse: str, streams: int, within: Any) -> None:
+def test_the_join_is_that_of_all_combinations(
+    tmp_path: Path, migrated_database: str, streams: int, within: Any
+) -> None:
     names, randomly = [*"abc"[:streams]], random.Random(streams)
     sites, numbers = ["x", "x", "ÿ\n", None], ["1", "1.0", "1.00", "2.50"]
     events = [
@@ -77,7 +72,7 @@ def test_the_join_is_that_of_all_combinations(tmp_path: Path, warehouse: str, st
         ]
         for _ in names
     ]
-    with psycopg2.connect(warehouse) as connection, connection.cursor() as cursor:
+    with psycopg2.connect(migrated_database) as connection, connection.cursor() as cursor:
         cursor.execute("DROP SCHEMA IF EXISTS parts CASCADE; CREATE SCHEMA parts; TRUNCATE freshet.source_range")
         cursor.execute(
             "INSERT INTO freshet.pipeline VALUES ('parts', 1, 'running', '5 s', '{}') ON CONFLICT DO NOTHING"
@@ -99,7 +94,7 @@ def test_the_join_is_that_of_all_combinations(tmp_path: Path, warehouse: str, st
             )
     connection.close()
     expected = naive(events, within)
-    proof = verify(definition(tmp_path, names, within), warehouse, Home(tmp_path))
+    proof = verify(definition(tmp_path, names, within), migrated_database, Home(tmp_path))
     [missing] = [difference for difference in proof.differences if difference.kind == "missing_result"]
     assert missing.count == len(expected)
     named = {example.split(" ")[0] for example in missing.examples}

@@ -9,17 +9,15 @@ from rich.console import Console
 
 from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.stages.screening import CAN_NOT_MATCH
-from spark_jobs.warehouse.migration import migrate
 from tests.proof.landed_streams import LandedStreams, order, payment
 
 LATE = "late: orders had come to somewhere when the event arrived"
 
 
 @pytest.fixture(scope="module")
-def shop(tmp_path_factory: pytest.TempPathFactory, postgres_database: str) -> LandedStreams:
+def shop(tmp_path_factory: pytest.TempPathFactory, migrated_database: str) -> LandedStreams:
     """Events in every place there is."""
-    migrate(postgres_database)
-    shop = LandedStreams(tmp_path_factory.mktemp("streams"), postgres_database)
+    shop = LandedStreams(tmp_path_factory.mktemp("streams"), migrated_database)
     known = [order(1), order(2, 50), order(3), order(4, -300), order(5, customer=9), order(6, -200)]
     shop.land("orders", "o1.json", *known, b"{")
     shop.land("orders", "o2.json", order(1))

@@ -5,24 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg2
 import pytest
 
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.warehouse.migration import migrate
+from tests.migrated_database import make_migrated
 from tests.validation.sales import Sales
 
 
 @pytest.fixture(scope="session")
 def validation_warehouse(postgres: EmbeddedPostgres) -> str:
     """URL of one migrated database for all tests of validation: making one for each would take most of the time."""
-    connection = psycopg2.connect(postgres.url())
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE DATABASE validation")
-    connection.close()
-    migrate(postgres.url("validation"))
-    return postgres.url("validation")
+    return make_migrated(postgres, "validation")
 
 
 @pytest.fixture

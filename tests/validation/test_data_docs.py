@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.validation.gx import suite_run
 from tests.validation.sales import Sales
 
 FILLED = {"not_null": ["colour"]}
@@ -68,7 +67,7 @@ def test_pages_need_no_scripts_and_no_other_server(sales: Sales) -> None:
 
 
 def test_the_newest_validations_are_kept_and_listed(sales: Sales, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(suite_run, "KEPT", 2)
+    monkeypatch.setattr("spark_jobs.validation.gx.suite_run.KEPT", 2)
     sales.load(sales.sales(2))
     reports = [sales.check(FILLED) for _ in range(3)]
     sales.query("UPDATE shop.sale SET colour = NULL")
