@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -44,6 +45,23 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
     dispatcher = numba.njit(**options)(function)
     dispatcher._cache = _MachineCode(function)  # type: ignore[no-untyped-call]
     return cast(Function, dispatcher)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def foreign_call(context: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
+    """In a kernel, call a C function by its address, with three integers or addresses; its integer, if it gives one.
+
+    One that takes fewer does not see the rest: they are in registers that it does not read.
+    """
+    from llvmlite import ir  # here, since compiled code does without the compiler
+
+    word = ir.IntType(64)
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        called = builder.inttoptr(arguments[0], ir.FunctionType(word, [word] * 3).as_pointer())
+        return builder.call(called, arguments[1:])
+
+    return numba.int64(numba.int64, numba.int64, numba.int64, numba.int64), code
 
 
 class _MachineCode(FunctionCache):
