@@ -7,6 +7,7 @@ Only documented functions are called; their binary interface has been the same t
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from spark_jobs.joins.structures.jit import foreign_call, kernel
 
 _CONSUMER = 1
+_NO_CONSUMER_CLOSE = 8
 _TEXT_BYTES = 512
 
 
@@ -58,7 +60,7 @@ class Consumed(NamedTuple):
 
 
 class KafkaConsumer:
-    """Takes the records of one partition at a time; never joins its group. For one thread; lives as its process does.
+    """Takes the records of one partition at a time; never joins its group. For one thread.
 
     Args:
         settings: librdkafka's.
@@ -81,6 +83,7 @@ class KafkaConsumer:
             raise KafkaException(KafkaError(KafkaError._INVALID_ARG, text.value.decode()))
         functions.rd_kafka_poll_set_consumer(self._client)
         self._queue = functions.rd_kafka_queue_get_consumer(self._client)
+        weakref.finalize(self, _close, functions, self._client, self._queue)  # also when the interpreter ends
 
     def assign(self, topic: str, partition: int, offset: int) -> None:
         """Take records from an offset of a partition on, and no others."""
@@ -154,6 +157,12 @@ class KafkaConsumer:
         return KafkaError(code, said or self._functions.rd_kafka_err2str(code).decode())
 
 
+def _close(functions: ctypes.CDLL, client: int, queue: int) -> None:
+    """End the client's threads: it has no group to leave."""
+    functions.rd_kafka_queue_destroy(queue)
+    functions.rd_kafka_destroy_flags(client, _NO_CONSUMER_CLOSE)
+
+
 class _Partitions:
     """rd_kafka_topic_partition_list_t for the time of a block.
 
@@ -186,6 +195,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # what is returned, and what is tak
     "new": (_POINTER, _NUMBER, _POINTER, _TEXT, _SIZE),
     "poll_set_consumer": (_NUMBER, _POINTER),
     "queue_get_consumer": (_POINTER, _POINTER),
+    "queue_destroy": (None, _POINTER),
+    "destroy_flags": (None, _POINTER, _NUMBER),
     "assign": (_NUMBER, _POINTER, _POINTER),
     "commit": (_NUMBER, _POINTER, _POINTER, _NUMBER),
     "query_watermark_offsets": (_NUMBER, _POINTER, _TEXT, ctypes.c_int32, _POINTER, _POINTER, _NUMBER),

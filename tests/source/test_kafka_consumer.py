@@ -30,6 +30,7 @@ def test_records_are_those_that_a_consumer_of_objects_takes(topic: Topic) -> Non
     assert read.timestamps.tolist() == [each.timestamp()[1] for each in messages]
     assert [(offset, error.code()) for offset, error in read.told] == [(506, KafkaError._PARTITION_EOF)]
     assert ours.watermarks(topic.name, 0, 5.0) == (0, 506)
+    assert KafkaConsumer(settings(topic)).consume(1, 0.01).told == [], "others end with those who use them"
     ours.unassign()
     assert len(ours.consume(10, 0.01).values) == 0
 

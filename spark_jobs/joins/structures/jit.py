@@ -47,12 +47,7 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
     return cast(Function, dispatcher)
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def foreign_call(context: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
-    """In a kernel, call a C function by its address, with three integers or addresses; its integer, if it gives one.
-
-    One that takes fewer does not see the rest: they are in registers that it does not read.
-    """
+def _foreign_call(context: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
     from llvmlite import ir  # here, since compiled code does without the compiler
 
     word = ir.IntType(64)
@@ -62,6 +57,13 @@ def foreign_call(context: Any, function: Any, first: Any, second: Any, third: An
         return builder.call(called, arguments[1:])
 
     return numba.int64(numba.int64, numba.int64, numba.int64, numba.int64), code
+
+
+foreign_call = cast("Callable[[Any, Any, Any, Any], Any]", intrinsic(_foreign_call))
+"""In a kernel, calls a C function by its address with three integers or addresses; its integer, if it gives one.
+
+One that takes fewer does not see the rest: they are in registers that it does not read.
+"""
 
 
 class _MachineCode(FunctionCache):
