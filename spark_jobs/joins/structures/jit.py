@@ -27,7 +27,7 @@ def kernel(function: Function) -> Function:
     kernel has validated its arguments.
 
     The cache notices a change of the kernel's own file only. So a kernel calls no kernel of another
-    file, except those of `hashing`, whose results may never change.
+    file, except those of `hashing`, whose results may never change, and `foreign_call`.
     """
     return _compiled(function, _OPTIONS)
 
