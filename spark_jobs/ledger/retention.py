@@ -87,6 +87,33 @@ _PRUNE_RUNS = f"""
     ), folded AS ({_FOLD.replace("count(*), sum(arrived)", "0, sum(arrived)")})
     SELECT count(*) FROM deleted
 """
+# Each batch notes a range of each partition of a topic. Of batches that are gone it matters only how far they reached:
+# ranges that follow on one another become one. Sums of records that nobody counted are not known.
+_MERGE_RANGES = """
+    WITH old AS (
+        SELECT range_id, unit, first, last, size, records, modified_ns,
+            first IS DISTINCT FROM lag(last) OVER (PARTITION BY unit ORDER BY first, last) AS begins
+        FROM freshet.source_range AS range
+        WHERE pipeline = %(pipeline)s AND state = 'loaded' AND batch_no IS NOT NULL AND reason IS NULL
+            AND NOT EXISTS (SELECT FROM freshet.batch WHERE batch.batch_no = range.batch_no)
+            AND EXISTS (SELECT FROM freshet.pipeline WHERE name = %(pipeline)s
+                AND jsonb_typeof(definition #> '{source,kafka}') = 'object')
+    ), numbered AS (
+        SELECT *, count(*) FILTER (WHERE begins) OVER (ORDER BY unit, first, last) AS stretch FROM old
+    ), merged AS (
+        SELECT stretch, min(range_id) AS range_id, min(first) AS first, max(last) AS last, sum(size) AS size,
+            min(modified_ns) AS modified_ns, CASE WHEN count(records) = count(*) THEN sum(records) END AS records
+        FROM numbered GROUP BY stretch HAVING count(*) > 1
+    ), widened AS (
+        UPDATE freshet.source_range AS kept SET (first, last, size, modified_ns, records) =
+            (merged.first, merged.last, merged.size, merged.modified_ns, merged.records)
+        FROM merged WHERE kept.range_id = merged.range_id
+    ), deleted AS (
+        DELETE FROM freshet.source_range AS gone USING numbered JOIN merged USING (stretch)
+        WHERE gone.range_id = numbered.range_id AND gone.range_id <> merged.range_id RETURNING 1
+    )
+    SELECT count(*) FROM deleted
+"""
 # What is kept as long as the ledger and adds up to nothing: table -> which of its rows are old.
 _BY_AGE = {
     "ledger_minute": "minute < clock_timestamp() - %(age)s",
@@ -153,6 +180,8 @@ def prune(connection: extensions.connection, pipeline: str, retention: Mapping[s
     if age := retention.get("ledger"):
         pruned["batch"] = _repeat(connection, _PRUNE_BATCHES, pipeline, age)
         pruned["reprocessing_run"] = _repeat(connection, _PRUNE_RUNS, pipeline, age)
+        with connection.cursor() as cursor:
+            pruned["source_range"] = _only(cursor, _MERGE_RANGES, {"pipeline": pipeline})
         id_sketches.prune(connection, pipeline, ROWS_AT_ONCE)
         for table, old in _BY_AGE.items():
             statement = f"""

@@ -24,6 +24,12 @@ _CHOSEN = f"""
 """
 # Tuples of an open batch belong to its loaders.
 SETTLED = "batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')"
+# What a lookup's key is in: the record, or of Debezium's envelope the row after the change.
+_ROW = """(
+    SELECT CASE WHEN definition #>> '{source,envelope}' = 'debezium'
+        THEN coalesce(payload::json #> '{payload,after}', payload::json -> 'after') ELSE payload::json END
+    FROM freshet.pipeline WHERE name = %(pipeline)s
+)"""
 _MOST_GROUPS = 100
 _MOST_KEYS = 3
 # That they arrived stays known, as it does of what retention deletes: sent again they are duplicates, and the ledger's
@@ -213,7 +219,7 @@ def _missing_keys(
     """The keys that most unmatched tuples of a relation have. Records that are no JSON objects tell none."""
     cursor.execute(
         f"""
-        SELECT array_to_string(ARRAY (SELECT coalesce(payload::json ->> name, 'null')
+        SELECT array_to_string(ARRAY (SELECT coalesce({_ROW} ->> name, 'null')
             FROM unnest(%(columns)s::text[]) AS name), ', ') AS key, count(*)
         FROM freshet.held_tuple
         WHERE {_CHOSEN} AND place = 'unmatched' AND relation = %(relation)s AND payload_encoding = 'json'

@@ -13,6 +13,7 @@ in a task       file_reading.py   a slice of a file to arrivals.py
                 records/          bytes to arrow: one contract for JSON, CSV, Parquet and Avro
 both            connections.py    users and passwords, as Airflow's connections
                 kafka_client.py   how Kafka's clients are set up, with the secrets of a connection
+                kafka_consumer.py takes records as one block of bytes, by librdkafka's own functions
                 kafka_slice.py    partitions, as the ledger names them, and pieces of them
                 file_names.py     what a file's name says, and how the ledger writes it
                 record_lines.py   lines: where a file can be cut, blocks, records

@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from spark_jobs.definition.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.source.connections import read_connection
+from spark_jobs.source.kafka_consumer import KafkaConsumer
 
 # What the stream decides itself, whatever a connection says.
 _OWN = {
@@ -30,6 +31,7 @@ _DEFAULTS = {
     "fetch.wait.max.ms": "20",
     "fetch.error.backoff.ms": "100",
     "queued.max.messages.kbytes": "32768",
+    "queued.min.messages": "20000",  # what is fetched ahead beyond the end of a slice is fetched for nothing
     "reconnect.backoff.max.ms": "2000",
     "socket.timeout.ms": "10000",
     "log_level": "0",  # errors come as such; its own lines on standard error would come once a second
@@ -71,16 +73,16 @@ class KafkaClient:
             settings = {**quick, **dict(self.settings), "bootstrap.servers": self.servers, "error_cb": on_error}
             return AdminClient(settings, logger=_silent())
 
-    def consumer(self) -> Consumer:
+    def consumer(self) -> KafkaConsumer:
         """This process's consumer, which is given partitions by hand and never joins the group."""
         return _consumer(self)
 
 
 @cache
-def _consumer(client: KafkaClient) -> Consumer:
+def _consumer(client: KafkaClient) -> KafkaConsumer:
     own = {**_OWN, "bootstrap.servers": client.servers, "group.id": client.group}
     with _refusals_told(client):
-        return Consumer({**_DEFAULTS, **dict(client.settings), **own}, logger=_silent())
+        return KafkaConsumer({**_DEFAULTS, **dict(client.settings), **own})
 
 
 @contextmanager

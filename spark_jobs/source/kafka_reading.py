@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import KafkaError, KafkaException
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
@@ -19,6 +18,7 @@ from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableF
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_consumer import Consumed, KafkaConsumer
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
 from spark_jobs.source.records.record_decoder import RecordDecoder
 
@@ -32,20 +32,6 @@ _FEW_RECORDS, _GROWTH = 16, 16
 _POLL_SECONDS = 0.1
 _END_OF_LOG_SECONDS = 5.0
 _MICROSECONDS = pa.timestamp("us", "UTC")
-
-
-class _Records(NamedTuple):
-    """Some records of a partition.
-
-    Attributes:
-        values: binary array, shape (n,); null where a record has no value.
-        offsets: int64, shape (n,).
-        timestamps: int64, shape (n,), ms since 1970; negative: none.
-    """
-
-    values: pa.Array
-    offsets: NDArray[np.int64]
-    timestamps: NDArray[np.int64]
 
 
 def read_offsets(piece: OffsetSlice, decoder: RecordDecoder, client: KafkaClient) -> Iterator[Arrivals]:
@@ -73,7 +59,7 @@ def read_offsets(piece: OffsetSlice, decoder: RecordDecoder, client: KafkaClient
         )
 
 
-def _arrivals(piece: OffsetSlice, decoder: RecordDecoder, read: _Records) -> Iterator[Arrivals]:
+def _arrivals(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Iterator[Arrivals]:
     missing = pc.equal(pc.fill_null(pc.binary_length(read.values), 0), 0)
     if not pc.any(missing).as_py():
         yield _decoded(piece, decoder, read)
@@ -93,11 +79,12 @@ def _arrivals(piece: OffsetSlice, decoder: RecordDecoder, read: _Records) -> Ite
     yield Arrivals(decoded.tuples, decoded.rejected + rejected, len(empty) - ignored, ignored)
 
 
-def _where(read: _Records, kept: NDArray[np.bool_]) -> _Records:
-    return _Records(read.values.filter(pa.array(kept)), read.offsets[kept], read.timestamps[kept])
+def _where(read: Consumed, kept: NDArray[np.bool_]) -> Consumed:
+    values = read.values.filter(pa.array(kept))
+    return read._replace(values=values, offsets=read.offsets[kept], timestamps=read.timestamps[kept])
 
 
-def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: _Records) -> Arrivals:
+def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arrivals:
     decoded = decoder.decode(read.values)
     records = read.values
     if decoder.avro is not None:  # what is held of it is its columns, which can be read without its schema
@@ -112,7 +99,7 @@ def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: _Records) -> Arri
     return Arrivals(tuples.filter(sound), [held], count)
 
 
-def _without_value(piece: OffsetSlice, source: Source, read: _Records, reason: str) -> Held:
+def _without_value(piece: OffsetSlice, source: Source, read: Consumed, reason: str) -> Held:
     """Records of which there is nothing to keep but where they were: each is held under a text that says so."""
     count = len(read.offsets)
     columns = source.record_columns
@@ -123,7 +110,7 @@ def _without_value(piece: OffsetSlice, source: Source, read: _Records, reason: s
     return Held("rejected", told, None, tuples, identified=source.is_known_by_place)
 
 
-def _with_place(values: pa.Table, piece: OffsetSlice, read: _Records, records: pa.Array) -> pa.Table:
+def _with_place(values: pa.Table, piece: OffsetSlice, read: Consumed, records: pa.Array) -> pa.Table:
     count = len(read.offsets)
     offsets = pa.array(read.offsets)
     untimed = read.timestamps < 0
@@ -153,27 +140,25 @@ class _SliceRecords:
         removed: offsets of the slice that were removed before they were read.
     """
 
-    def __init__(self, piece: OffsetSlice, consumer: Consumer) -> None:
+    def __init__(self, piece: OffsetSlice, consumer: KafkaConsumer) -> None:
         self._piece = piece
         self._consumer = consumer
         self._next = piece.first
         self._ends_at: int | None = None
         self.removed = 0
 
-    def blocks(self) -> Iterator[_Records]:
+    def blocks(self) -> Iterator[Consumed]:
         """All of them, in blocks."""
         most, heard = _FEW_RECORDS, time.monotonic()
         self._seek()
         try:
             while self._next < self._piece.last:
-                messages = self._consumer.consume(min(most, self._piece.last - self._next), _POLL_SECONDS)
-                records = self._records(messages)
-                if messages:
-                    heard = time.monotonic()
+                records = self._next_records(min(most, self._piece.last - self._next))
                 if len(records.offsets):
                     yield records
-                    heard = time.monotonic()  # what was done with them took its time
                     most = _next_count(records, most)
+                if len(records.offsets) or records.told:
+                    heard = time.monotonic()  # what was done with them took its time
                 else:
                     self._check_silence(time.monotonic() - heard)
         except KafkaException as error:
@@ -182,38 +167,29 @@ class _SliceRecords:
             self._consumer.unassign()
 
     def _seek(self) -> None:
-        self._consumer.assign([TopicPartition(self._piece.partition.topic, self._piece.partition.number, self._next)])
+        self._consumer.assign(self._piece.partition.topic, self._piece.partition.number, self._next)
 
-    def _records(self, messages: Sequence[Message]) -> _Records:
-        """The records among messages; what else they tell is noted."""
-        found = []
-        for message in messages:
-            if message.error() is not None:
-                self._heed(message)
-            elif message.offset() >= self._piece.last:
-                self._next = self._piece.last
-                break
-            else:
-                found.append(message)
-                self._ends_at = None
-        if found:
-            self._next = max(self._next, found[-1].offset() + 1)
-        return _Records(
-            pa.array([message.value() for message in found], pa.binary()),
-            np.array([message.offset() for message in found], np.int64),
-            np.array([message.timestamp()[1] for message in found], np.int64),
-        )
+    def _next_records(self, most: int) -> Consumed:
+        """The next records of the slice; what else is told is heeded."""
+        read = self._consumer.consume(most, _POLL_SECONDS)
+        if len(read.offsets):
+            self._next = min(int(read.offsets[-1]) + 1, self._piece.last)
+            self._ends_at = None
+            if read.offsets[-1] >= self._piece.last:
+                read = _where(read, read.offsets < self._piece.last)
+        for offset, error in read.told:
+            self._heed(offset, error)
+        return read
 
-    def _heed(self, message: Message) -> None:
-        error = message.error()
+    def _heed(self, offset: int, error: KafkaError) -> None:
         if error.code() == KafkaError._PARTITION_EOF:
-            if message.offset() >= self._piece.last:
+            if offset >= self._piece.last:
                 self._next = self._piece.last  # what is before it are gaps
-            else:
-                self._ends_at = message.offset()
+            elif offset >= self._next:
+                self._ends_at = offset
         elif error.code() in {KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}:
             self._pass_over_removed(error.str())
-        elif error.fatal() or not error.retriable():
+        else:
             raise KafkaException(error)
 
     def _pass_over_removed(self, told: str) -> None:
@@ -223,8 +199,7 @@ class _SliceRecords:
             SourceRangeGoneError: it is not retention: the partition has no such offset yet, or no more.
         """
         partition = self._piece.partition
-        where = TopicPartition(partition.topic, partition.number)
-        low, high = self._consumer.get_watermark_offsets(where, timeout=SILENCE_SECONDS)
+        low, high = self._consumer.watermarks(partition.topic, partition.number, SILENCE_SECONDS)
         if low <= self._next:
             raise SourceRangeGoneError(
                 f"{partition} was planned to be read up to offset {self._piece.last}, but has none from {self._next} "
@@ -246,7 +221,7 @@ class _SliceRecords:
             raise SourceAwayError(_away(partition, f"no answer for {SILENCE_SECONDS:.0f} s"))
 
 
-def _next_count(records: _Records, most: int) -> int:
+def _next_count(records: Consumed, most: int) -> int:
     """How many records make a block, if those that come are like these."""
     each = max(records.values.nbytes // len(records.offsets), 1)
     return max(min(_BLOCK_BYTES // each, most * _GROWTH, _MOST_RECORDS), 1)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from confluent_kafka import KafkaException, TopicPartition
+import pyarrow.compute as pc
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import OffsetSpec
 
 from spark_jobs.definition.kafka import Kafka
@@ -312,9 +313,8 @@ class KafkaTopic:
         behind = {each: offset for each, offset in self._next.items() if self._committed.get(each) != offset and offset}
         if not behind:
             return
-        offsets = [TopicPartition(each.topic, each.number, offset) for each, offset in behind.items()]
         try:
-            self._client.consumer().commit(offsets=offsets, asynchronous=True)
+            self._client.consumer().commit((each.topic, each.number, offset) for each, offset in behind.items())
         except KafkaException as error:
             _log.warning("%s: the consumer group could not be told: %s", self._kafka.topic, error.args[0].str())
         self._committed |= behind
@@ -333,17 +333,16 @@ class KafkaTopic:
             return
         consumer = self._client.consumer()
         try:
-            consumer.assign([TopicPartition(partition.topic, partition.number, self._next[partition])])
+            consumer.assign(partition.topic, partition.number, self._next[partition])
             count = min(_SAMPLED_RECORDS, self._ends[partition] - self._next[partition])
-            messages = consumer.consume(count, _SAMPLE_WAIT_SECONDS)
+            sampled = consumer.consume(count, _SAMPLE_WAIT_SECONDS).values
         except KafkaException:
             return  # the batch that reads them tells what is wrong
         finally:
             consumer.unassign()
-        sizes = [len(message.value() or b"") for message in messages if message.error() is None]
-        if sizes:
+        if len(sampled):
             self._sampled_at = now
-            self._record_bytes = max(sum(sizes) / len(sizes), 1.0)
+            self._record_bytes = max((pc.sum(pc.binary_length(sampled)).as_py() or 0) / len(sampled), 1.0)
 
 
 def _named(partitions: list[Partition]) -> str:

@@ -142,7 +142,7 @@ class _OrderStream:
                 if content is None:
                     continue
                 if self._topics is not None:
-                    self._topics.send(files.pipeline, content)
+                    self._topics.send(files.pipeline, content.splitlines())
                 else:
                     land(folder, f"{files.pipeline}-{file_number:09}.{files.suffix}", content)
             self._send_parts(first, rows, order_times)

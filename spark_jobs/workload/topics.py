@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -48,16 +50,16 @@ class TopicWriter:
             }
         )
 
-    def send(self, topic: str, lines: bytes) -> None:
-        """Write each line as a record. Waits where too much is under way.
+    def send(self, topic: str, records: Iterable[bytes]) -> None:
+        """Write records. Waits where too much is under way.
 
         Raises:
             WorkloadError: the broker has refused one.
         """
-        for line in lines.splitlines():
+        for record in records:
             while True:
                 try:
-                    self._producer.produce(topic, line, on_delivery=self._delivered)
+                    self._producer.produce(topic, record, on_delivery=self._delivered)
                     break
                 except BufferError:
                     self._producer.poll(1.0)

@@ -72,6 +72,32 @@ def test_a_stream_goes_on_over_a_pruned_ledger(stream: Stream) -> None:
     assert stream.load(stream.facts(range(25, 45))).facts == 5, "what is a fact or held already is none again"
 
 
+def test_ranges_of_a_partition_that_follow_on_one_another_become_one(stream: Stream) -> None:
+    batches = [number for (number,) in stream.query("SELECT batch_no FROM freshet.batch ORDER BY batch_no")]
+    old, new = batches[0], batches[-1]
+    ranges = [
+        *[("t:0@x", first, first + 5, 10, 4, old) for first in (0, 5, 10)],
+        ("t:0@x", 20, 25, 10, 4, old),  # what lies before was lost
+        ("t:0@x", 25, 30, 10, 4, new),
+        *[("t:1@x", first, first + 5, 10, records, old) for first, records in ((15, None), (20, 5))],
+    ]
+    for each in ranges:
+        stream.query(
+            "INSERT INTO freshet.source_range (pipeline, state, unit, first, last, size, records, batch_no) "
+            "VALUES ('orders', 'loaded', %s, %s, %s, %s, %s, %s)",
+            list(each),
+        )
+    assert _prune(stream, ledger="30d") == {"batch": 2}, "files are told apart by what they were planned as"
+    stream.query('UPDATE freshet.pipeline SET definition = \'{"source": {"kafka": {}}}\'')
+    assert _prune(stream, ledger="30d") == {"source_range": 3}
+    left = "SELECT unit, first, last, size, records FROM freshet.source_range WHERE unit ~ '^t:' ORDER BY unit, first"
+    assert stream.query(left) == [
+        *[("t:0@x", 0, 15, 30, 12), ("t:0@x", 20, 25, 10, 4), ("t:0@x", 25, 30, 10, 4)],
+        ("t:1@x", 15, 25, 20, None),
+    ]
+    assert _prune(stream, ledger="30d") == {}
+
+
 def test_old_rejected_tuples_go_and_are_remembered(stream: Stream) -> None:
     assert _prune(stream, rejected="30d") == {"rejected": 6}
     held = dict(stream.query("SELECT place, count(*) FROM freshet.held_tuple GROUP BY place"))  # type: ignore[arg-type]

@@ -44,6 +44,21 @@ def test_groups_tell_reasons_and_missing_keys(held: Backlog) -> None:
         assert sample.reason.startswith("malformed")
 
 
+@pytest.mark.parametrize("around", ['{"after": %s}', '{"payload": {"after": %s}}'])
+def test_of_an_envelope_the_row_tells_the_missing_keys(held: Backlog, around: str) -> None:
+    with held.connected() as connection:
+        with connection, connection.cursor() as cursor:
+            cursor.execute(
+                "UPDATE freshet.held_tuple SET payload = replace(%s, '%%s', payload) WHERE place = 'unmatched'",
+                [around],
+            )
+            cursor.execute(
+                "UPDATE freshet.pipeline SET definition = jsonb_set(definition, '{source,envelope}', '\"debezium\"')"
+            )
+        groups = held_groups(connection, HeldFilter("sales", ["unmatched"]), [("shop.customer", ["customer"])])
+    assert groups[0].keys == ((str(STRANGER), 3), (str(STRANGER + 1), 1))
+
+
 def test_what_is_forgotten_has_arrived_and_comes_no_more(held: Backlog) -> None:
     with held.connected() as connection:
         (before,) = read_status(connection)

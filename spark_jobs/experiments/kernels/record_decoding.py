@@ -32,7 +32,7 @@ def measure(repeats: int) -> list[MeasuredFigure]:
     """Records per second of each format, read from the page cache."""
     with tempfile.TemporaryDirectory() as folder:
         sources = {name: write(Path(folder)) for name, write in FILES.items()}
-        cases = {name: partial(seconds, partial(_read, path, source)) for name, (path, source) in sources.items()}
+        cases = {name: partial(seconds, partial(read, path, source)) for name, (path, source) in sources.items()}
         return [
             MeasuredFigure.of(
                 f"decoding orders, {name}",
@@ -122,7 +122,8 @@ def orders_source() -> Source:
     return load_definition(pipelines_folder() / "orders.yaml").source
 
 
-def _read(path: Path, source: Source) -> int:
+def read(path: Path, source: Source) -> int:
+    """Read a file of `RECORDS` records to arrivals."""
     found = path.stat()
     piece = FileSlice(0, str(path), 0, found.st_size, found.st_size, found.st_mtime_ns)
     records = sum(arrivals.records for arrivals in read_slice(piece, source))

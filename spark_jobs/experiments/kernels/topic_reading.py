@@ -1,6 +1,6 @@
 """How many order records a second are read from a topic of Kafka, as JSON and as Avro, from its partition to arrivals.
 
-By processor time, that of the client's own threads included.
+By processor time, that of the client's own threads included; and what share that is of a JSON file's.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from spark_jobs.workload.order_events import OrderFiles
 from spark_jobs.workload.topics import make_topics
 
 _DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 15, "scale": 2}
+TARGET = 0.8
 _TYPES = {
     "o_orderkey": "long",
     "o_custkey": "long",
@@ -61,16 +62,22 @@ def measure(repeats: int) -> list[MeasuredFigure]:
                 }
                 written = source.model_dump(by_alias=True) | {"path": None, "kafka": kafka} | of_format
                 cases[topic] = partial(seconds, partial(_read, Source.model_validate(written)))
+            (folder / "orders.json").write_bytes(content)
+            cases["file"] = partial(seconds, partial(record_decoding.read, folder / "orders.json", source))
+            times = interleaved(cases, repeats)
+            of_file = times.pop("file")
             return [
-                MeasuredFigure.of(
-                    f"reading orders from a topic, {topic}",
-                    [record_decoding.RECORDS / taken for taken in times],
-                    "records/s",
-                    None,
-                    "least",
-                )
-                for topic, times in interleaved(cases, repeats).items()
+                figure
+                for topic, taken in times.items()
+                for figure in _figures(f"orders from a topic, {topic}", taken, of_file)
             ]
+
+
+def _figures(what: str, taken: list[float], of_file: list[float]) -> Iterator[MeasuredFigure]:
+    rates = [record_decoding.RECORDS / each for each in taken]
+    yield MeasuredFigure.of(f"reading {what}", rates, "records/s", None, "least")
+    shares = [file / topic for file, topic in zip(of_file, taken, strict=True)]
+    yield MeasuredFigure.of(f"{what}, beside a JSON file", shares, "of its rate", TARGET, "least")
 
 
 def _avro(schema: Path) -> Iterator[bytes]:

@@ -23,8 +23,6 @@ from spark_jobs.experiments.load.case import LoadCase
 from spark_jobs.experiments.load.run_result import Batch, ResourceMeter, Run, postmaster
 from spark_jobs.settings import Home
 
-FRESHNESS = "freshness"
-
 
 @dataclass(frozen=True)
 class Bench:
@@ -85,13 +83,15 @@ def _run(contender: contenders.Contender, bench: Bench, files: list[Path]) -> Ru
         from spark_jobs.experiments.load.copy_limit import load_by_copy
 
         batches, meter = load_by_copy(case, files, url)
-    elif contender.name == "freshet":
+    elif contender.is_freshet:
         with ResourceMeter(url) as meter:
             from spark_jobs.driver.session import join_context
+            from spark_jobs.experiments.load.event_forms import place_of, source_of
             from spark_jobs.experiments.load.freshet_join import load_by_freshet
 
             with join_context("bench", home) as spark:
-                batches, detail = load_by_freshet(spark, case, bench.events, home, url)
+                source = source_of(place_of(bench.events, contender.form), contender.form)
+                batches, detail = load_by_freshet(spark, case, source, home, url)
     elif contender.name.startswith("spark"):
         copying = contender.name == "spark-copy"
         cached = contender.keeps_relation or (copying and case.fits)
@@ -116,7 +116,7 @@ def _load_by_script(name: str, case: LoadCase, files: list[Path], warehouse_url:
     return scripts[name].load(case, files, warehouse_url)
 
 
-def run_freshness(bench: Bench, rate: float, seconds: float) -> dict[str, float]:
+def run_freshness(contender: contenders.Contender, bench: Bench, rate: float, seconds: float) -> dict[str, float]:
     """Measure Freshet's freshness at a rate of events per second."""
     from spark_jobs.driver.session import join_context
     from spark_jobs.experiments.load.data import changes, empty_fact
@@ -125,7 +125,7 @@ def run_freshness(bench: Bench, rate: float, seconds: float) -> dict[str, float]
     empty_fact(bench.warehouse_url, bench.case)
     home = Home(bench.folder)
     with changes(bench.warehouse_url, bench.case), join_context("bench", home) as spark:
-        return measure_freshness(spark, bench.case, home, bench.warehouse_url, rate, seconds)
+        return measure_freshness(spark, bench.case, contender.form, home, bench.warehouse_url, rate, seconds)
 
 
 def _keep_to(cores: int, warehouse_url: str) -> None:
@@ -139,7 +139,7 @@ def _keep_to(cores: int, warehouse_url: str) -> None:
 def main() -> None:
     """Run, and print the result as JSON on the last line."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("name", choices=(*contenders.CONTENDERS, FRESHNESS))
+    parser.add_argument("name", choices=contenders.CONTENDERS)
     parser.add_argument("case", type=lambda text: LoadCase(**json.loads(text)))
     parser.add_argument("folder", type=Path)
     parser.add_argument("warehouse_url")
@@ -150,10 +150,11 @@ def main() -> None:
     bench = Bench(chosen.case, chosen.folder, chosen.warehouse_url, os.environ[JDBC_URL_VARIABLE])
     _keep_to(bench.case.cores, bench.warehouse_url)
     try:
-        if chosen.name == FRESHNESS:
-            result = run_freshness(bench, chosen.rate, chosen.seconds)
+        contender = contenders.CONTENDERS[chosen.name]
+        if chosen.rate is not None:
+            result = run_freshness(contender, bench, chosen.rate, chosen.seconds)
         else:
-            result = dataclasses.asdict(run_contender(contenders.CONTENDERS[chosen.name], bench))
+            result = dataclasses.asdict(run_contender(contender, bench))
     except FreshetError as error:
         sys.exit(str(error))
     sys.stdout.write("\n" + json.dumps(result) + "\n")

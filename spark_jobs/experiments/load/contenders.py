@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from spark_jobs.byte_sizes import format_bytes
 from spark_jobs.errors import FreshetError
 from spark_jobs.experiments.load.case import LoadCase
+
+if TYPE_CHECKING:
+    from spark_jobs.experiments.load.event_forms import Form
 
 GROUP = "contenders"
 """The dependency group that has the scripts' packages: `uv run --group contenders freshet bench load`."""
@@ -23,6 +27,7 @@ class Contender:
         packages: modules that are no dependencies of Freshet.
         keeps_relation: it holds all needed columns of R in memory, and can't be run where they don't fit.
         takes_one_in: it is slow, and loads one event file in so many.
+        form: in which it takes the events.
     """
 
     name: str
@@ -30,10 +35,19 @@ class Contender:
     packages: tuple[str, ...] = ()
     keeps_relation: bool = False
     takes_one_in: int = 1
+    form: Form = "parquet"
+
+    @property
+    def is_freshet(self) -> bool:
+        """Whether it is Freshet."""
+        return self.name.startswith("freshet")
 
 
 _ALL = (
     Contender("freshet", "Freshet, end to end"),
+    Contender("freshet-json", "Freshet, JSON files", form="json"),
+    Contender("freshet-topic-json", "Freshet, a topic of JSON", form="topic-json"),
+    Contender("freshet-topic-avro", "Freshet, a topic of Avro", form="topic-avro"),
     Contender("polars-adbc", "polars + ADBC, R cached, a process a core", ("polars", "adbc_driver_postgresql"), True),
     Contender("duckdb-cached", "DuckDB, R cached", ("duckdb", "duckdb_ext"), True),
     Contender("duckdb-rereading", "DuckDB, R read for each 400,000 events", ("duckdb", "duckdb_ext")),

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from spark_jobs.experiments.load.case import LoadCase
 from spark_jobs.experiments.load.data import joined_with_relation
+from spark_jobs.experiments.load.event_forms import source_of
 from spark_jobs.experiments.load.freshet_join import bench_definition
 from spark_jobs.experiments.load.run_result import Batch, ResourceMeter
 from spark_jobs.warehouse.copy_encoding.rows import encode
@@ -27,7 +28,7 @@ def load_by_copy(case: LoadCase, files: Sequence[Path], warehouse_url: str) -> t
     tables = [joined_with_relation(pq.read_table(file), case) for file in files]
     with closing(psycopg2.connect(warehouse_url)) as connection:
         types = {field.name: field.type for field in tables[0].schema}
-        fact = describe_fact_table(connection, bench_definition(case, Path("/")), types)
+        fact = describe_fact_table(connection, bench_definition(case, source_of(Path("/"), "parquet")), types)
     encoded = [(io.BytesIO(_encoded(table, fact)), len(table)) for table in tables]
     connections = [psycopg2.connect(warehouse_url) for _ in range(case.cores)]
     with ResourceMeter(warehouse_url) as meter, ThreadPoolExecutor(len(connections)) as pool:

@@ -18,11 +18,13 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import FreshetError
 from spark_jobs.experiments.load.case import LoadCase
-from spark_jobs.experiments.load.data import EVENT_SCHEMA, event_table
+from spark_jobs.experiments.load.data import event_table
+from spark_jobs.experiments.load.event_forms import Form, make_place, records, source_of
 from spark_jobs.experiments.load.run_result import Batch
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.drivers import request_state
 from spark_jobs.warehouse.latency import percentile, total
+from spark_jobs.workload.topics import TopicWriter
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -40,23 +42,17 @@ _BALANCE = f"""
     FROM freshet.batch WHERE {_OF_THIS_RUN}
 """
 
-TICK_SECONDS = 0.25
+FILE_TICK_SECONDS, TOPIC_TICK_SECONDS = 0.25, 0.02
 # Until the virtual machine has compiled its code and the front stage knows the hot keys.
 SETTLING_SECONDS = 20.0
 
 
-def bench_definition(case: LoadCase, events: Path) -> PipelineDefinition:
-    """The pipeline that loads the benchmark's events: one lookup, algorithm auto."""
+def bench_definition(case: LoadCase, source: dict[str, Any]) -> PipelineDefinition:
+    """The pipeline that loads the benchmark's events from a source: one lookup, algorithm auto."""
     return PipelineDefinition.model_validate(
         {
             "name": PIPELINE,
-            "source": {
-                "format": "parquet",
-                "path": str(events),
-                "schema": EVENT_SCHEMA,
-                "event_id": ["id"],
-                "event_time": "at",
-            },
+            "source": source,
             "lookups": [
                 {
                     "relation": f"bench.{case.relation}",
@@ -81,7 +77,7 @@ def bench_definition(case: LoadCase, events: Path) -> PipelineDefinition:
 
 
 def load_by_freshet(
-    spark: SparkContext, case: LoadCase, events: Path, home: Home, warehouse_url: str
+    spark: SparkContext, case: LoadCase, source: dict[str, Any], home: Home, warehouse_url: str
 ) -> tuple[list[Batch], dict[str, Any]]:
     """Load all events.
 
@@ -91,7 +87,7 @@ def load_by_freshet(
     Raises:
         FreshetError: what arrived is not in one place each.
     """
-    StreamJob(bench_definition(case, events), home, warehouse_url).run(spark, once=True)
+    StreamJob(bench_definition(case, source), home, warehouse_url).run(spark, once=True)
     with psycopg2.connect(warehouse_url) as connection, connection.cursor() as cursor:
         cursor.execute(_BATCHES, [PIPELINE, PIPELINE])
         rows = cursor.fetchall()
@@ -105,13 +101,14 @@ def load_by_freshet(
 
 
 def measure_freshness(
-    spark: SparkContext, case: LoadCase, home: Home, warehouse_url: str, rate: float, seconds: float
+    spark: SparkContext, case: LoadCase, form: Form, home: Home, warehouse_url: str, rate: float, seconds: float
 ) -> dict[str, float]:
     """Stream events at a rate, and read the percentiles of event time to commit, after the settling time.
 
     Args:
         spark: runs the tasks.
         case: the benchmark's size.
+        form: of the events: Parquet files, or a topic, to which they are written one by one.
         home: scratch home.
         warehouse_url: the warehouse.
         rate: events per second.
@@ -120,12 +117,14 @@ def measure_freshness(
     Returns:
         p50_seconds, p99_seconds, and the events per second that were loaded while measuring.
     """
-    landing = home.root / "landing"
-    landing.mkdir(parents=True)
+    place = home.root / f"landing-{home.root.name}"
+    writer = make_place(place, form)
     settled_at: list[datetime] = []
-    feeder = threading.Thread(target=_feed, args=(case, landing, warehouse_url, rate, seconds, settled_at), daemon=True)
+    feeder = threading.Thread(
+        target=_feed, args=(case, place, form, writer, warehouse_url, rate, seconds, settled_at), daemon=True
+    )
     feeder.start()
-    StreamJob(bench_definition(case, landing), home, warehouse_url).run(spark, once=False, resume=True)
+    StreamJob(bench_definition(case, source_of(place, form)), home, warehouse_url).run(spark, once=False, resume=True)
     feeder.join()
     with psycopg2.connect(warehouse_url) as connection, connection.cursor() as cursor:
         cursor.execute(
@@ -142,22 +141,35 @@ def measure_freshness(
 
 
 def _feed(
-    case: LoadCase, landing: Path, warehouse_url: str, rate: float, seconds: float, settled_at: list[datetime]
+    case: LoadCase,
+    place: Path,
+    form: Form,
+    writer: TopicWriter | None,
+    warehouse_url: str,
+    rate: float,
+    seconds: float,
+    settled_at: list[datetime],
 ) -> None:
-    """Let events land four times a second, each stamped with its own moment; then ask the driver to drain."""
-    count = round(rate * TICK_SECONDS)
+    """Let events land tick by tick, each stamped with its own moment; then ask the driver to drain."""
+    tick_seconds = FILE_TICK_SECONDS if writer is None else TOPIC_TICK_SECONDS
+    count = round(rate * tick_seconds)
     started = time.monotonic()
-    ticks = round((SETTLING_SECONDS + seconds) / TICK_SECONDS)
-    for tick in range(ticks):
+    for tick in range(round((SETTLING_SECONDS + seconds) / tick_seconds)):
         events = event_table(case, tick * count, count)
-        if tick == round(SETTLING_SECONDS / TICK_SECONDS):
+        if not settled_at and tick * tick_seconds >= SETTLING_SECONDS:
             settled_at.append(datetime.now(UTC))
-        time.sleep(max(0.0, started + (tick + 1) * TICK_SECONDS - time.monotonic()))
+        time.sleep(max(0.0, started + (tick + 1) * tick_seconds - time.monotonic()))
         now = datetime.now(UTC).timestamp()
-        moments = ((now - TICK_SECONDS + TICK_SECONDS * np.arange(count) / count) * 1e6).astype(np.int64)
+        moments = ((now - tick_seconds + tick_seconds * np.arange(count) / count) * 1e6).astype(np.int64)
         at = pa.array(moments).cast(pa.timestamp("us", "UTC"))
-        hidden = landing / f".tick-{tick}"
-        pq.write_table(events.set_column(events.column_names.index("at"), "at", at), hidden)
-        hidden.rename(landing / f"tick-{tick}.parquet")
+        stamped = events.set_column(events.column_names.index("at"), "at", at)
+        if writer is not None:
+            writer.send(place.name, records(stamped, form))
+            continue
+        hidden = place / f".tick-{tick}"
+        pq.write_table(stamped, hidden)
+        hidden.rename(place / f"tick-{tick}.parquet")
+    if writer is not None:
+        writer.finish()
     with closing(psycopg2.connect(warehouse_url)) as connection:
         request_state(connection, PIPELINE, "draining")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from rich.table import Table
@@ -11,10 +13,11 @@ from rich.table import Table
 from spark_jobs.experiments.bench_server import bench_server, medians
 from spark_jobs.experiments.load import contender_run
 from spark_jobs.experiments.load.case import LoadCase
-from spark_jobs.experiments.load.contender_run import FRESHNESS
 from spark_jobs.experiments.load.contenders import Contender
 from spark_jobs.experiments.load.data import make_relation, write_events
+from spark_jobs.experiments.load.event_forms import SERVERS_VARIABLE, is_topic, write_form
 from spark_jobs.experiments.load.run_result import Run
+from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.settings import Home
 
 FRESHNESS_SECONDS = 40.0
@@ -40,7 +43,8 @@ def run_load_benchmark(
         contenders: who loads it.
         repetitions: rounds.
         minutes: after which no round is begun; the first one is run in any case.
-        freshness: whether Freshet's freshness is measured besides, at half of its rate.
+        freshness: whether Freshet's freshness is measured besides, at half of its rate; of a topic, to which events are
+            written one by one, too.
         say: takes a line of progress.
 
     Returns:
@@ -48,11 +52,17 @@ def run_load_benchmark(
     """
     relations = {case.relation: case.relation_rows for case in cases}
     needed = _BYTES_PER_RUN + _RELATION_TUPLE_BYTES * sum(relations.values()) + _EVENT_BYTES * cases[0].all_events
-    with bench_server(home, needed, say) as runner:
+    forms = {contender.form for contender in contenders}
+    with bench_server(home, needed, say) as runner, ExitStack() as stack:
+        if any(map(is_topic, forms)):
+            broker = stack.enter_context(KafkaBroker(runner.folder / "kafka", runner.folder / "kafka.log").use())
+            os.environ[SERVERS_VARIABLE] = broker.servers
         for case in cases:
             say(f"{case.label}: making R and {case.all_events:,} events")
             make_relation(runner.warehouse_url, case)
             write_events(case, runner.folder / case.events_folder)
+            for form in forms:
+                write_form(runner.folder / case.events_folder, form)
         pairs = [(case, contender) for case in cases for contender in contenders]
 
         def run(pair: tuple[LoadCase, Contender]) -> dict[str, Any] | None:
@@ -68,10 +78,13 @@ def run_load_benchmark(
             for case in cases
         ]
         for case, summary in zip(cases, measured, strict=True):
-            if freshness and "freshet" in summary["contenders"]:
-                rate = summary["contenders"]["freshet"]["facts_per_second"]["median"] / 2
+            feeding = [each for each in contenders if each.is_freshet and each.form != "json"] if freshness else []
+            for name in (each.name for each in feeding if each.name in summary["contenders"]):
+                rate = summary["contenders"][name]["facts_per_second"]["median"] / 2
                 options = (str(rate), str(FRESHNESS_SECONDS))
-                summary["freshness"] = runner(contender_run.__name__, FRESHNESS, dataclasses.asdict(case), *options)
+                fresh = runner(contender_run.__name__, name, dataclasses.asdict(case), *options)
+                if fresh is not None:
+                    summary.setdefault("freshness", {})[name] = fresh
     return {"events": cases[0].events, "cases": measured}
 
 
@@ -122,7 +135,7 @@ def render(result: dict[str, Any]) -> Table:
                 f"{java / 2**20:,.0f}" if java else "",
                 str(figures["runs"]),
             )
-        if fresh := case.get("freshness"):
+        for name, fresh in case.get("freshness", {}).items():
             text = f"p50 {fresh['p50_seconds']:.2f} s, p99 {fresh['p99_seconds']:.2f} s"
-            table.add_row(f"freshness at {fresh['events_per_second']:,.0f}/s: {text}")
+            table.add_row(f"{name}, freshness at {fresh['events_per_second']:,.0f}/s: {text}")
     return table

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from numba.core.caching import FunctionCache
 from numba.core.runtime.nrt import rtsys
+from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -26,7 +27,7 @@ def kernel(function: Function) -> Function:
     kernel has validated its arguments.
 
     The cache notices a change of the kernel's own file only. So a kernel calls no kernel of another
-    file, except those of `hashing`, whose results may never change.
+    file, except those of `hashing`, whose results may never change, and `foreign_call`.
     """
     return _compiled(function, _OPTIONS)
 
@@ -44,6 +45,25 @@ def _compiled(function: Function, options: dict[str, Any]) -> Function:
     dispatcher = numba.njit(**options)(function)
     dispatcher._cache = _MachineCode(function)  # type: ignore[no-untyped-call]
     return cast(Function, dispatcher)
+
+
+def _foreign_call(context: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
+    from llvmlite import ir  # here, since compiled code does without the compiler
+
+    word = ir.IntType(64)
+
+    def code(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        called = builder.inttoptr(arguments[0], ir.FunctionType(word, [word] * 3).as_pointer())
+        return builder.call(called, arguments[1:])
+
+    return numba.int64(numba.int64, numba.int64, numba.int64, numba.int64), code
+
+
+foreign_call = cast("Callable[[Any, Any, Any, Any], Any]", intrinsic(_foreign_call))
+"""In a kernel, calls a C function by its address with three integers or addresses; its integer, if it gives one.
+
+One that takes fewer does not see the rest: they are in registers that it does not read.
+"""
 
 
 class _MachineCode(FunctionCache):

@@ -12,7 +12,7 @@ import spark_jobs
 from spark_jobs.joins.structures.jit import read_only
 
 PRODUCT = Path(spark_jobs.__file__).parent
-FROZEN = {"mix"}
+FROZEN = {"mix", "foreign_call"}
 
 
 def is_kernel(node: ast.stmt) -> bool:

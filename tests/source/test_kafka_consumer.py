@@ -1,0 +1,45 @@
+"""The consumer takes of a topic what confluent-kafka's own takes, record for record."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from spark_jobs.source.kafka_consumer import KafkaConsumer
+from tests.kafka_broker import Topic
+
+
+def settings(topic: Topic) -> dict[str, str]:
+    return {"bootstrap.servers": topic.servers, "group.id": "test", "enable.partition.eof": "true", "log_level": "0"}
+
+
+def test_records_are_those_that_a_consumer_of_objects_takes(topic: Topic) -> None:
+    topic.send([b"one", None, b"", bytes(range(256)) * 400, *[b"%d" % number for number in range(500)]])
+    topic.send([None, b"then"], timestamp=datetime(2020, 1, 2, tzinfo=UTC))
+    ours, theirs = KafkaConsumer(settings(topic)), Consumer(settings(topic))
+    ours.assign(topic.name, 0, 1)
+    read = ours.consume(1000, 5.0)
+    theirs.assign([TopicPartition(topic.name, 0, 1)])
+    messages = [each for each in theirs.consume(506, 5.0) if each.error() is None]
+    theirs.close()
+    assert len(messages) == 505
+    assert read.values.to_pylist() == [each.value() for each in messages]
+    assert read.offsets.tolist() == [each.offset() for each in messages] == [*range(1, 506)]
+    assert read.timestamps.tolist() == [each.timestamp()[1] for each in messages]
+    assert [(offset, error.code()) for offset, error in read.told] == [(506, KafkaError._PARTITION_EOF)]
+    assert ours.watermarks(topic.name, 0, 5.0) == (0, 506)
+    assert KafkaConsumer(settings(topic)).consume(1, 0.01).told == [], "others end with those who use them"
+    ours.unassign()
+    assert len(ours.consume(10, 0.01).values) == 0
+
+
+def test_what_the_broker_does_not_have_is_told(topic: Topic) -> None:
+    consumer = KafkaConsumer(settings(topic) | {"auto.offset.reset": "error"})
+    consumer.assign(topic.name, 0, 7)
+    ((_, error),) = consumer.consume(1, 5.0).told
+    assert error.code() == KafkaError._AUTO_OFFSET_RESET
+    assert "out of range" in error.str()
+    with pytest.raises(KafkaException, match="Unknown partition"):
+        consumer.watermarks(topic.name, 5, 5.0)
