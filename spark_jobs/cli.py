@@ -476,6 +476,30 @@ def status(*, as_json: Json = False) -> None:
 
 
 @app.command()
+def metrics(
+    *,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 9464,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Whoever reaches it can read the figures of all pipelines.")
+    ] = "127.0.0.1",
+) -> None:
+    """Serve the figures of all pipelines to Prometheus, until Ctrl-C: lag, freshness, states, counts."""
+    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.monitoring.prometheus import PipelineCollector, serving
+    from spark_jobs.source.landing_look import LandingLook
+    from spark_jobs.workload.stop_signal import StopSignal
+
+    with (
+        StopSignal() as stop,
+        warehouse(home(), create=False) as url,
+        serving(PipelineCollector(url, LandingLook(home())), host, port) as address,
+    ):
+        console.print(f"Prometheus finds the metrics at {address}. Ctrl-C ends this.", highlight=False)
+        while not stop.wait(3600.0):
+            pass
+
+
+@app.command()
 def verify(
     pipeline: Pipeline,
     *,
