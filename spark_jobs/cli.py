@@ -632,6 +632,14 @@ def ddl(pipeline: Pipeline) -> None:
     typer.echo(fact_ddl(definition, fetched))
 
 
+@app.command("reference")
+def write_reference() -> None:
+    """Write all keys of a pipeline's definition, with defaults and examples, as Markdown."""
+    from spark_jobs.authoring.reference import reference
+
+    typer.echo(reference(), nl=False)
+
+
 @app.command("dbt-sources")
 def write_dbt_sources() -> None:
     """Write the fact tables of all pipelines as sources of dbt, with keys and freshness: a sources.yml."""
