@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+from freshet_airflow import stream_lineage
+from freshet_airflow.stream_job_operator import StreamJobOperator
 from freshet_airflow.stream_lineage import PipelineDatasets
 
 from spark_jobs.definition import load_definition
@@ -75,3 +78,19 @@ def test_every_column_of_shipped_pipelines_has_an_origin_but_the_number_of_its_l
     definition = load_definition(str(path))
     made = columns(PipelineDatasets(definition, WAREHOUSE, Home(Path("/home"))))
     assert made.keys() == {column for column, origin in definition.fact.columns.items() if origin != "_batch_no"}
+
+
+def test_a_stream_can_do_without_the_provider(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setitem(sys.modules, "airflow.providers.openlineage", None)
+    StreamJobOperator(task_id="run", pipeline="orders")._tell_lineage("START", {})
+    assert "lineage" not in caplog.text + "".join(capfd.readouterr())
+
+
+def test_a_stream_can_do_without_its_lineage_being_told(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(stream_lineage, "is_openlineage_active", lambda: True)
+    StreamJobOperator(task_id="run", pipeline="orders")._tell_lineage("START", {})
+    assert "lineage could not be told (START)" in caplog.text + "".join(capfd.readouterr())
