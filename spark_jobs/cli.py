@@ -148,6 +148,9 @@ def up(
         Literal["files", "kafka"],
         typer.Option(help="Orders and their lines land as files, or are records in topics of a broker of its own."),
     ] = "files",
+    no_workload: Annotated[
+        bool, typer.Option("--no-workload", help="Load your own pipelines only: no TPC-H, and none of its orders.")
+    ] = False,
 ) -> None:
     """Bring up everything and stream TPC-H orders into the warehouse, under Airflow, until Ctrl-C.
 
@@ -160,6 +163,8 @@ def up(
         raise typer.BadParameter("--figures belong to a bad day: give --overload, too")
     if source == "kafka" and overload is not None:
         raise typer.BadParameter("a bad day is one of files: leave out --overload, or --source kafka")
+    if no_workload and (source == "kafka" or overload is not None):
+        raise typer.BadParameter("--overload and --source kafka are about the workload: leave out --no-workload")
     status = run_up(
         *(duration, scale, port),
         console=console,
@@ -167,6 +172,7 @@ def up(
         overload=overload,
         figures_file=figures,
         kafka=source == "kafka",
+        with_workload=not no_workload,
     )
     raise typer.Exit(status)
 
