@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -24,6 +28,7 @@ from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.status.driver_states import State
 from spark_jobs.monitoring.figures import STATES
 from spark_jobs.monitoring.prometheus import PipelineCollector, serving
+from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, register
 
 FOLDER = Path(monitoring.__file__).parent
@@ -94,6 +99,22 @@ def test_a_port_that_is_taken_is_told(address: str, warehouse_url: str) -> None:
         serving(PipelineCollector(warehouse_url), "127.0.0.1", port),
     ):
         pass
+
+
+def test_the_command_serves_until_it_is_ended(
+    connection: extensions.connection, warehouse_url: str, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    environment = {**os.environ, HOME_VARIABLE: str(tmp_path), WAREHOUSE_URL_VARIABLE: warehouse_url}
+    command = [sys.executable, "-m", "spark_jobs.cli", "metrics", "--port", str(port)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = f"http://127.0.0.1:{port}/metrics"
+        assert address in process.stdout.readline()
+        assert samples(scraped(address))["freshet_loaded_total", "orders", None] == 121
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
 def queries() -> list[str]:
