@@ -148,6 +148,9 @@ def up(
         Literal["files", "kafka"],
         typer.Option(help="Orders and their lines land as files, or are records in topics of a broker of its own."),
     ] = "files",
+    no_workload: Annotated[
+        bool, typer.Option("--no-workload", help="Load your own pipelines only: no TPC-H, and none of its orders.")
+    ] = False,
 ) -> None:
     """Bring up everything and stream TPC-H orders into the warehouse, under Airflow, until Ctrl-C.
 
@@ -160,6 +163,8 @@ def up(
         raise typer.BadParameter("--figures belong to a bad day: give --overload, too")
     if source == "kafka" and overload is not None:
         raise typer.BadParameter("a bad day is one of files: leave out --overload, or --source kafka")
+    if no_workload and (source == "kafka" or overload is not None):
+        raise typer.BadParameter("--overload and --source kafka are about the workload: leave out --no-workload")
     status = run_up(
         *(duration, scale, port),
         console=console,
@@ -167,6 +172,7 @@ def up(
         overload=overload,
         figures_file=figures,
         kafka=source == "kafka",
+        with_workload=not no_workload,
     )
     raise typer.Exit(status)
 
@@ -476,6 +482,30 @@ def status(*, as_json: Json = False) -> None:
 
 
 @app.command()
+def metrics(
+    *,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 9464,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Whoever reaches it can read the figures of all pipelines.")
+    ] = "127.0.0.1",
+) -> None:
+    """Serve the figures of all pipelines to Prometheus, until Ctrl-C: lag, freshness, states, counts."""
+    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.monitoring.prometheus import PipelineCollector, serving
+    from spark_jobs.source.landing_look import LandingLook
+    from spark_jobs.workload.stop_signal import StopSignal
+
+    with (
+        StopSignal() as stop,
+        warehouse(home(), create=False) as url,
+        serving(PipelineCollector(url, LandingLook(home())), host, port) as address,
+    ):
+        console.print(f"Prometheus finds the metrics at {address}. Ctrl-C ends this.", highlight=False)
+        while not stop.wait(3600.0):
+            pass
+
+
+@app.command()
 def verify(
     pipeline: Pipeline,
     *,
@@ -606,6 +636,14 @@ def ddl(pipeline: Pipeline) -> None:
     else:
         fetched = {}
     typer.echo(fact_ddl(definition, fetched))
+
+
+@app.command("reference")
+def write_reference() -> None:
+    """Write all keys of a pipeline's definition, with defaults and examples, as Markdown."""
+    from spark_jobs.authoring.reference import reference
+
+    typer.echo(reference(), nl=False)
 
 
 @app.command("dbt-sources")

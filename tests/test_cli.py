@@ -79,6 +79,8 @@ def test_a_wrong_pipeline_is_told_with_the_names_there_are(command: str) -> None
         (["up", "--for", "2"], "is not a duration"),
         (["up", "--scale", "0"], "scale 0 is not allowed"),
         (["up", "--port", "70000"], "65535"),
+        (["up", "--no-workload"], "no pipeline of your own"),
+        (["up", "--no-workload", "--overload", "3x"], "leave out --no-workload"),
         (["status"], "There is no warehouse"),
         (["load"], "Missing argument 'PIPELINE'"),
         (["flood"], "No such command"),

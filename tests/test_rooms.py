@@ -18,6 +18,7 @@ ROOMS = [
     "reprocess_shed",
     "rebuild_cache",
     "waiting_work",
+    "monitoring",
     "validation",
     "local",
     "workload",

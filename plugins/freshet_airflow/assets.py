@@ -1,7 +1,7 @@
 """Assets that stand for what happens in the warehouse; each is watched by a trigger in Airflow's triggerer.
 
 A DAG that has one of them as its schedule runs when it changes. The events may be merged or come late: what there is
-to do stands in the warehouse, they only tell that it is time to look.
+to do stands in the warehouse, they only tell that it is time to look. `fact_table` is meant for DAGs of your own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,13 @@ from airflow.sdk import Asset, AssetWatcher
 from freshet_airflow.backlog_trigger import BacklogTrigger
 from freshet_airflow.facts_loaded_trigger import FactsLoadedTrigger
 from freshet_airflow.freshness_trigger import FreshnessTrigger
+from freshet_airflow.new_facts_trigger import NewFactsTrigger
 from freshet_airflow.warehouse_trigger import WarehouseTrigger
+
+
+def fact_table(pipeline: str) -> Asset:
+    """The fact table of a pipeline: changes when facts were loaded, once a minute at most."""
+    return _watched("fact_table", pipeline, NewFactsTrigger(pipeline=pipeline))
 
 
 def facts_loaded(pipeline: str) -> Asset:

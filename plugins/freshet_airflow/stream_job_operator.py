@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from contextlib import closing
 from dataclasses import asdict
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 from airflow.sdk import BaseOperator, Context, TaskInstanceState
@@ -80,15 +81,24 @@ class StreamJobOperator(BaseOperator):
                 )
             drivers.request_state(connection, self.pipeline, "running")
             found = self.attach_or_launch(connection)
+        self._tell_lineage("START", context)
         self.wait_for(found)
 
     def resume(self, context: Context, event: dict[str, Any]) -> None:
         """Go on after the watched driver has ended."""
+        try:
+            self._go_on(context, event)
+        except AirflowFailException:
+            self._tell_lineage("FAIL", context)
+            raise
+
+    def _go_on(self, context: Context, event: dict[str, Any]) -> None:
         ending, restarts = Ending(event["ending"]), list(event["restarts"])
         if ending is Ending.STOPPED and event["carried"].get("launch_again"):
             self.execute(context)
         elif ending is Ending.STOPPED:
             self.log.info("The driver of epoch %s was drained and has stopped.", event["epoch"])
+            self._tell_lineage("COMPLETE", context)
         elif ending is Ending.NOT_STARTED and not restarts and event["launch"]["pipeline"] == self.pipeline:
             # It never ran: what refused it will refuse it again.
             with closing(self.connect()) as connection:
@@ -153,6 +163,19 @@ class StreamJobOperator(BaseOperator):
             ),
             method_name="resume",
         )
+
+    def _tell_lineage(self, state: str, context: Context) -> None:
+        """Tell a lineage server, if there is one, of the stream's run; the stream can do without."""
+        if find_spec("airflow.providers.openlineage") is None:
+            return
+        try:
+            from openlineage.client.event_v2 import RunState
+
+            from freshet_airflow.stream_lineage import tell
+
+            tell(RunState(state), self.pipeline, self.warehouse_conn_id, context)
+        except Exception as error:
+            self.log.warning("The stream's lineage could not be told (%s): %s", state, error)
 
     def _watching_run(self, context: Context) -> str | None:
         """Another run of this DAG that waits for the driver's end; None: this one is to.

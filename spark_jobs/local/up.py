@@ -76,6 +76,7 @@ def run_up(
     overload: float | None = None,
     figures_file: Path | None = None,
     kafka: bool = False,
+    with_workload: bool = True,
 ) -> int:
     """Bring up PostgreSQL, Airflow and the streams of all pipelines, until Ctrl-C or the end of the duration.
 
@@ -92,6 +93,7 @@ def run_up(
         overload: make it a bad day, with a burst of this many times what the streams can carry, see `bad_day`.
         figures_file: where a bad day's figures are written as JSON; None: they are only shown.
         kafka: orders and their lines come from topics of a broker, which is brought up too, not as files.
+        with_workload: without it neither TPC-H nor the pipelines that load it are there, only the user's own.
 
     Returns:
         exit status: 0 only if nothing failed, every proof holds, and all that landed is loaded, unless the drain
@@ -103,6 +105,8 @@ def run_up(
     check_scale(scale)
     plan = None if overload is None else Overload(overload, DEFAULT_DURATION if duration is None else duration)
     definitions = load_definitions()
+    if not with_workload:
+        definitions = _own(definitions)
     with _only_one(home()), _ending_cleans_up():
         try:
             broker = kafka_broker(home())  # also where there is none: one that was left behind is ended
@@ -284,6 +288,21 @@ class _Up:
             _SPARK_CONNECTION: os.environ.get(_SPARK_CONNECTION, spark),
             "AIRFLOW_CONN_SPARK_BATCH": os.environ.get("AIRFLOW_CONN_SPARK_BATCH", batch),
         }
+
+
+def _own(definitions: Mapping[str, PipelineDefinition]) -> dict[str, PipelineDefinition]:
+    """The pipelines that the workload writes nothing for.
+
+    Raises:
+        PlatformError: there are none.
+    """
+    own = {name: definition for name, definition in definitions.items() if name not in workload_process.PIPELINES}
+    if not own:
+        raise PlatformError(
+            f"Without the workload there is nothing to load: {pipelines_folder()} has no pipeline of your own. "
+            "`freshet new PIPELINE --from FILE` writes one from a sample of its events."
+        )
+    return own
 
 
 def _tell_of(pipelines: Path, console: Console) -> None:

@@ -1,5 +1,6 @@
 """Whole runs of the stream DAG, with drivers that spark-submit starts."""
 
+import json
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from airflow.dag_processing.dagbag import DagBag
 from airflow.models import TaskInstance
 from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+from airflow.sdk.listener import get_listener_manager
 from airflow.utils.session import create_session
 from freshet_airflow.driver_watch import RestartPolicy
 from psycopg2 import extensions
@@ -154,6 +156,52 @@ def test_a_living_driver_is_adopted(
     operator.finish()
     assert states(connection) == ["stopped"]
     assert living_driver.wait(10) == 0
+
+
+@pytest.fixture
+def lineage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file that Airflow's OpenLineage provider writes its events to, one a line."""
+    from airflow.providers.openlineage import conf
+    from airflow.providers.openlineage.plugins import listener
+
+    def forget() -> None:
+        for known in (*vars(conf).values(), listener.get_openlineage_listener):
+            if hasattr(known, "cache_clear"):
+                known.cache_clear()
+
+    file = tmp_path / "lineage.jsonl"
+    transport = {"type": "file", "log_file_path": str(file), "append": True}
+    monkeypatch.setenv("AIRFLOW__OPENLINEAGE__TRANSPORT", json.dumps(transport))
+    forget()
+    provider = listener.get_openlineage_listener()
+    get_listener_manager().add_listener(provider)
+    yield file
+    get_listener_manager().pm.unregister(provider)
+    monkeypatch.undo()
+    forget()
+
+
+def test_the_streams_run_tells_of_which_columns_its_facts_are_made(
+    lineage: Path, living_driver: subprocess.Popen[bytes], dag: DAG, warehouse_url: str, home: Home
+) -> None:
+    operator = Operator(warehouse_url, drain(1))
+    assert run(dag, "start")["dag"] == "success"
+    operator.finish()
+    events = [json.loads(line) for line in lineage.read_text().splitlines()]
+    of_task = [event for event in events if event["job"]["name"] == "stream_load__orders.run"]
+    started, ended = (event for event in events if event["job"]["name"] == "freshet.orders")
+    assert (started["eventType"], ended["eventType"]) == ("START", "COMPLETE")
+    assert started["run"]["runId"] == ended["run"]["runId"]
+    assert started["run"]["facets"]["parent"]["run"]["runId"] in {event["run"]["runId"] for event in of_task}
+    assert started["job"]["facets"]["jobType"]["processingType"] == "STREAMING"
+    source, relation = started["inputs"]
+    (fact,) = started["outputs"]
+    assert (source["namespace"], source["name"]) == ("file", str(home.root / "landing" / "orders"))
+    assert [each["name"].split(".", 1)[1] for each in (relation, fact)] == ["master.customer", "warehouse.fact_orders"]
+    columns = fact["facets"]["columnLineage"]["fields"]
+    (fetched,) = columns["market_segment"]["inputFields"]
+    assert (fetched["name"], fetched["field"]) == (relation["name"], "c_mktsegment")
+    assert "password" not in lineage.read_text()
 
 
 @pytest.fixture

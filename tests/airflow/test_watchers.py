@@ -15,10 +15,11 @@ import pytest
 from airflow._shared.module_loading import import_string
 from airflow.triggers.base import BaseEventTrigger, TriggerEvent
 from airflow.triggers.shared_stream import SharedStreamManager
-from freshet_airflow.assets import backlog, facts_loaded, freshness_alert
+from freshet_airflow.assets import backlog, fact_table, facts_loaded, freshness_alert
 from freshet_airflow.backlog_trigger import BacklogTrigger
 from freshet_airflow.facts_loaded_trigger import FactsLoadedTrigger
 from freshet_airflow.freshness_trigger import FreshnessTrigger
+from freshet_airflow.new_facts_trigger import AT_MOST_EVERY, NewFactsTrigger
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from freshet_airflow.warehouse_trigger import WarehouseTrigger
 from freshet_airflow.warehouse_watch import WINDOW
@@ -68,6 +69,13 @@ def facts(home: Home, connection: extensions.connection) -> Looks:
 
 
 @pytest.fixture
+def new_facts(home: Home, connection: extensions.connection) -> Looks:
+    register(connection)
+    drive(connection)
+    return Looks(NewFactsTrigger(pipeline="orders"), connection)
+
+
+@pytest.fixture
 def tuples(home: Home, connection: extensions.connection) -> Looks:
     register(connection)
     drive(connection)
@@ -91,6 +99,20 @@ def validate(connection: extensions.connection, *, ago: timedelta, result: str =
     )  # fmt: skip
     execute(connection, "UPDATE freshet.batch SET validation_id = %s", row[0])
     return int(row[0])
+
+
+def test_new_facts_are_told_once_a_minute_at_most_and_all_of_them(
+    new_facts: Looks, connection: extensions.connection
+) -> None:
+    assert new_facts.fires() is None
+    add_batch(connection, unmatched=5)
+    assert new_facts.fires() is None
+    add_batch(connection, facts=5)
+    assert new_facts.fires() == {"loaded": 5}
+    assert new_facts.fires(later=60 * MINUTE) is None
+    add_batch(connection, facts=2)
+    assert new_facts.fires() is None
+    assert new_facts.fires(later=AT_MOST_EVERY) == {"loaded": 7}
 
 
 def test_facts_that_nobody_has_validated_are_told_once(facts: Looks, connection: extensions.connection) -> None:
@@ -400,7 +422,7 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), timeout=120))
 
 
-@pytest.mark.parametrize("asset", [facts_loaded, backlog, freshness_alert])
+@pytest.mark.parametrize("asset", [fact_table, facts_loaded, backlog, freshness_alert])
 def test_an_asset_is_watched_by_a_trigger_of_its_pipeline(asset: Callable[[str], Any]) -> None:
     orders, lines = asset("orders"), asset("order_lines")
     assert orders.name != lines.name

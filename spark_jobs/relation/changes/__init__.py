@@ -7,7 +7,7 @@ well, which it would not be by a highest number.
 
 Why triggers rather than a version column: a version column shows no deletes, and works only as long as every writer
 of R keeps it up to date. Triggers see every statement, of any writer and in any session, one with
-`session_replication_role = replica` included. The README says what they cost, under Limits.
+`session_replication_role = replica` included. docs/limits.md says what they cost.
 
 What changes rows without firing them is seen in the catalog, at each look (`watched_tables`): triggers that were
 disabled, if only for a moment, tables and columns that were renamed, rewritten or exchanged, partitions that were

@@ -1,0 +1,140 @@
+"""What Prometheus is told, read by its own parser, and what the shipped rules and the dashboard ask it for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, get_args
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+import psycopg2
+import pytest
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+from psycopg2 import extensions
+
+from spark_jobs import monitoring
+from spark_jobs.errors import PlatformError
+from spark_jobs.ledger.status.driver_states import State
+from spark_jobs.monitoring.figures import STATES
+from spark_jobs.monitoring.prometheus import PipelineCollector, serving
+from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
+from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, register
+
+FOLDER = Path(monitoring.__file__).parent
+Samples = dict[tuple[str, str, str | None], float]
+
+
+@pytest.fixture
+def connection(warehouse_url: str) -> Iterator[extensions.connection]:
+    with closing(psycopg2.connect(warehouse_url)) as connection:
+        for name in ("orders", "visits"):
+            register(connection, name)
+        drive(connection)
+        add_batch(connection, age=2 * MINUTE, facts=1)
+        add_batch(connection, facts=120, shed=60, latencies_ms=(1000,) * 120)
+        yield connection
+
+
+@pytest.fixture
+def address(warehouse_url: str, connection: extensions.connection) -> Iterator[str]:
+    with serving(PipelineCollector(warehouse_url), "127.0.0.1", 0) as address:
+        yield address
+
+
+def scraped(address: str) -> str:
+    with urlopen(address, timeout=60) as response:
+        return response.read().decode()
+
+
+def samples(text: str) -> Samples:
+    """Value by metric, pipeline and state."""
+    return {
+        (sample.name, sample.labels.get("pipeline", ""), sample.labels.get("state")): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def test_each_pipeline_has_its_metrics(address: str) -> None:
+    told = samples(scraped(address))
+    assert told["freshet_warehouse_up", "", None] == 1
+    assert told["freshet_freshness_p99_seconds", "orders", None] == pytest.approx(1, rel=0.11)
+    assert told["freshet_freshness_target_seconds", "orders", None] == 5
+    assert told["freshet_loaded_total", "orders", None] == 121
+    assert told["freshet_backlog_shed", "orders", None] == 60
+    # What is not known is left out.
+    assert ("freshet_freshness_p99_seconds", "visits", None) not in told
+    in_state = {(name, state) for (metric, name, state), value in told.items() if metric == "freshet_state" and value}
+    assert in_state == {("orders", "overloaded"), ("visits", "stopped")}
+
+
+def test_every_state_has_a_number() -> None:
+    assert set(STATES) == {state for each in get_args(State) for state in (get_args(each) or (each,))}
+
+
+def test_a_warehouse_that_is_away_is_told_and_waited_for(address: str, connection: extensions.connection) -> None:
+    scraped(address)
+    execute(connection, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
+            "freshet metrics")  # fmt: skip
+    assert samples(scraped(address)) == {("freshet_warehouse_up", "", None): 0}
+    assert samples(scraped(address))["freshet_loaded_total", "orders", None] == 121
+
+
+def test_a_port_that_is_taken_is_told(address: str, warehouse_url: str) -> None:
+    port = urlsplit(address).port
+    assert port is not None
+    with (
+        pytest.raises(PlatformError, match=f"Nothing can listen on 127.0.0.1:{port}"),
+        serving(PipelineCollector(warehouse_url), "127.0.0.1", port),
+    ):
+        pass
+
+
+def test_the_command_serves_until_it_is_ended(
+    connection: extensions.connection, warehouse_url: str, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    environment = {**os.environ, HOME_VARIABLE: str(tmp_path), WAREHOUSE_URL_VARIABLE: warehouse_url}
+    command = [sys.executable, "-m", "spark_jobs.cli", "metrics", "--port", str(port)]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = f"http://127.0.0.1:{port}/metrics"
+        assert address in process.stdout.readline()
+        assert samples(scraped(address))["freshet_loaded_total", "orders", None] == 121
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def queries() -> list[str]:
+    """Of the alert rules and of the dashboard."""
+    rules = yaml.safe_load((FOLDER / "alert-rules.yml").read_text())
+    dashboard = json.loads((FOLDER / "grafana-dashboard.json").read_text())
+    asked: list[Any] = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    asked += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
+    return [*asked, *(variable["query"] for variable in dashboard["templating"]["list"])]
+
+
+def test_rules_and_dashboard_ask_for_metrics_that_there_are(address: str) -> None:
+    there_are = {name for name, *_ in samples(scraped(address))}
+    described = {family.name for family in text_string_to_metric_families(scraped(address))}
+    asked = {name for query in queries() for name in re.findall(r"freshet_\w+", query)}
+    assert asked - there_are - described == set()
+    assert asked
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus has it")
+def test_prometheus_itself_finds_nothing_wrong(address: str) -> None:
+    subprocess.run(["promtool", "check", "rules", FOLDER / "alert-rules.yml"], check=True)
+    subprocess.run(["promtool", "check", "metrics"], input=scraped(address), text=True, check=True)
