@@ -21,7 +21,7 @@ from spark_jobs.experiments.load.case import LoadCase
 from spark_jobs.experiments.load.data import EVENT_SCHEMA, event_table
 from spark_jobs.experiments.load.run_result import Batch
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.drivers import request_state
+from spark_jobs.warehouse.drivers import newest_driver, request_state
 from spark_jobs.warehouse.latency import percentile, total
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _BALANCE = f"""
 """
 
 TICK_SECONDS = 0.25
-# Until the virtual machine has compiled its code and the front stage knows the hot keys.
+# From when the driver loads until Java has compiled what it needs, and the front stage knows the hot keys.
 SETTLING_SECONDS = 20.0
 
 
@@ -144,7 +144,13 @@ def measure_freshness(
 def _feed(
     case: LoadCase, landing: Path, warehouse_url: str, rate: float, seconds: float, settled_at: list[datetime]
 ) -> None:
-    """Let events land four times a second, each stamped with its own moment; then ask the driver to drain."""
+    """Let events land four times a second, each stamped with its own moment; then ask the driver to drain.
+
+    It begins when the driver loads: what waits while Spark starts would have to be made up for first.
+    """
+    with closing(psycopg2.connect(warehouse_url)) as connection:
+        while (driver := newest_driver(connection, PIPELINE)) is None or not driver.is_alive():
+            time.sleep(TICK_SECONDS)
     count = round(rate * TICK_SECONDS)
     started = time.monotonic()
     ticks = round((SETTLING_SECONDS + seconds) / TICK_SECONDS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -136,7 +136,7 @@ class ResourceMeter:
     """Samples what this process, those that it starts and the server take, while a block runs.
 
     Memory is the proportional set size, so that what processes share counts once; the server's is not counted. What
-    else runs on the machine does not count, but slows the run down.
+    else runs on the machine does not count, but slows the run down; nor does the time that it takes to look.
 
     Args:
         warehouse_url: the server, on this machine.
@@ -149,11 +149,12 @@ class ResourceMeter:
         peak_java_bytes: most memory of its Java machine.
     """
 
-    SAMPLE_SECONDS = 0.25
+    SAMPLE_SECONDS = 0.5
 
     def __init__(self, warehouse_url: str) -> None:
         self._own, self._server = psutil.Process(), postmaster(warehouse_url)
         self._samples: list[tuple[float, NDArray[np.float64]]] = []
+        self._looking_seconds = 0.0
 
     def __enter__(self) -> ResourceMeter:
         """Start to measure."""
@@ -163,7 +164,7 @@ class ResourceMeter:
         self.peak_worker_bytes = 0
         self.peak_java_bytes = 0
         self._ended = threading.Event()
-        self._take_time()
+        self._look()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self._sampler.start()
         return self
@@ -172,7 +173,7 @@ class ResourceMeter:
         """Stop, and settle the figures."""
         self._ended.set()
         self._sampler.join()
-        self._take_time()
+        self._look()
         self.cpu_seconds = float(np.sum(self._samples[-1][1] - self._samples[0][1]))
 
     def cpu_between(self, began: float, ended: float) -> NDArray[np.float64]:
@@ -187,19 +188,27 @@ class ResourceMeter:
 
     def _sample(self) -> None:
         while not self._ended.wait(self.SAMPLE_SECONDS):
-            self._take_time()
-            own, workers, java = _sizes(self._own)
-            self.peak_own_bytes = max(self.peak_own_bytes, own)
-            self.peak_worker_bytes = max(self.peak_worker_bytes, workers)
-            self.peak_java_bytes = max(self.peak_java_bytes, java)
+            self._look()
 
-    def _take_time(self) -> None:
-        spent = np.zeros(4)
+    def _look(self) -> None:
+        began = time.thread_time()
+        spent, sizes = np.zeros(4), [0, 0, 0]
         for process in _tree(self._own):
-            spent[_kind(process, self._own)] += _busy_seconds(process)
-        spent[3] = sum(map(_busy_seconds, _tree(self._server)))
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                kind = 0 if process == self._own else 2 if process.name() == "java" else 1
+                spent[kind] += _busy_seconds(process)
+                sizes[kind] += process.memory_full_info().pss
+        for process in _tree(self._server):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                spent[3] += _busy_seconds(process)
+        self._looking_seconds += time.thread_time() - began
+        spent[0] -= self._looking_seconds
         # A process that ends between two looks is missing for a moment, until its parent has taken its times over.
         self._samples.append((time.time(), np.maximum(spent, self._samples[-1][1]) if self._samples else spent))
+        own, workers, java = sizes
+        self.peak_own_bytes = max(self.peak_own_bytes, own)
+        self.peak_worker_bytes = max(self.peak_worker_bytes, workers)
+        self.peak_java_bytes = max(self.peak_java_bytes, java)
 
 
 def postmaster(warehouse_url: str) -> psutil.Process:
@@ -216,31 +225,7 @@ def _tree(root: psutil.Process) -> Iterator[psutil.Process]:
     yield from root.children(recursive=True)
 
 
-def _kind(process: psutil.Process, own: psutil.Process) -> int:
-    """0 for this process, 1 for those that it started, 2 for their Java machine."""
-    if process == own:
-        return 0
-    try:
-        return 2 if process.name() == "java" else 1
-    except psutil.NoSuchProcess:
-        return 1
-
-
 def _busy_seconds(process: psutil.Process) -> float:
     """Of the process, and of its children that have ended."""
-    try:
-        times = process.cpu_times()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return 0.0
+    times = process.cpu_times()
     return float(times.user + times.system + times.children_user + times.children_system)
-
-
-def _sizes(own: psutil.Process) -> tuple[int, int, int]:
-    """Bytes that a process, those that it started, and their Java machine hold now."""
-    sizes = [0, 0, 0]
-    for process in _tree(own):
-        try:
-            sizes[_kind(process, own)] += process.memory_full_info().pss
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return sizes[0], sizes[1], sizes[2]
