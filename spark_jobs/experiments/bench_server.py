@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,8 +34,8 @@ class ContenderRunner:
     Args:
         folder: where the scratch folders are made.
         warehouse_url: libpq URL.
-        jdbc_url: the same warehouse by JDBC.
         say: takes a line of progress.
+        environment: of these processes.
 
     Attributes:
         folder: as it was given.
@@ -43,11 +43,13 @@ class ContenderRunner:
         say: as it was given.
     """
 
-    def __init__(self, folder: Path, warehouse_url: str, jdbc_url: str, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, folder: Path, warehouse_url: str, say: Callable[[str], None], environment: Mapping[str, str]
+    ) -> None:
         self.folder = folder
         self.warehouse_url = warehouse_url
-        self._jdbc_url = jdbc_url
         self.say = say
+        self._environment = environment
         self._runs = 0
 
     def __call__(self, module: str, name: str, case: dict[str, Any], *options: str) -> dict[str, Any] | None:
@@ -63,9 +65,7 @@ class ContenderRunner:
         self._runs += 1
         scratch = self.folder / f"run-{self._runs}"
         command = [sys.executable, "-m", module, name, json.dumps(case), str(scratch), self.warehouse_url, *options]
-        # Everybody may read command lines, and this URL has a password in it.
-        environment = {**os.environ, JDBC_URL_VARIABLE: self._jdbc_url}
-        finished = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+        finished = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment)
         shutil.rmtree(scratch, ignore_errors=True)
         if finished.returncode:
             self.say(f"{name} could not be run, and is left out: {finished.stderr.strip()[-1500:]}")
@@ -121,6 +121,7 @@ def bench_server(home: Home, needed_bytes: int, say: Callable[[str], None]) -> I
     """
     # Here, since contenders import this module, and the processes that they start do: theirs is the time it takes.
     from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+    from spark_jobs.local.kept_bytecode import keeping_bytecode
     from spark_jobs.warehouse.migration import migrate
 
     home.root.mkdir(parents=True, exist_ok=True)
@@ -134,7 +135,9 @@ def bench_server(home: Home, needed_bytes: int, say: Callable[[str], None]) -> I
             migrate(server.url())
             password = _new_password(server.url())
             jdbc_url = f"jdbc:postgresql://127.0.0.1:{port}/postgres?user=postgres&password={password}"
-            yield ContenderRunner(folder, server.url(), jdbc_url, say)
+            # By it, for everybody may read command lines: this URL has a password in it.
+            environment = {**keeping_bytecode(os.environ, home), JDBC_URL_VARIABLE: jdbc_url}
+            yield ContenderRunner(folder, server.url(), say, environment)
 
 
 def medians(results: Sequence[dict[str, Any]], figures: Sequence[str]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal, blame_table
+from spark_jobs.relation.arrow_buffers import plain_array
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, may_be_too_long
@@ -97,7 +98,7 @@ def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int, 
 
 def fitting(tuples: pa.Table, fact: FactTable, batch_no: int) -> tuple[EncodedFacts, list[Held]]:
     """The tuples that fit the fact table, encoded; the others as rejected tuples. Arguments, errors as of `prepare`."""
-    tuples, rejected = _without_long_ids(_numbered(tuples, fact, batch_no), fact)
+    tuples, rejected = _without_long_ids(_in_order(_numbered(tuples, fact, batch_no), fact), fact)
     encoding = encode(tuples, fact.targets)
     if encoding.fitting is not None:
         blame_table(fact, [Refusal.by_encoder(complaint) for complaint in encoding.complaints], tuples.num_rows)
@@ -152,6 +153,19 @@ def _numbered(tuples: pa.Table, fact: FactTable, batch_no: int) -> pa.Table:
     if all(column.source != BATCH_NO for column in fact.columns):
         return tuples
     return tuples.append_column(BATCH_NO, pa.array(np.full(tuples.num_rows, batch_no, np.int64)))
+
+
+def _in_order(tuples: pa.Table, fact: FactTable) -> pa.Table:
+    """The tuples in the order of their event ids, by which neighbours in the key's index are stored together.
+
+    Where ids are random, as UUIDs are, PostgreSQL takes half of the processor time for them so.
+    """
+    names = [column.source for column in fact.key]
+    first = plain_array(tuples[names[0]])
+    if pc.all(pc.less_equal(first[:-1], first[1:])).as_py() is not False:
+        return tuples
+    ids = pa.table([plain_array(tuples[name]) for name in names], names=names)
+    return tuples.take(pc.sort_indices(ids, [(name, "ascending") for name in names]))
 
 
 def _without_long_ids(tuples: pa.Table, fact: FactTable) -> tuple[pa.Table, list[Held]]:

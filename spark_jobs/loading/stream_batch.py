@@ -95,7 +95,7 @@ class BatchTransaction:
         batch, chunk, dropped = self._batch, self._chunk, DroppedIds()
         connection = session.connection()
         with connection, connection.cursor() as cursor:
-            check_open(cursor, batch.event.pipeline, batch.epoch, batch.batch_no)
+            begin_loading(cursor, batch.event.pipeline, batch.epoch, batch.batch_no)
             if mode is StorageMode.TUPLE_BY_TUPLE:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a tuple
             if chunk.facts is not None:
@@ -131,8 +131,12 @@ class BatchTransaction:
         return None if row is None else LoadCounts(*row)
 
 
-def check_open(cursor: extensions.cursor, pipeline: str, driver_epoch: int, batch_no: int) -> None:
-    """Make newer drivers, and a driver that would close the batch, wait until the transaction ends.
+def begin_loading(cursor: extensions.cursor, pipeline: str, driver_epoch: int, batch_no: int) -> None:
+    """Begin to load into a batch: newer drivers, and one that would close it, wait until the transaction ends.
+
+    The transaction's commit does not wait for the disk. That of the batch's end does, and with it is safe what was
+    committed before. A server that crashes earlier takes the driver's connection along: then the batch, which is open,
+    is loaded again by who finds it so.
 
     Raises:
         WriterFencedError: there is a newer driver already, or the batch is closed.
@@ -141,7 +145,8 @@ def check_open(cursor: extensions.cursor, pipeline: str, driver_epoch: int, batc
         "SELECT p.epoch, b.state FROM freshet.pipeline p JOIN freshet.batch b ON b.pipeline = p.name "
         "WHERE p.name = %(pipeline)s AND b.batch_no = %(batch_no)s"
     )
-    cursor.execute(read_locked(query), {"pipeline": pipeline, "batch_no": batch_no})
+    unhurried = "SET LOCAL synchronous_commit TO off; "
+    cursor.execute(unhurried + read_locked(query), {"pipeline": pipeline, "batch_no": batch_no})
     row = cursor.fetchone()
     if row is None:
         raise WriterFencedError(f"Pipeline {pipeline} has no batch {batch_no} in this warehouse.")

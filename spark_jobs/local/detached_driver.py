@@ -193,7 +193,7 @@ def driver_environment(home: Home, warehouse_url: str) -> dict[str, str]:
     programs = Path(sys.executable).parent
     return {
         **keeping_bytecode(inherited, home),
-        **java_environment(home),
+        **java_environment(home, noting_classes=True),
         HOME_VARIABLE: str(home.root),
         WAREHOUSE_URL_VARIABLE: warehouse_url,
         "PATH": os.pathsep.join([str(programs), inherited.get("PATH", os.defpath)]),

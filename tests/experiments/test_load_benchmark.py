@@ -3,6 +3,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import psycopg2
 import pytest
 
@@ -65,12 +66,19 @@ def test_rates_count_from_the_end_of_the_warm_up() -> None:
     meter = ResourceMeter.__new__(ResourceMeter)
     meter.started, meter.cpu_seconds = 0.0, 8.0
     meter.peak_own_bytes = meter.peak_worker_bytes = meter.peak_java_bytes = 0
-    meter._samples = [(0.0, 0.0), (6.0, 4.0), (8.0, 8.0)]
-    run = Run.of([Batch(6.0, 8.0, 400), Batch(2.0, 6.0, 100)], meter, warm_up=100)
+    meter._samples = [
+        (moment, np.array(spent)) for moment, *spent in ((0, 0, 0, 0, 0), (6, 1, 2, 0, 1), (8, 1, 3, 1, 3))
+    ]
+    run = Run.of([Batch(6.0, 8.0, 400), Batch(2.0, 6.0, 100)], meter, warm_up=100, cores=4)
     assert run.facts_per_second == 200
     assert run.cold_facts_per_second == 25
     assert run.ready_seconds == 2
     assert run.steady_cpu_seconds_per_million == pytest.approx(4 / 400 * 1e6)
+    spent = (run.own_cpu_seconds_per_million, run.worker_cpu_seconds_per_million, run.java_cpu_seconds_per_million)
+    assert [*spent, run.server_cpu_seconds_per_million] == pytest.approx(
+        [0, 1 / 400 * 1e6, 1 / 400 * 1e6, 2 / 400 * 1e6]
+    )
+    assert run.idle_seconds_per_million == pytest.approx((4 * 2 - 4) / 400 * 1e6)
 
 
 def test_who_keeps_the_relation_is_refused_where_it_does_not_fit() -> None:

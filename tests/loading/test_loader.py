@@ -342,3 +342,8 @@ def test_loaders_of_one_thread_share_a_connection(orders: Stream) -> None:
     for _ in range(3):
         orders.load(orders.facts([]), orders.held([1]))
     assert orders.query(sessions) == [(1,)]
+
+
+def test_the_facts_of_a_chunk_are_stored_in_the_order_of_their_ids(orders: Stream) -> None:
+    orders.load(orders.facts([30, 10, 20]))
+    assert orders.query("SELECT id FROM warehouse.fact ORDER BY ctid") == [(10,), (20,), (30,)]

@@ -79,12 +79,18 @@ def test_a_restart_in_the_middle_of_a_load_is_survived(
     batch_no = restartable.open()
     loader = restartable.loader(batch_no, careful=careful)
     loader.load(restartable.facts(range(100, 200)))
+    rest = Outcome(restartable.orders(range(150, 300)), restartable.held(range(300, 310)).held)
     with during_copy(monkeypatch, lambda: own_server.restart(mode)):
-        counts = loader.load(Outcome(restartable.orders(range(150, 300)), restartable.held(range(300, 310)).held))
-    assert counts == LoadCounts(facts=50, shed=10, duplicates=100)
+        counts = loader.load(rest)
+    assert (counts.shed, counts.facts + counts.duplicates) == (10, 150)
     reconnect(restartable)
+    if mode == "immediate":  # what the batch had committed before may be lost: it is loaded again
+        again = restartable.loader(batch_no, careful=True)
+        again.load(restartable.facts(range(100, 200)))
+        again.load(rest)
     restartable.close_batch(batch_no)
     restartable.check()
+    assert restartable.fact_ids() == [*range(200), *range(250, 300)]
 
 
 def test_a_restart_between_two_loads_is_survived(restartable: Stream, own_server: EmbeddedPostgres) -> None:

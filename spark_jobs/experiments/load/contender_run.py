@@ -85,13 +85,16 @@ def _run(contender: contenders.Contender, bench: Bench, files: list[Path]) -> Ru
         batches, meter = load_by_copy(case, files, url)
     elif contender.is_freshet:
         with ResourceMeter(url) as meter:
-            from spark_jobs.driver.session import join_context
-            from spark_jobs.experiments.load.event_forms import place_of, source_of
-            from spark_jobs.experiments.load.freshet_join import load_by_freshet
+            from spark_jobs.driver.session import starting_context
 
-            with join_context("bench", home) as spark:
+            with starting_context("bench", home) as spark:
+                from spark_jobs.experiments.load.event_forms import place_of, source_of
+                from spark_jobs.experiments.load.freshet_join import load_by_freshet
+                from spark_jobs.optional_imports import do_without_pandas_and_scipy
+
+                do_without_pandas_and_scipy()
                 source = source_of(place_of(bench.events, contender.form), contender.form)
-                batches, detail = load_by_freshet(spark, case, source, home, url)
+                batches, detail = load_by_freshet(spark(), case, source, home, url)
     elif contender.name.startswith("spark"):
         copying = contender.name == "spark-copy"
         cached = contender.keeps_relation or (copying and case.fits)
@@ -104,7 +107,7 @@ def _run(contender: contenders.Contender, bench: Bench, files: list[Path]) -> Ru
     else:
         with ResourceMeter(url) as meter:
             batches = _load_by_script(contender.name, case, files, url)
-    return Run.of(batches, meter, case.warm_up // contender.takes_one_in, detail)
+    return Run.of(batches, meter, case.warm_up // contender.takes_one_in, case.cores, detail)
 
 
 def _load_by_script(name: str, case: LoadCase, files: list[Path], warehouse_url: str) -> list[Batch]:

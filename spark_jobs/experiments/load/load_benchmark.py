@@ -24,6 +24,15 @@ FRESHNESS_SECONDS = 40.0
 _BYTES_PER_RUN = 3 << 30
 _RELATION_TUPLE_BYTES, _EVENT_BYTES = 350, 400  # with indexes and log, of the widest
 _FIGURES = tuple(field.name for field in dataclasses.fields(Run) if field.name not in ("facts", "detail"))
+# Heading -> what the cores spent on a million facts, by processes.
+_SPENT = {
+    "CPU s/M": "steady_cpu_seconds_per_million",
+    "own": "own_cpu_seconds_per_million",
+    "workers": "worker_cpu_seconds_per_million",
+    "JVM": "java_cpu_seconds_per_million",
+    "server": "server_cpu_seconds_per_million",
+    "idle": "idle_seconds_per_million",
+}
 
 
 def run_load_benchmark(
@@ -111,7 +120,7 @@ def render(result: dict[str, Any]) -> Table:
     """The result as a table to read: medians, and the range of the rates."""
     table = Table(title=f"Loading {result['events']:,} events: thousands of facts a second, medians, and ranges")
     table.add_column("contender")
-    for heading in ("rate", "range", "Freshet/it", "cold", "ready", "batches", "CPU s/M", "MiB", "Java", "runs"):
+    for heading in ("rate", "range", "Freshet/it", "cold", "ready", "batches", *_SPENT, "MiB", "Java", "runs"):
         table.add_column(heading, justify="right", no_wrap=True)
     for case in result["cases"]:
         table.add_section()
@@ -130,7 +139,7 @@ def render(result: dict[str, Any]) -> Table:
                 f"{median['cold_facts_per_second'] / 1e3:,.0f}",
                 f"{median['ready_seconds']:.0f} s",
                 f"{median['batches']:.0f}",
-                f"{median['steady_cpu_seconds_per_million']:.1f}",
+                *(f"{median[figure]:.1f}" for figure in _SPENT.values()),
                 f"{python / 2**20:,.0f}",
                 f"{java / 2**20:,.0f}" if java else "",
                 str(figures["runs"]),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import psutil
 import psycopg2
+from numpy.typing import NDArray
 
 
 class Batch(NamedTuple):
@@ -40,6 +41,11 @@ class Run:
         batches: in how many transactions, or batches of transactions.
         cpu_seconds_per_million: processor seconds per million facts, of the contender and the server, start included.
         steady_cpu_seconds_per_million: the same after the warm-up.
+        own_cpu_seconds_per_million: of these, those of the contender's own process: a script, or a driver.
+        worker_cpu_seconds_per_million: of the processes that it started, without Java.
+        java_cpu_seconds_per_million: of its Java machine.
+        server_cpu_seconds_per_million: of the server.
+        idle_seconds_per_million: what the cores had left per million facts after the warm-up.
         peak_own_bytes: most memory of the contender's own process: a script, or a driver.
         peak_worker_bytes: most memory of the processes that it started, together, without Java.
         peak_java_bytes: most memory of its Java machine.
@@ -53,6 +59,11 @@ class Run:
     batches: int
     cpu_seconds_per_million: float
     steady_cpu_seconds_per_million: float
+    own_cpu_seconds_per_million: float
+    worker_cpu_seconds_per_million: float
+    java_cpu_seconds_per_million: float
+    server_cpu_seconds_per_million: float
+    idle_seconds_per_million: float
     peak_own_bytes: int
     peak_worker_bytes: int
     peak_java_bytes: int
@@ -60,7 +71,12 @@ class Run:
 
     @classmethod
     def of(
-        cls, batches: Sequence[Batch], meter: ResourceMeter, warm_up: int, detail: dict[str, object] | None = None
+        cls,
+        batches: Sequence[Batch],
+        meter: ResourceMeter,
+        warm_up: int,
+        cores: int,
+        detail: dict[str, object] | None = None,
     ) -> Run:
         """The figures of a run that is over.
 
@@ -68,12 +84,15 @@ class Run:
             batches: in any order.
             meter: ran from the start of the contender's work to its end.
             warm_up: facts that are not measured.
+            cores: those that the contender and the server had.
             detail: the contender's own figures.
         """
         ordered = sorted(batches, key=lambda batch: batch.ended)
         rate, measured_facts = measured([(batch.ended, batch.facts) for batch in ordered], warm_up)
         first, last, facts = ordered[0], ordered[-1], sum(batch.facts for batch in ordered)
-        began = last.ended - measured_facts / rate
+        seconds = measured_facts / rate
+        millions = measured_facts / 1e6
+        own, workers, java, server = meter.cpu_between(last.ended - seconds, last.ended) / millions
         return cls(
             facts_per_second=rate,
             cold_facts_per_second=first.facts / (first.ended - first.started),
@@ -81,7 +100,12 @@ class Run:
             facts=facts,
             batches=len(ordered),
             cpu_seconds_per_million=meter.cpu_seconds / facts * 1e6,
-            steady_cpu_seconds_per_million=meter.cpu_between(began, last.ended) / measured_facts * 1e6,
+            steady_cpu_seconds_per_million=own + workers + java + server,
+            own_cpu_seconds_per_million=own,
+            worker_cpu_seconds_per_million=workers,
+            java_cpu_seconds_per_million=java,
+            server_cpu_seconds_per_million=server,
+            idle_seconds_per_million=cores * seconds / millions - (own + workers + java + server),
             peak_own_bytes=meter.peak_own_bytes,
             peak_worker_bytes=meter.peak_worker_bytes,
             peak_java_bytes=meter.peak_java_bytes,
@@ -112,7 +136,7 @@ class ResourceMeter:
     """Samples what this process, those that it starts and the server take, while a block runs.
 
     Memory is the proportional set size, so that what processes share counts once; the server's is not counted. What
-    else runs on the machine does not count, but slows the run down.
+    else runs on the machine does not count, but slows the run down; nor does the time that it takes to look.
 
     Args:
         warehouse_url: the server, on this machine.
@@ -125,11 +149,12 @@ class ResourceMeter:
         peak_java_bytes: most memory of its Java machine.
     """
 
-    SAMPLE_SECONDS = 0.25
+    SAMPLE_SECONDS = 0.5
 
     def __init__(self, warehouse_url: str) -> None:
-        self._measured = (psutil.Process(), postmaster(warehouse_url))
-        self._samples: list[tuple[float, float]] = []
+        self._own, self._server = psutil.Process(), postmaster(warehouse_url)
+        self._samples: list[tuple[float, NDArray[np.float64]]] = []
+        self._looking_seconds = 0.0
 
     def __enter__(self) -> ResourceMeter:
         """Start to measure."""
@@ -139,7 +164,7 @@ class ResourceMeter:
         self.peak_worker_bytes = 0
         self.peak_java_bytes = 0
         self._ended = threading.Event()
-        self._take_time()
+        self._look()
         self._sampler = threading.Thread(target=self._sample, daemon=True)
         self._sampler.start()
         return self
@@ -148,27 +173,42 @@ class ResourceMeter:
         """Stop, and settle the figures."""
         self._ended.set()
         self._sampler.join()
-        self._take_time()
-        self.cpu_seconds = self._samples[-1][1] - self._samples[0][1]
+        self._look()
+        self.cpu_seconds = float(np.sum(self._samples[-1][1] - self._samples[0][1]))
 
-    def cpu_between(self, began: float, ended: float) -> float:
-        """Processor seconds between two moments, to a sample's length; of a meter that has ended."""
-        moments, spent = zip(*self._samples, strict=True)
-        first, last = np.interp([began, ended], moments, spent)
-        return float(last - first)
+    def cpu_between(self, began: float, ended: float) -> NDArray[np.float64]:
+        """Processor seconds between two moments, to a sample's length; of a meter that has ended.
+
+        Returns:
+            shape (4,): of this process, of those that it started, of their Java machine, of the server.
+        """
+        moments = [moment for moment, _ in self._samples]
+        spent = np.transpose([seconds for _, seconds in self._samples])
+        return np.array([np.diff(np.interp([began, ended], moments, each))[0] for each in spent])
 
     def _sample(self) -> None:
         while not self._ended.wait(self.SAMPLE_SECONDS):
-            self._take_time()
-            own, workers, java = _sizes(psutil.Process())
-            self.peak_own_bytes = max(self.peak_own_bytes, own)
-            self.peak_worker_bytes = max(self.peak_worker_bytes, workers)
-            self.peak_java_bytes = max(self.peak_java_bytes, java)
+            self._look()
 
-    def _take_time(self) -> None:
-        spent = sum(_busy_seconds(process) for root in self._measured for process in _tree(root))
+    def _look(self) -> None:
+        began = time.thread_time()
+        spent, sizes = np.zeros(4), [0, 0, 0]
+        for process in _tree(self._own):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                kind = 0 if process == self._own else 2 if process.name() == "java" else 1
+                spent[kind] += _busy_seconds(process)
+                sizes[kind] += process.memory_full_info().pss
+        for process in _tree(self._server):
+            with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+                spent[3] += _busy_seconds(process)
+        self._looking_seconds += time.thread_time() - began
+        spent[0] -= self._looking_seconds
         # A process that ends between two looks is missing for a moment, until its parent has taken its times over.
-        self._samples.append((time.time(), max(spent, self._samples[-1][1] if self._samples else 0.0)))
+        self._samples.append((time.time(), np.maximum(spent, self._samples[-1][1]) if self._samples else spent))
+        own, workers, java = sizes
+        self.peak_own_bytes = max(self.peak_own_bytes, own)
+        self.peak_worker_bytes = max(self.peak_worker_bytes, workers)
+        self.peak_java_bytes = max(self.peak_java_bytes, java)
 
 
 def postmaster(warehouse_url: str) -> psutil.Process:
@@ -187,20 +227,5 @@ def _tree(root: psutil.Process) -> Iterator[psutil.Process]:
 
 def _busy_seconds(process: psutil.Process) -> float:
     """Of the process, and of its children that have ended."""
-    try:
-        times = process.cpu_times()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
-        return 0.0
+    times = process.cpu_times()
     return float(times.user + times.system + times.children_user + times.children_system)
-
-
-def _sizes(own: psutil.Process) -> tuple[int, int, int]:
-    """Bytes that a process, those that it started, and their Java machine hold now."""
-    sizes = [0, 0, 0]
-    for process in _tree(own):
-        try:
-            kind = 0 if process == own else 2 if process.name() == "java" else 1
-            sizes[kind] += process.memory_full_info().pss
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            continue
-    return sizes[0], sizes[1], sizes[2]

@@ -25,7 +25,7 @@ from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, HeldStream, Outcome
 from spark_jobs.loading.payload import HELD_ID
-from spark_jobs.loading.stream_batch import check_open, latencies
+from spark_jobs.loading.stream_batch import begin_loading, latencies
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
@@ -162,7 +162,7 @@ class AccumulatingTransaction:
         batch = self._batch
         connection = session.connection()
         with connection, connection.cursor() as cursor:
-            check_open(cursor, batch.event.pipeline, batch.epoch, batch.batch_no)
+            begin_loading(cursor, batch.event.pipeline, batch.epoch, batch.batch_no)
             if mode is StorageMode.TUPLE_BY_TUPLE:
                 cursor.execute("SET CONSTRAINTS ALL IMMEDIATE")  # at the commit it would be too late to blame a part
             arrived = [

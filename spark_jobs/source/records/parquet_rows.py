@@ -59,7 +59,7 @@ class ParquetRows:
     def decode(self, batch: pa.RecordBatch) -> Decoded:
         """The tuples of rows; a value that does not fit its column costs its row only."""
         stored = {column: plain(batch.column(name)) for column, name in self._stored.items()}
-        return as_tuples(stored, self._columns, [None] * batch.num_rows)
+        return as_tuples(stored, self._columns, batch.num_rows, {})
 
     def records_of_malformed(self, batch: pa.RecordBatch, decoded: Decoded) -> pa.Array:
         """For rows that could not be decoded a JSON object of their columns as they are stored; else null. (n,)."""

@@ -5,7 +5,7 @@ Parquet's columns and Avro's fields come here as arrow arrays. The contract is i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -69,27 +69,30 @@ def plain(values: pa.Array) -> pa.Array:
 
 
 def as_tuples(
-    stored: Mapping[str, pa.Array], columns: Mapping[str, StreamType], reasons: Sequence[str | None]
+    stored: Mapping[str, pa.Array], columns: Mapping[str, StreamType], count: int, faults: Mapping[int, str]
 ) -> Decoded:
     """The tuples of n records whose values are there; one that does not fit its column costs its record only.
 
     Args:
         stored: column -> its values, shape (n,), of a type that fits (`misfit`); where one is missing it is null.
         columns: the source's schema.
-        reasons: what is wrong with each record already, shape (n,).
+        count: n.
+        faults: number of a record -> what is wrong with it already.
     """
-    reasons, count = list(reasons), len(reasons)
+    reasons = dict(faults)
     arrays = []
     for name, kind in columns.items():
         if name not in stored:
             arrays.append(pa.nulls(count, kind.arrow()))
             continue
-        values, faults = _fitted(stored[name], kind)
-        for number in [] if faults is None else faults.nonzero()[0].tolist():
-            reasons[number] = reasons[number] or complaint(name, _shown(stored[name][number]), kind)
+        values, unfit = _fitted(stored[name], kind)
+        for number in [] if unfit is None else unfit.nonzero()[0].tolist():
+            if number not in reasons:
+                reasons[number] = complaint(name, _shown(stored[name][number]), kind)
         arrays.append(values)
-    told = pa.array(reasons, pa.string())
-    if told.null_count < count:
+    told = pa.nulls(count, pa.string())
+    if reasons:
+        told = pa.array(map(reasons.get, range(count)), pa.string())
         arrays = [pc.if_else(told.is_valid(), None, values) for values in arrays]
     return Decoded(pa.Table.from_arrays(arrays, schema=arrow_schema(columns)), told)
 

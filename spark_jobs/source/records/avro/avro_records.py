@@ -86,25 +86,26 @@ class AvroDecoder:
             numbers = np.flatnonzero(ids == schema_id)
             plan = _NO_HEAD if schema_id < 0 else _known(self, schema_id)
             parts.append((numbers, self._decoded(plan, data, starts[numbers] + _HEAD_BYTES, ends[numbers])))
-        return merged(parts) if parts else as_tuples({}, dict(self.columns), [])
+        return merged(parts) if parts else as_tuples({}, dict(self.columns), 0, {})
 
     def _decoded(
         self, plan: _Plan | str, data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
     ) -> Decoded:
         columns, count = dict(self.columns), len(starts)
         if isinstance(plan, str):
-            return as_tuples({}, columns, [f"malformed: {plan}"] * count)
+            return as_tuples({}, columns, count, dict.fromkeys(range(count), f"malformed: {plan}"))
         values, states = plan.program.read(data, starts, ends)
-        reasons: list[str | None] = [None] * count
-        for number in np.flatnonzero(states != kernels.SOUND).tolist():
-            reasons[number] = f"malformed: no record of its Avro schema: {WRONG[states[number]]}"
+        faults = {
+            number: f"malformed: no record of its Avro schema: {WRONG[states[number]]}"
+            for number in np.flatnonzero(states != kernels.SOUND).tolist()
+        }
         if self.in_envelope:
             operations, present = values.pop(_OPERATION_VALUE), values.pop(_AFTER_VALUE).is_valid()
             for number, (operation, there) in enumerate(zip(_texts(operations), present.to_pylist(), strict=True)):
                 if operation not in INSERTS or not there:
-                    reasons[number] = reasons[number] or not_inserted(operation)
+                    faults.setdefault(number, not_inserted(operation))
         given = {name: pa.repeat(value, count) for name, value in plan.defaults.items()}
-        return as_tuples({**values, **given}, columns, reasons)
+        return as_tuples({**values, **given}, columns, count, faults)
 
 
 @dataclass(frozen=True)
