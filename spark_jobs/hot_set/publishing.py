@@ -22,6 +22,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from spark_jobs.errors import PlatformError
+from spark_jobs.hot_set.hot_tuples import HotTuples
+from spark_jobs.hot_set.whole_tuples import OverlaidTuples
 from spark_jobs.relation.changes.whole_relation import WholeRelation
 
 if TYPE_CHECKING:
@@ -102,6 +104,7 @@ class FrontStagePlan:
 
     Attributes:
         hot: the published HotTuples; None before there are any.
+        overlay: the published Overlay of what has changed since; None where nothing has.
         most_offers: how many tuples of R a task offers to the hot set at most, the most frequent ones.
         count_hits: whether tasks count the hits of every hot tuple; done in some batches only.
         whole: where all of R is hot: by what it is known that a key is not in R. None: each miss has to be looked up.
@@ -111,6 +114,14 @@ class FrontStagePlan:
     most_offers: int
     count_hits: bool
     whole: WholeRelation | None = None
+    overlay: MappedBroadcast | None = None
+
+    def tuples(self) -> HotTuples | OverlaidTuples | None:
+        """The hot tuples, mapped; None before there are any."""
+        if self.hot is None:
+            return None
+        base: HotTuples = self.hot.value()
+        return base if self.overlay is None else OverlaidTuples(base, self.overlay.value())
 
 
 class Leases:
