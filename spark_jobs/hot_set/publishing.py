@@ -18,7 +18,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from spark_jobs.errors import PlatformError
@@ -34,7 +34,17 @@ if TYPE_CHECKING:
 # mapped arrays are. The first part is the pickle, the others are the buffers that it refers to.
 _ALIGNMENT = 64
 _KEPT_SECONDS = 86_400.0  # a worker that starts later writes the file anew
-_opened: dict[str, tuple[int, Any]] = {}
+# A worker lets go of what it has not used for so long when it maps something else: of pipelines that have ended.
+_OPEN_SECONDS = 600.0
+
+
+class _Opened(NamedTuple):
+    version: int
+    value: Any
+    used_at: float
+
+
+_opened: dict[str, _Opened] = {}
 
 
 @dataclass(frozen=True)
@@ -58,13 +68,18 @@ class MappedBroadcast:
 
     def value(self) -> Any:
         """The value, its arrays mapped read-only. O(1), but for the first worker of a host."""
-        opened = _opened.get(self.name)
-        if opened is None or opened[0] != self.version:
+        opened, now = _opened.get(self.name), time.monotonic()
+        if opened is None or opened.version != self.version:
             path = _folder() / f"{self.name}.{self.version}"
             if not path.exists():
                 self._write(path)
-            opened = _opened[self.name] = (self.version, _map(path))
-        return opened[1]
+            value = _map(path)
+            for name in [name for name, each in _opened.items() if now - each.used_at > _OPEN_SECONDS]:
+                del _opened[name]
+        else:
+            value = opened.value
+        _opened[self.name] = _Opened(self.version, value, now)
+        return value
 
     def withdraw(self) -> None:
         """In the driver: free the value, here and on the executors. Workers that have it mapped may go on using it."""
@@ -78,6 +93,11 @@ class MappedBroadcast:
         vars(self.content).pop("_value", None)
         written.replace(path)
         _remove_outdated(path.parent)
+        # The driver removes former versions on its own host only. Who has one mapped may go on using it.
+        for former in path.parent.glob(f"{self.name}.*"):
+            number = former.name.rpartition(".")[2]
+            if number.isdecimal() and int(number) < self.version:
+                former.unlink(missing_ok=True)
 
 
 class BroadcastSeries:
