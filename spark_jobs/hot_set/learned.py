@@ -59,6 +59,7 @@ class _Published:
         version: its number, as the driver counts them.
         broadcast: its tuples.
         hot_set: their keys.
+        rows: the tuples.
         overlay: what has changed since these were published; None where nothing has.
         whole: by what it is known that a key that it lacks is not in R; None where it does not hold all of R.
     """
@@ -66,6 +67,7 @@ class _Published:
     version: int
     broadcast: MappedBroadcast
     hot_set: HotSet
+    rows: RelationRows
     overlay: MappedBroadcast | None
     whole: WholeRelation | None
 
@@ -460,14 +462,14 @@ class LearnedHotSet:
         newest: _Published | None,
     ) -> _Published:
         """Publish a version: what of it the newest one has stands."""
-        if newest is not None and whole is not None and newest.hot_set is whole.hot_set:
+        if newest is not None and newest.rows is rows:
             broadcast = newest.broadcast
         else:
             broadcast = self._broadcast(self._series, HotTuples.of(hot_set, rows), len(rows))
         overlay = None
         if whole is not None and not whole.is_merged:
             overlay = self._broadcast(self._overlays, whole.overlay(), len(whole.changed))
-        return _Published(version, broadcast, hot_set, overlay, noted)
+        return _Published(version, broadcast, hot_set, rows, overlay, noted)
 
     def _broadcast(self, series: BroadcastSeries, value: HotTuples | Overlay, count: int) -> MappedBroadcast:
         broadcast = series.publish(value)

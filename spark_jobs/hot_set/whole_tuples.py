@@ -134,8 +134,18 @@ class WholeTuples:
         return Overlay(HotTuples.of(hot_set, in_slots(self.changed, hot_set, sources)), gone)
 
     def merged(self) -> WholeTuples:
-        """The same with the changes in the base. O(n)."""
-        return self if self.is_merged else WholeTuples.of(self.rows)
+        """The same with the changes in the base. O(n); where the keys are the same, they stay where they are."""
+        if self.is_merged:
+            return self
+        slots, places = self._superseded, np.arange(len(self.changed))
+        same = not len(self.gone) and len(slots) == len(places)
+        if not (same and self.changed.keys.equals(places, self.base.keys, slots).all()):
+            return WholeTuples.of(self.rows)
+        sources = np.arange(len(self.base))
+        sources[slots] = len(self.base) + places
+        columns = pa.concat_tables([self.base.columns, self.changed.columns]).combine_chunks().take(pa.array(sources))
+        base = RelationRows(self.base.keys, columns)
+        return WholeTuples(self.hot_set, base, self.changed.take(sources[:0]), self.gone)
 
     def with_changes(self, asked: KeyColumns, found: RelationRows) -> WholeTuples | None:
         """R after a change; itself where nothing that is kept of R has changed.
@@ -158,7 +168,8 @@ class WholeTuples:
         gone = np.union1d(self.gone, vanished.codes[hot])
         if not changed.keys.codes_differ or self._hides_another(found.keys, gone):
             return None
-        after = replace(self, changed=changed, gone=np.setdiff1d(gone, changed.keys.codes))
+        gone = np.setdiff1d(gone, changed.keys.codes, assume_unique=True) if gone.size else gone
+        after = replace(self, changed=changed, gone=gone)
         after = replace(after, published=self.published + after._overlay_bytes)
         return after.merged() if after.published > HotTuples.bytes_of(self.base) else after
 

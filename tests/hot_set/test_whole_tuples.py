@@ -59,6 +59,13 @@ def test_a_key_may_take_the_place_of_another_one_of_its_code_that_is_gone() -> N
     assert again is None, "R has both now"
 
 
+def test_merged_with_the_others_it_stays_itself() -> None:
+    whole = WholeTuples.of(rows("a", "b"))
+    for asked, now in (("a", ()), ("a'", ("a'",))):
+        whole = replace(whole.with_changes(keys(asked), rows(*now)) or whole, published=0)
+    assert found(whole.merged(), "a'", "a", "b") == ["a'", None, "b"]
+
+
 def test_the_end_of_a_key_that_was_not_hot_leaves_the_one_that_is() -> None:
     whole = WholeTuples.of(rows("a", "b")).with_changes(keys("a'"), rows())
     assert whole is not None
