@@ -380,23 +380,25 @@ class LearnedHotSet:
         if changes.anything:
             self.forget()
             return
-        asked, whole = changes.keys.distinct(), self._whole
-        assert whole is not None
+        asked, former, noted = changes.keys.distinct(), self._whole, self._noted
+        assert former is not None
+        assert noted is not None
+        whole: WholeTuples | None = former
         if len(asked):
             with self._lock:
                 self._note(changes)
-            whole = whole.with_changes(asked, reread(asked))
+            whole = former.with_changes(asked, reread(asked))
         if whole is not None and whole.nbytes > self._memory_bytes:
             whole = whole.merged()
         with self._lock:
             if whole is None:
-                self._learn_again("has two keys that share a hash code")
+                others = former.rows.take(np.flatnonzero(~former.rows.keys.is_in(asked)))
+                self._learn_again(others, "has two keys that share a hash code")
             elif whole.nbytes > self._memory_bytes:
-                self._whole = whole
-                self._learn_again("has outgrown the memory that held all of it")
-            elif self._noted is not None:
-                self._version += whole is not self._whole
-                self._whole, self._noted = whole, replace(self._noted, noticed=changes.noticed)
+                self._learn_again(whole.rows, "has outgrown the memory that held all of it")
+            else:
+                self._version += whole is not former
+                self._whole, self._noted = whole, replace(noted, noticed=changes.noticed)
         self._publish()
 
     def _slots_of(self, asked: KeyColumns, found: RelationRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -419,9 +421,7 @@ class LearnedHotSet:
             self._stage = FrontStage(self.capacity)
         self._arrange(rows, self._stage.replace_all(rows.keys.codes, frequencies))
 
-    def _learn_again(self, why: str) -> None:
-        assert self._whole is not None
-        rows = self._whole.rows
+    def _learn_again(self, rows: RelationRows, why: str) -> None:
         rows = rows if len(rows) <= self.capacity else rows.take(np.arange(self.capacity))
         self._learn_from(rows, np.zeros(len(rows), np.float32))
         _log.warning(
