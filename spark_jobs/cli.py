@@ -977,6 +977,27 @@ def bench_correlate(
         console.print(render(result))
 
 
+@bench.command("pipelines")
+def bench_pipelines(
+    *,
+    as_json: Json = False,
+    pipelines: Annotated[int, typer.Option(min=2, help="How many.")] = 50,
+    rate: Annotated[float, typer.Option(min=0.01, help="Events a second that land for each.")] = 1.0,
+    seconds: Annotated[float, typer.Option(min=10, help="How long to measure, without events and with them.")] = 120,
+) -> None:
+    """Run many small pipelines in one driver: what they take of the machine, idle and with events, and how fresh.
+
+    Run nothing else beside it.
+    """
+    from spark_jobs.experiments.pipelines.pipelines_benchmark import render, run_pipelines_benchmark
+
+    result = run_pipelines_benchmark(home(), pipelines, rate, seconds, error_console.print)
+    if as_json:
+        typer.echo(json.dumps(result, indent=2))
+    else:
+        console.print(render(result))
+
+
 @bench.command("kernels")
 def bench_kernels(
     *,

@@ -43,9 +43,11 @@ def load(pipelines: Sequence[str], warehouse_url: str, *, once: bool, master: st
     from spark_jobs.driver.driver_process import DriverProcess
     from spark_jobs.driver.stream_job import StreamJob
     from spark_jobs.optional_imports import do_without_pandas_and_scipy
+    from spark_jobs.warehouse.connection_pool import ConnectionPool
 
     do_without_pandas_and_scipy()
-    jobs = [StreamJob(definition, home(), warehouse_url) for definition in load_named(pipelines).values()]
+    pool = ConnectionPool(warehouse_url, "freshet driver")
+    jobs = [StreamJob(definition, home(), warehouse_url, pool) for definition in load_named(pipelines).values()]
     names = [job.definition.name for job in jobs]
     for job in jobs:
         job.check()  # before Spark takes its seconds to start; whoever waits for the end reads the error

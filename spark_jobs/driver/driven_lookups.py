@@ -21,11 +21,12 @@ from spark_jobs.hot_set.lookup_watch import LookupWatch
 from spark_jobs.hot_set.publishing import FrontStagePlan, Leases
 from spark_jobs.hot_set.relation_watch import RelationWatch
 from spark_jobs.relation.local_copy.store import CopyStore
-from spark_jobs.relation.reading_connection import ReadingConnection
+from spark_jobs.relation.reading_connection import ReadingConnection, reading_connection
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
 from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.reports import BatchReport
+from spark_jobs.warehouse.connection_pool import ConnectionPool
 
 
 class DrivenLookups:
@@ -40,7 +41,7 @@ class DrivenLookups:
         definition: the pipeline.
         relations: its relations, as the catalog describes them.
         home: the installation.
-        warehouse_url: libpq URL of the warehouse.
+        pool: connections to the warehouse.
         context: Spark.
         parts: tasks that share a lookup's back stage.
     """
@@ -50,21 +51,22 @@ class DrivenLookups:
         definition: PipelineDefinition,
         relations: tuple[RelationSpec, ...],
         home: Home,
-        warehouse_url: str,
+        pool: ConnectionPool,
         context: SparkContext,
         parts: int,
     ) -> None:
-        self._live_plans = plan_lookups(definition, relations, warehouse_url, context, parts)
+        self._live_plans = plan_lookups(definition, relations, pool.url, context, parts)
+        reading_connection(pool.url).close()  # this thread, which stays, reads no more of R
         self._copies: dict[int, CopyReading] = {}
         self._parts = parts
         self._definition = definition
         self._home = home
-        self._url = warehouse_url
+        self._pool = pool
         self._spark = context
         self._leases = Leases()
         self._plans_lock = threading.Lock()  # the live plans, and the leases of their pages
         self._learning = threading.Lock()
-        self._renewals = [PageRenewal(warehouse_url, context) for _ in self._live_plans]
+        self._renewals = [PageRenewal(pool.url, context) for _ in self._live_plans]
         self._hot_sets = [
             LearnedHotSet(plan.spec, plan.position, context, front_stage_bytes(lookup), self._leases)
             for plan, lookup in zip(self._live_plans, definition.lookups, strict=True)
@@ -78,7 +80,7 @@ class DrivenLookups:
         Args:
             connection: to the warehouse, where the pipeline is registered; not in a transaction.
         """
-        reading = ReadingConnection(self._url, patience=0)  # the watch itself tries again
+        reading = ReadingConnection(self._pool.url, patience=0)  # the watch itself tries again
         writer = ThreadPoolExecutor(1, "hot-set-files")
         for plan, lookup, hot_set in zip(self._live_plans, self._definition.lookups, self._hot_sets, strict=True):
             folder = lookup_folder(self._home, self._definition.name, plan.position, plan.spec, connection)
@@ -89,7 +91,7 @@ class DrivenLookups:
                 watch = LookupWatch(*of_lookup, front_stage_bytes(lookup), writer, in_use)
                 self._watches[plan.position] = watch
         connection.commit()
-        self._watch = RelationWatch(self._url, self._definition.name, list(self._watches.values()), writer)
+        self._watch = RelationWatch(self._pool, self._definition.name, list(self._watches.values()), reading, writer)
         self._watch.begin(connection)
 
     def start_watching(self, epoch: int) -> None:
@@ -125,8 +127,9 @@ class DrivenLookups:
         with self._learning:
             for position, hot_set in enumerate(self._hot_sets):
                 hot_set.learn(report.hits(position), report.offers(position), batch_no)
-            for number, renewal in enumerate(self._renewals):
-                self._renew_pages(number, renewal)
+            for number, (renewal, hot_set) in enumerate(zip(self._renewals, self._hot_sets, strict=True)):
+                if not hot_set.holds_all:  # else no page is read
+                    self._renew_pages(number, renewal)
 
     def release(self, batch_no: int) -> None:
         """A batch has ended, well or not: what no other one uses, and is outdated, is withdrawn."""
@@ -167,6 +170,6 @@ class DrivenLookups:
 
     def _copy_of(self, plan: LookupPlan, folder: LookupFolder) -> CopyReading:
         store, oldest = CopyStore(folder.copies), self._definition.retention.ledger
-        reading = CopyReading(store, self._url, self._spark, self._parts, oldest, self._leases)
+        reading = CopyReading(store, self._pool.url, self._spark, self._parts, oldest, self._leases)
         self._copies[plan.position] = reading
         return reading

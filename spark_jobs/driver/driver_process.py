@@ -24,6 +24,7 @@ from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableE
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.connection_pool import ConnectionPool
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -51,6 +52,7 @@ class DriverProcess:
         self._context: SparkContext | None = None  # once it has started
         self._looked_at_spark = 0.0
         self._loadings: dict[str, _Loading] = {}
+        self._pool: ConnectionPool | None = None  # once it serves a driver's pipelines
         self._last_words: extensions.connection | None = None  # holds the launch lock until the process has ended
 
     def load(self, jobs: Iterable[StreamJob], *, once: bool) -> None:
@@ -84,6 +86,7 @@ class DriverProcess:
         """
         first = load_definition(pipeline)
         driver, connection = first.driver_name, None
+        self._pool = ConnectionPool(self._url, f"freshet driver {driver}")
         self._take_up(pipeline)
         while True:
             self._look_at_spark()
@@ -135,12 +138,12 @@ class DriverProcess:
                     self._refuse(name, error)
 
     def _take_up(self, pipeline: str) -> None:
-        job = StreamJob(load_definition(pipeline), self._home, self._url)
+        job = StreamJob(load_definition(pipeline), self._home, self._url, self._pool)
         self._begin(job, self._load_when_fitting)
 
     def _load_when_fitting(self, job: StreamJob) -> None:
         try:
-            with fitting_tables(job.definition, self._home, self._url, job.check) as outcome:
+            with fitting_tables(job.definition, self._home, job.pool, job.check) as outcome:
                 if outcome == "fitting":
                     job.run(self._spark(), once=False)
         except Exception as error:

@@ -11,7 +11,7 @@ import psycopg2
 from psycopg2 import extensions
 
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
 
 _log = logging.getLogger(__name__)
 
@@ -19,14 +19,14 @@ Wanted = Literal["running", "draining", "fenced"]
 
 
 class Heartbeat(threading.Thread):
-    """Beats every two seconds on a connection of its own until it is stopped, or its driver is fenced.
+    """Beats every two seconds until it is stopped, or its driver is fenced, while the driver's own thread may hang.
 
     Neither a warehouse that is away nor any other error ends it: the next beat tries again.
 
     Args:
-        warehouse_url: the warehouse.
+        pool: connections to the warehouse.
         pipeline: the pipeline driven.
-        beat: tells the warehouse, over that connection, that the driver lives; what is wanted of it is the result.
+        beat: tells the warehouse, over a connection, that the driver lives; what is wanted of it is the result.
         when_fenced: called once when the driver is fenced, from this thread: it may hang in a batch.
     """
 
@@ -34,14 +34,14 @@ class Heartbeat(threading.Thread):
 
     def __init__(
         self,
-        warehouse_url: str,
+        pool: ConnectionPool,
         pipeline: str,
         beat: Callable[[extensions.connection], Wanted],
         when_fenced: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(name="heartbeat", daemon=True)
         self.wanted: Wanted = "running"
-        self._url = warehouse_url
+        self._session = Borrower(pool)
         self._pipeline = pipeline
         self._beat = beat
         self._when_fenced = when_fenced
@@ -51,10 +51,12 @@ class Heartbeat(threading.Thread):
         """Beat."""
         while not self._ended.is_set():
             try:
-                self._beat_while_connected()
+                self._beat_once()
             except (psycopg2.Error, WarehouseUnavailableError) as error:
+                self._session.drop()
                 _log.warning("heartbeat of %s: the warehouse does not answer: %s", self._pipeline, error)
             except Exception:  # a driver whose beat ended unnoticed would be taken for dead
+                self._session.drop()
                 _log.exception("heartbeat of %s: it goes on", self._pipeline)
             self._ended.wait(self.INTERVAL_SECONDS)
 
@@ -63,15 +65,9 @@ class Heartbeat(threading.Thread):
         self._ended.set()
         self.join()
 
-    def _beat_while_connected(self) -> None:
-        connection = connect(self._url, application_name=f"freshet heartbeat {self._pipeline}")
-        connection.autocommit = True
-        try:
-            while not self._ended.is_set():
-                self.wanted = self._beat(connection)
-                if self.wanted == "fenced":
-                    self._ended.set()  # for good
-                    self._when_fenced()
-                self._ended.wait(self.INTERVAL_SECONDS)
-        finally:
-            connection.close()
+    def _beat_once(self) -> None:
+        self.wanted = self._beat(self._session.connection())
+        self._session.rest()
+        if self.wanted == "fenced":
+            self._ended.set()  # for good
+            self._when_fenced()

@@ -22,11 +22,15 @@ from spark_jobs.source.after_load import LoadedFiles
 from spark_jobs.stages.obstacles import Obstacle, obstacle
 from spark_jobs.task_errors import kind_of, told_by
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.connection_pool import Borrower
 from spark_jobs.warehouse.fencing import require_epoch
 
 _log = logging.getLogger(__name__)
 
-_LOOK_SECONDS = 0.05
+# Where nothing comes the source is looked at less often: after this part of the time that nothing has come, within
+# bounds. A stream that waits for an event a minute must cost next to nothing, as its driver may have fifty of them.
+_LOOK_SECONDS, _LONGEST_LOOK_SECONDS = 0.05, 0.25
+_IDLE_SHARE = 0.05
 _LISTENING_SECONDS = 0.2
 _TIDY_SECONDS = 2.0
 # To find the files that may go takes the longer the more are kept: after that, so many times as long without.
@@ -44,8 +48,7 @@ class StreamLoop:
     Args:
         pipeline: its name.
         epoch: the driver's epoch.
-        connect: gives the driver's connection to the warehouse, a new one where the former was lost.
-        disconnect: closes it, if there is one: it may be lost without psycopg2 knowing.
+        session: the driver's connection to the warehouse; not used by others while a batch is opened or closed.
         wanted: tells what the warehouse wants of the driver now.
         source: what is new.
         loaded_files: remove what is loaded, each from its folder; where there is none it stays.
@@ -56,8 +59,7 @@ class StreamLoop:
         self,
         pipeline: str,
         epoch: int,
-        connect: Callable[[], extensions.connection],
-        disconnect: Callable[[], None],
+        session: Borrower,
         wanted: Callable[[], Wanted],
         source: LandedSource,
         loaded_files: Sequence[LoadedFiles],
@@ -65,8 +67,7 @@ class StreamLoop:
     ) -> None:
         self._pipeline = pipeline
         self._epoch = epoch
-        self._connect = connect
-        self._disconnect = disconnect
+        self._session = session
         self._wanted = wanted
         self._source = source
         self._loaded_files = loaded_files
@@ -75,6 +76,7 @@ class StreamLoop:
         self._blocked = False
         self._draining = False
         self._tidied_at = 0.0
+        self._loaded_at = time.monotonic()
         self._remove_at = 0.0
 
     def run(self, *, once: bool) -> None:
@@ -104,29 +106,31 @@ class StreamLoop:
 
     def _load_all(self) -> None:
         if self._blocked:
-            self._batches.take_mended_tables(self._connect())
+            self._batches.take_mended_tables(self._session.connection())
         fact = self._batches.fact
-        for batch in batch_ledger.take_open_batches(self._connect(), self._pipeline, self._epoch, fact):
+        for batch in batch_ledger.take_open_batches(self._session.connection(), self._pipeline, self._epoch, fact):
             self._load(batch, replayed=True)
-        self._source.resume(partial(source_ranges.taken_units, self._connect(), self._pipeline))
+        self._source.resume(partial(source_ranges.taken_units, self._session.connection(), self._pipeline))
         self._look()
         while True:
             ranges = self._source.take(self._batches.most_bytes)
             if ranges:
                 self._load_new(ranges)
-            elif self._batches.is_due(self._connect(), draining=self._draining):
-                self._load(self._batches.open(self._connect(), []), replayed=False)
+            elif self._batches.is_due(self._session.connection(), draining=self._draining):
+                self._load(self._batches.open(self._session.connection(), []), replayed=False)
             elif self._draining:
                 return
             else:
                 self._unblock()
-                time.sleep(_LOOK_SECONDS)
+                self._session.rest()
+                idle = time.monotonic() - self._loaded_at
+                time.sleep(min(max(_LOOK_SECONDS, _IDLE_SHARE * idle), _LONGEST_LOOK_SECONDS))
             if not self._draining:
                 self._heed()
                 self._look()  # once more when it is asked to drain: what has landed by then is loaded
 
     def _load_new(self, ranges: list[SourceRange]) -> None:
-        connection = self._connect()
+        connection = self._session.connection()
         with connection, connection.cursor() as cursor:
             taken = source_ranges.taken_among(cursor, self._pipeline, ranges)
         new = [each for number, each in enumerate(ranges) if number not in taken]
@@ -137,7 +141,8 @@ class StreamLoop:
             self._load(batch, replayed=False)
 
     def _load(self, batch: batch_ledger.OpenBatch, *, replayed: bool) -> None:
-        self._batches.load(self._connect(), batch, replayed=replayed, draining=self._draining)
+        self._batches.load(self._session, batch, replayed=replayed, draining=self._draining)
+        self._loaded_at = time.monotonic()
         self._setbacks.forget()
         self._unblock()
 
@@ -145,12 +150,10 @@ class StreamLoop:
         self._source.look()
         if time.monotonic() - self._tidied_at >= _TIDY_SECONDS:
             self._tidied_at = time.monotonic()
-            self._tidy(self._connect())
+            self._tidy(self._session.connection())
 
     def _tidy(self, connection: extensions.connection) -> None:
         """Do what is to be done with files besides loading them: read again, set aside, remove."""
-        with connection, connection.cursor() as cursor:
-            require_epoch(cursor, self._pipeline, self._epoch)
         if units := files_not_loaded.units_to_retry(connection, self._pipeline):
             self._source.forget(units)
             self._source.look()
@@ -158,6 +161,7 @@ class StreamLoop:
             for each in changed:
                 _log.warning("%s: %s is set aside: %s", self._pipeline, each.unit, _CHANGED)
             with connection, connection.cursor() as cursor:
+                require_epoch(cursor, self._pipeline, self._epoch)
                 source_ranges.note_ranges(cursor, self._pipeline, changed, "set aside", reason=_CHANGED)
         if time.monotonic() >= self._remove_at:
             began = time.monotonic()
@@ -167,6 +171,8 @@ class StreamLoop:
             self._remove_at = ended + _REST * (ended - began)
 
     def _remove(self, connection: extensions.connection, files: LoadedFiles) -> None:
+        with connection, connection.cursor() as cursor:
+            require_epoch(cursor, self._pipeline, self._epoch)
         if loaded := source_ranges.removable_units(connection, self._pipeline, files.loaded_before, files.prefix):
             removed = files.remove(loaded)
             self._source.forget(removed)
@@ -180,7 +186,7 @@ class StreamLoop:
         """
         wanted = self._wanted()
         if wanted == "fenced":
-            connection = self._connect()
+            connection = self._session.connection()
             with connection, connection.cursor() as cursor:
                 require_epoch(cursor, self._pipeline, self._epoch)
             raise WriterFencedError(
@@ -199,10 +205,11 @@ class StreamLoop:
             FreshetError: it is given up.
         """
         _log.error("%s: %s", self._pipeline, error)
-        self._disconnect()
+        self._session.drop()
         found = obstacle(error)
         if found is Obstacle.BLOCKED:
             self._block(told_by(error))
+            self._session.rest()
         pause = self._setbacks.pause(found, time.monotonic(), ends=self._draining)
         if pause is None:
             raise FreshetError(
@@ -218,11 +225,11 @@ class StreamLoop:
         """Show that the stream can't go on. A server that takes no writes at all can't be told, and is seen so."""
         self._blocked = True
         with suppress(psycopg2.Error, WarehouseUnavailableError):
-            drivers.block(self._connect(), self._pipeline, self._epoch, reason)
+            drivers.block(self._session.connection(), self._pipeline, self._epoch, reason)
 
     def _unblock(self) -> None:
         """Show that the stream goes on. What made it so is committed: an error here must not have it done again."""
         if self._blocked:
             with suppress(psycopg2.Error, WarehouseUnavailableError):
-                drivers.unblock(self._connect(), self._pipeline, self._epoch)
+                drivers.unblock(self._session.connection(), self._pipeline, self._epoch)
                 self._blocked = False

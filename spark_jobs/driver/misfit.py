@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from types import TracebackType
 from typing import Literal
@@ -18,7 +18,7 @@ from spark_jobs.driver.heartbeat import Heartbeat
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
 from spark_jobs.warehouse.registration import register_pipeline
 
 _log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ _FITS = "Its tables fit now; the driver is getting ready, and goes on by itself.
 def fitting_tables(
     definition: PipelineDefinition,
     home: Home,
-    warehouse_url: str,
+    pool: ConnectionPool,
     check: Callable[[], None],
     look_seconds: float = LOOK_SECONDS,
 ) -> Iterator[Literal["fitting", "drained"]]:
@@ -44,7 +44,7 @@ def fitting_tables(
     Args:
         definition: the pipeline.
         home: the installation.
-        warehouse_url: libpq URL of the warehouse.
+        pool: connections to the warehouse.
         check: compares the pipeline with the warehouse's tables, as `StreamJob.check` does.
         look_seconds: time from one comparison to the next.
 
@@ -61,15 +61,15 @@ def fitting_tables(
     else:
         yield "fitting"
         return
-    with _Blocked(definition, home, warehouse_url, misfit) as blocked:
+    with _Blocked(definition, home, pool, misfit) as blocked:
         yield "fitting" if blocked.wait(check, look_seconds) else "drained"
 
 
 class _Blocked:
     """This process as the blocked driver of a pipeline; a context."""
 
-    def __init__(self, definition: PipelineDefinition, home: Home, warehouse_url: str, misfit: str) -> None:
-        self._url = warehouse_url
+    def __init__(self, definition: PipelineDefinition, home: Home, pool: ConnectionPool, misfit: str) -> None:
+        self._session = Borrower(pool)
         self._pipeline = definition.name
         with self._connected() as connection:
             register_pipeline(
@@ -80,7 +80,7 @@ class _Blocked:
         self._tell(misfit)
         # It ends by itself when this process, or another one, takes the pipeline over anew.
         beat = partial(drivers.heartbeat, pipeline=self._pipeline, epoch=self._epoch)
-        self._heartbeat = Heartbeat(warehouse_url, self._pipeline, beat)
+        self._heartbeat = Heartbeat(pool, self._pipeline, beat)
 
     def __enter__(self) -> _Blocked:
         self._heartbeat.start()
@@ -131,8 +131,12 @@ class _Blocked:
 
     @contextmanager
     def _connected(self) -> Iterator[extensions.connection]:
-        with closing(connect(self._url, application_name=f"freshet driver {self._pipeline}")) as connection:
-            yield connection
+        try:
+            yield self._session.connection()
+        except BaseException:
+            self._session.drop()
+            raise
+        self._session.rest()
 
 
 def _words(error: BaseException | None) -> str | None:

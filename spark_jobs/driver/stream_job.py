@@ -36,6 +36,7 @@ from spark_jobs.source.landed_streams import LandedStreams, stream_unit
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
 from spark_jobs.warehouse.registration import check_registration, register_pipeline
 
 if TYPE_CHECKING:
@@ -51,16 +52,21 @@ class StreamJob:
         definition: the pipeline.
         home: the installation.
         warehouse_url: libpq URL of the warehouse.
+        pool: connections to it, where other pipelines use them, too.
 
     Attributes:
         definition: as it was given.
+        pool: connections to the warehouse.
     """
 
-    def __init__(self, definition: PipelineDefinition, home: Home, warehouse_url: str) -> None:
+    def __init__(
+        self, definition: PipelineDefinition, home: Home, warehouse_url: str, pool: ConnectionPool | None = None
+    ) -> None:
         self.definition = definition
+        self.pool = pool or ConnectionPool(warehouse_url, f"freshet driver {definition.driver_name}")
         self._home = home
         self._url = warehouse_url
-        self._connection: extensions.connection | None = None
+        self._session = Borrower(self.pool)
         self._tables: PipelineTables | None = None
         self._epoch = 0
 
@@ -72,7 +78,7 @@ class StreamJob:
             SchemaMismatchError: a table is missing or does not fit; the message says what to do.
             WarehouseUnavailableError: the warehouse does not answer.
         """
-        connection, definition = self._connect(), self.definition
+        connection, definition = self._session.connection(), self.definition
         try:
             with connection, connection.cursor() as cursor:
                 stated = definition.model_dump(mode="json", by_alias=True)
@@ -104,13 +110,14 @@ class StreamJob:
             def beat(connection: extensions.connection) -> Wanted:
                 return drivers.heartbeat(connection, name, epoch, source.unread)
 
-            heartbeat = Heartbeat(self._url, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
+            self._session.rest()
+            heartbeat = Heartbeat(self.pool, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
             heartbeat.start()
             try:
                 if self.definition.streams is None and self.definition.source.kafka is None:
-                    take_over_checkpoint(self._connect(), self.definition, self._home)
+                    take_over_checkpoint(self._session.connection(), self.definition, self._home)
                 loop = StreamLoop(
-                    *(name, epoch, self._connect, self.disconnect, lambda: heartbeat.wanted),
+                    *(name, epoch, self._session, lambda: heartbeat.wanted),
                     *(source, self._loaded_files(), batches),
                 )
                 loop.run(once=once)
@@ -121,8 +128,8 @@ class StreamJob:
                 self._finish_failed(epoch, "failed", f"{type(error).__name__}: {error}")
                 raise
             else:
-                beat(self._connect())  # what it told last was unread has been loaded since
-                drivers.finish(self._connect(), name, epoch, "stopped")
+                beat(self._session.connection())  # what it told last was unread has been loaded since
+                drivers.finish(self._session.connection(), name, epoch, "stopped")
             finally:
                 heartbeat.stop()
         finally:
@@ -133,14 +140,14 @@ class StreamJob:
         if self._tables is None:
             self.check()
         assert self._tables is not None
-        definition, connection = self.definition, self._connect()
+        definition, connection = self.definition, self._session.connection()
         register_pipeline(
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )
         if resume:
             drivers.request_state(connection, definition.name, "running")
         parts = spark.defaultParallelism
-        lookups = DrivenLookups(definition, self._tables.relations, self._home, self._url, spark, parts)
+        lookups = DrivenLookups(definition, self._tables.relations, self._home, self.pool, spark, parts)
         try:
             lookups.begin(connection)
             source, intake = self._intake(spark, parts)
@@ -157,7 +164,7 @@ class StreamJob:
         """Become the pipeline's driver; the epoch."""
         name = self.definition.name
         epoch = drivers.take_over(
-            self._connect(),
+            self._session.connection(),
             name,
             log_file=self._home.driver_log(self.definition.driver_name),
             spark_application_id=spark.applicationId,
@@ -176,7 +183,7 @@ class StreamJob:
         if kafka is not None:
             client = KafkaClient.of(kafka, definition.name)
             read = partial(read_offsets, decoder=RecordDecoder.of(definition.source), client=client)
-            positions = PartitionPositions(definition.name, self._connect, lambda: self._epoch)
+            positions = PartitionPositions(definition.name, self._session.connection, lambda: self._epoch)
             return KafkaTopic(kafka, client, positions), OneStream(definition, spark, read)
         if definition.streams is None:
             read = partial(read_slice, source=definition.source)
@@ -211,18 +218,10 @@ class StreamJob:
     def _finish_failed(self, epoch: int, state: drivers.EndState, error: str) -> None:
         """Record the end. The error tells more than that it could not be recorded."""
         try:
-            drivers.finish(self._connect(), self.definition.name, epoch, state, error)
+            drivers.finish(self._session.connection(), self.definition.name, epoch, state, error)
         except (psycopg2.Error, WarehouseUnavailableError) as unrecorded:
             _log.warning("%s: the driver's end was not recorded: %s", self.definition.name, unrecorded)
 
     def disconnect(self) -> None:
-        """Close its connection to the warehouse; what it does next makes a new one."""
-        if self._connection is not None:
-            self._connection.close()
-
-    def _connect(self) -> extensions.connection:
-        """The driver's connection to the warehouse; a new one where the former was lost."""
-        if self._connection is not None and not self._connection.closed:
-            return self._connection
-        self._connection = connect(self._url, application_name=f"freshet driver {self.definition.name}")
-        return self._connection
+        """Let go of its connection to the warehouse."""
+        self._session.rest()

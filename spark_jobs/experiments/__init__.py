@@ -1,6 +1,6 @@
 """What measures, rather than loads: it may import everything, and nothing but `cli` imports it.
 
-kernels/  load/  correlate/  papers/
+kernels/  load/  correlate/  pipelines/  papers/
                            what `freshet bench` measures; each says what it compares and how
 bench_server.py            a PostgreSQL server of a benchmark's own, and contenders that run against it
 semi_stream/               runs of the joins with R that the figures are made of

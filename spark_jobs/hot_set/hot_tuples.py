@@ -61,6 +61,10 @@ class HotTuples:
             slots[hits[~keys.equals(hits, own, slots[hits])]] = -1
         return slots, missing
 
+    def fetched(self, slots: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64]]:
+        """Tuples that hold what was found, and the row of them for each slot, int64, shape (n,): negative for none."""
+        return self.columns, slots
+
     @property
     def nbytes(self) -> int:
         """Memory of all arrays, in bytes."""

@@ -15,6 +15,7 @@ from pyspark import SparkContext
 from spark_jobs.hot_set.hot_set_files import HotSetVersion
 from spark_jobs.hot_set.hot_tuples import HotTuples, frequencies_of, hot_tuples_within
 from spark_jobs.hot_set.publishing import BroadcastSeries, FrontStagePlan, Leases, MappedBroadcast
+from spark_jobs.hot_set.whole_tuples import Overlay, WholeTuples, in_slots
 from spark_jobs.joins.semi_stream.front_stage import FrontStage, Publication
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes
@@ -57,13 +58,17 @@ class _Published:
     Attributes:
         version: its number, as the driver counts them.
         broadcast: its tuples.
-        hot_set: its keys.
+        hot_set: their keys.
+        rows: the tuples.
+        overlay: what has changed since these were published; None where nothing has.
         whole: by what it is known that a key that it lacks is not in R; None where it does not hold all of R.
     """
 
     version: int
     broadcast: MappedBroadcast
     hot_set: HotSet
+    rows: RelationRows
+    overlay: MappedBroadcast | None
     whole: WholeRelation | None
 
 
@@ -88,8 +93,9 @@ class LearnedHotSet:
     under a lock that none holds while it reads or publishes. Another lock has one publish at a time, so that versions
     follow each other; a publication that failed is made up for by the next refresh.
 
-    Where all of R fits, it holds all of R, once that has been read: then nothing is learned, and as long as every
-    change of R is noted, a key that is not hot is known not to be in R. If R outgrows the memory, it learns again.
+    Where all of R fits, it holds all of R, once that has been read: then nothing is learned, what changes is published
+    as an overlay (`WholeTuples`), and as long as every change of R is noted, a key that is not hot is known not to be
+    in R. If R outgrows the memory, or two of its keys get to share a hash code, it learns again.
 
     What a batch found may be older than a change that was noticed after it was planned. Such tuples are not taken:
     their change has been dealt with, and they would not be read again.
@@ -116,10 +122,12 @@ class LearnedHotSet:
         self.capacity = hot_tuples_within(memory_bytes, spec) if memory_bytes else 0
         self._memory_bytes = memory_bytes
         self._stage = FrontStage(self.capacity) if memory_bytes else None  # None: it does not learn
-        self._whole: WholeRelation | None = None  # None: not all of R is hot
+        self._whole: WholeTuples | None = None  # None: not all of R is hot, but what follows
+        self._noted: WholeRelation | None = None  # up to when all of R has been brought up to date
         self._rows = RelationRows.empty(spec)
         self._hot_set, _ = HotSet.arranged(0, self._rows.keys.codes)
         self._series = BroadcastSeries(context, f"hot-{position}")
+        self._overlays = BroadcastSeries(context, f"changed-{position}")
         self._version = 0  # counts up whenever keys or tuples change
         self._newest: _Published | None = None
         self._under_way: dict[int, _UnderWay] = {}
@@ -135,11 +143,12 @@ class LearnedHotSet:
     @property
     def hot_tuples(self) -> int:
         """Tuples in the hot set."""
-        return len(self._rows)
+        whole = self._whole
+        return len(self._rows) if whole is None else len(whole)
 
     @property
     def hot_keys(self) -> KeyColumns:
-        """Keys of the tuples in the hot set."""
+        """Keys of the tuples in the hot set that are learned."""
         with self._lock:
             return self._rows.keys
 
@@ -154,10 +163,12 @@ class LearnedHotSet:
             self._under_way[batch_no] = _UnderWay(newest, counts)
             if newest is not None:
                 self._leases.take(batch_no, newest.broadcast)
+                if newest.overlay is not None:
+                    self._leases.take(batch_no, newest.overlay)
             most_offers = self.capacity if learns else 0
             if newest is None:
                 return FrontStagePlan(None, most_offers, counts)
-            return FrontStagePlan(newest.broadcast, most_offers, counts, newest.whole)
+            return FrontStagePlan(newest.broadcast, most_offers, counts, newest.whole, newest.overlay)
 
     def learn(self, hits: NDArray[np.int64] | None, offers: Offers, batch_no: int) -> None:
         """Take what a batch that is under way found out, and publish if the hot set changed. O(capacity).
@@ -261,22 +272,20 @@ class LearnedHotSet:
         if len(changes.keys):
             kept = np.flatnonzero(~rows.keys.is_in(changes.keys))
             again = reread(changes.keys.distinct())
-            rows = RelationRows.concatenate([rows.take(kept), again]).with_unique_codes()
-        if HotTuples.bytes_of(rows) > self._memory_bytes:
+            rows = RelationRows.concatenate([rows.take(kept), again])
+        if HotTuples.bytes_of(rows) > self._memory_bytes or not rows.keys.codes_differ:
             return False
-        whole = WholeRelation(changes.noticed, tables)
+        whole, noted = WholeTuples.of(rows), WholeRelation(changes.noticed, tables)
         with self._publishing:
-            hot_set, sources = HotSet.arranged(self._version + 1, rows.keys.codes)
-            rows = _in_slots(rows, hot_set, sources)
-            published = self._broadcast(0, hot_set, rows, whole)
+            published = self._published(0, whole.hot_set, whole.base, whole, noted, None)
             with self._lock:
                 # What was learned meanwhile is of no use any more.
-                self._stage, self._whole = None, whole
-                self._hot_set, self._rows = hot_set, rows
+                self._stage, self._whole, self._noted = None, whole, noted
+                self._rows = RelationRows.empty(self._spec)
+                self._hot_set, _ = HotSet.arranged(0, self._rows.keys.codes)
                 self._version += 1
                 outdated, self._newest = self._newest, replace(published, version=self._version)
-        if outdated is not None:
-            self._leases.retire(outdated.broadcast)
+        self._retire(outdated, published)
         return True
 
     def forget(self) -> None:
@@ -306,8 +315,7 @@ class LearnedHotSet:
         with self._lock:
             newest, self._newest = self._newest, None
             self._version = 0  # there is nothing to publish
-        if newest is not None:
-            self._leases.retire(newest.broadcast)
+        self._retire(newest, None)
 
     def _note(self, changes: Changes) -> None:
         for batch in self._under_way.values():
@@ -372,32 +380,26 @@ class LearnedHotSet:
         if changes.anything:
             self.forget()
             return
-        asked, found = changes.keys.distinct(), None
+        asked, former, noted = changes.keys.distinct(), self._whole, self._noted
+        assert former is not None
+        assert noted is not None
+        whole: WholeTuples | None = former
         if len(asked):
             with self._lock:
                 self._note(changes)
-            found = reread(asked)
+            whole = former.with_changes(asked, reread(asked))
+        if whole is not None and whole.nbytes > self._memory_bytes:
+            whole = whole.merged()
         with self._lock:
-            if found is not None:
-                self._put_all(asked, found)
-            if HotTuples.bytes_of(self._rows) > self._memory_bytes:
-                self._outgrown()
-            elif self._whole is not None:
-                self._whole = replace(self._whole, noticed=changes.noticed)
+            if whole is None:
+                others = former.rows.take(np.flatnonzero(~former.rows.keys.is_in(asked)))
+                self._learn_again(others, "has two keys that share a hash code")
+            elif whole.nbytes > self._memory_bytes:
+                self._learn_again(whole.rows, "has outgrown the memory that held all of it")
+            else:
+                self._version += whole is not former
+                self._whole, self._noted = whole, replace(noted, noticed=changes.noticed)
         self._publish()
-
-    def _put_all(self, asked: KeyColumns, found: RelationRows) -> None:
-        slots, gone = self._slots_of(asked, found)
-        there, new = np.flatnonzero(slots >= 0), np.flatnonzero(slots < 0)
-        # Of two keys that share a code one is hot, and the other one is looked up.
-        own = self._rows.keys.equals(slots[there], found.keys, there)
-        rows = _with(self._rows, found, slots[there[own]], there[own])
-        if gone.size or new.size:
-            kept = np.delete(np.arange(len(rows)), gone)
-            rows = RelationRows.concatenate([rows.take(kept), found.take(new)])
-            self._arrange(rows, Publication(*HotSet.arranged(self._version + 1, rows.keys.codes)))
-        else:
-            self._put_columns(rows)
 
     def _slots_of(self, asked: KeyColumns, found: RelationRows) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The slots of tuples that were read again, -1 for a new one; and those of hot tuples that R no longer has.
@@ -414,56 +416,76 @@ class LearnedHotSet:
 
     def _learn_from(self, rows: RelationRows, frequencies: NDArray[np.float32]) -> None:
         """Learn, beginning with these tuples, of shape (n,), and how often each was found."""
-        self._whole = None
+        self._whole = self._noted = None
         if self._stage is None:
             self._stage = FrontStage(self.capacity)
         self._arrange(rows, self._stage.replace_all(rows.keys.codes, frequencies))
 
-    def _outgrown(self) -> None:
-        rows = self._rows if len(self._rows) <= self.capacity else self._rows.take(np.arange(self.capacity))
+    def _learn_again(self, rows: RelationRows, why: str) -> None:
+        rows = rows if len(rows) <= self.capacity else rows.take(np.arange(self.capacity))
         self._learn_from(rows, np.zeros(len(rows), np.float32))
         _log.warning(
-            "%s has outgrown the memory that held all of it: %d of its tuples stay hot, whichever they are, until it "
-            "is learned which are frequent",
+            "%s %s: %d of its tuples stay hot, whichever they are, until it is learned which are frequent",
             self._spec.relation,
+            why,
             len(rows),
         )
 
     def _arrange(self, candidates: RelationRows, publication: Publication) -> None:
         """Make those of the candidates the hot tuples that are the publication's sources."""
         self._hot_set = publication.hot_set
-        self._rows = _in_slots(candidates, *publication)
+        self._rows = in_slots(candidates, *publication)
         self._version += 1
 
     def _publish(self) -> None:
         """Publish what is newer than what was published last, by whatever call it came in. Without that: O(1)."""
         with self._publishing:
             with self._lock:
-                newest, version, whole = self._newest, self._version, self._whole
+                newest, version, whole, noted = self._newest, self._version, self._whole, self._noted
                 if newest is not None and newest.version == version:
-                    self._newest = replace(newest, whole=whole)
+                    self._newest = replace(newest, whole=noted)
                 if version == (0 if newest is None else newest.version):
                     return
-                hot_set, rows = self._hot_set, self._rows
-            published = self._broadcast(version, hot_set, rows, whole)
+                hot_set, rows = (self._hot_set, self._rows) if whole is None else (whole.hot_set, whole.base)
+            published = self._published(version, hot_set, rows, whole, noted, newest)
             with self._lock:
                 self._newest = published
-        if newest is not None:
-            self._leases.retire(newest.broadcast)
+        self._retire(newest, published)
 
-    def _broadcast(self, version: int, hot_set: HotSet, rows: RelationRows, whole: WholeRelation | None) -> _Published:
-        value = HotTuples.of(hot_set, rows)
-        broadcast = self._series.publish(value)
+    def _published(
+        self,
+        version: int,
+        hot_set: HotSet,
+        rows: RelationRows,
+        whole: WholeTuples | None,
+        noted: WholeRelation | None,
+        newest: _Published | None,
+    ) -> _Published:
+        """Publish a version: what of it the newest one has stands."""
+        if newest is not None and newest.rows is rows:
+            broadcast = newest.broadcast
+        else:
+            broadcast = self._broadcast(self._series, HotTuples.of(hot_set, rows), len(rows))
+        overlay = None
+        if whole is not None and not whole.is_merged:
+            overlay = self._broadcast(self._overlays, whole.overlay(), len(whole.changed))
+        return _Published(version, broadcast, hot_set, rows, overlay, noted)
+
+    def _broadcast(self, series: BroadcastSeries, value: HotTuples | Overlay, count: int) -> MappedBroadcast:
+        broadcast = series.publish(value)
         _log.info(
-            "%s: %d hot tuples, %d bytes, version %d", self._spec.relation, len(rows), value.nbytes, broadcast.version
+            "%s: %d %s tuples, %d bytes, version %d",
+            *(self._spec.relation, count, "hot" if series is self._series else "changed", value.nbytes),
+            broadcast.version,
         )
-        return _Published(version, broadcast, hot_set, whole)
+        return broadcast
 
-
-def _in_slots(candidates: RelationRows, hot_set: HotSet, sources: NDArray[np.int64]) -> RelationRows:
-    """The hot tuples in the order of the slots: int64 (slots,), which of the candidates each one is."""
-    rows = candidates.take(sources)
-    return replace(rows, keys=replace(rows.keys, codes=hot_set.keys))
+    def _retire(self, former: _Published | None, published: _Published | None) -> None:
+        """Let go of what a former version has, and this one has not."""
+        used = () if published is None else (published.broadcast, published.overlay)
+        for value in () if former is None else (former.broadcast, former.overlay):
+            if value is not None and value not in used:
+                self._leases.retire(value)
 
 
 def _with(rows: RelationRows, found: RelationRows, slots: NDArray[np.int64], places: NDArray[np.int64]) -> RelationRows:

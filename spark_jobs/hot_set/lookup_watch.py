@@ -148,6 +148,10 @@ class LookupWatch:
         if version is not None:
             self._writing = self._writer.submit(self._write, version)
 
+    def news(self) -> tuple[object, ...]:
+        """What there is to be reported, but for how far R was found unchanged. Equal where nothing new is."""
+        return self._noticing.changed, replace(self.row(), noticed=None, noticed_ago=None)
+
     def row(self) -> CacheRow:
         """What is to be reported about it."""
         held, refused = self._held, self._refused

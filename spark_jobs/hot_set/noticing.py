@@ -43,6 +43,7 @@ class Noticing:
         noticed: pg_snapshot as text: changes by transactions visible in it are in the front stage. None before the
             first look.
         noticed_at: when that snapshot was taken, by the clock.
+        changed: the same of the last look that found a change.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Noticing:
     ) -> None:
         self.watched: Watched = "nothing"
         self.noticed: str | None = None
+        self.changed: str | None = None
         self.noticed_at = clock()
         self._coming: Watched | None = None  # changes may have been missed: so, once all has been read again
         self._tables: tuple[WatchedTable, ...] = ()
@@ -106,10 +108,13 @@ class Noticing:
             connection.commit()
             self._hot_set.refresh(changes, self.reread)
             self.noticed, self.noticed_at = changes.noticed, at
+            if not changes.nothing:
+                self.changed = changes.noticed
         else:
             ended = self._rereading.go_on(connection)
             if ended is not None:
                 self.noticed, self.noticed_at = ended.snapshot, ended.began_at
+                self.changed = ended.snapshot
 
     def since(self, noticed: str | None, connection: extensions.connection) -> Changes:
         """What has changed in R since tuples of it were read; anything, where that has not been noted throughout.
@@ -147,6 +152,7 @@ class Noticing:
         self._hot_set.refresh(changes, self.reread)
         self._rereading.pause()
         self.noticed, self.noticed_at = changes.noticed, at
+        self.changed = changes.noticed
         self.watched, self._coming = mode, None
 
     def _anything(self, connection: extensions.connection) -> Changes:

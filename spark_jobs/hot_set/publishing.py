@@ -18,10 +18,12 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from spark_jobs.errors import PlatformError
+from spark_jobs.hot_set.hot_tuples import HotTuples
+from spark_jobs.hot_set.whole_tuples import OverlaidTuples
 from spark_jobs.relation.changes.whole_relation import WholeRelation
 
 if TYPE_CHECKING:
@@ -32,7 +34,17 @@ if TYPE_CHECKING:
 # mapped arrays are. The first part is the pickle, the others are the buffers that it refers to.
 _ALIGNMENT = 64
 _KEPT_SECONDS = 86_400.0  # a worker that starts later writes the file anew
-_opened: dict[str, tuple[int, Any]] = {}
+# A worker lets go of what it has not used for so long when it maps something else: of pipelines that have ended.
+_OPEN_SECONDS = 600.0
+
+
+class _Opened(NamedTuple):
+    version: int
+    value: Any
+    used_at: float
+
+
+_opened: dict[str, _Opened] = {}
 
 
 @dataclass(frozen=True)
@@ -56,13 +68,18 @@ class MappedBroadcast:
 
     def value(self) -> Any:
         """The value, its arrays mapped read-only. O(1), but for the first worker of a host."""
-        opened = _opened.get(self.name)
-        if opened is None or opened[0] != self.version:
+        opened, now = _opened.get(self.name), time.monotonic()
+        if opened is None or opened.version != self.version:
             path = _folder() / f"{self.name}.{self.version}"
             if not path.exists():
                 self._write(path)
-            opened = _opened[self.name] = (self.version, _map(path))
-        return opened[1]
+            value = _map(path)
+            for name in [name for name, each in _opened.items() if now - each.used_at > _OPEN_SECONDS]:
+                del _opened[name]
+        else:
+            value = opened.value
+        _opened[self.name] = _Opened(self.version, value, now)
+        return value
 
     def withdraw(self) -> None:
         """In the driver: free the value, here and on the executors. Workers that have it mapped may go on using it."""
@@ -76,6 +93,11 @@ class MappedBroadcast:
         vars(self.content).pop("_value", None)
         written.replace(path)
         _remove_outdated(path.parent)
+        # The driver removes former versions on its own host only. Who has one mapped may go on using it.
+        for former in path.parent.glob(f"{self.name}.*"):
+            number = former.name.rpartition(".")[2]
+            if number.isdecimal() and int(number) < self.version:
+                former.unlink(missing_ok=True)
 
 
 class BroadcastSeries:
@@ -102,6 +124,7 @@ class FrontStagePlan:
 
     Attributes:
         hot: the published HotTuples; None before there are any.
+        overlay: the published Overlay of what has changed since; None where nothing has.
         most_offers: how many tuples of R a task offers to the hot set at most, the most frequent ones.
         count_hits: whether tasks count the hits of every hot tuple; done in some batches only.
         whole: where all of R is hot: by what it is known that a key is not in R. None: each miss has to be looked up.
@@ -111,6 +134,14 @@ class FrontStagePlan:
     most_offers: int
     count_hits: bool
     whole: WholeRelation | None = None
+    overlay: MappedBroadcast | None = None
+
+    def tuples(self) -> HotTuples | OverlaidTuples | None:
+        """The hot tuples, mapped; None before there are any."""
+        if self.hot is None:
+            return None
+        base: HotTuples = self.hot.value()
+        return base if self.overlay is None else OverlaidTuples(base, self.overlay.value())
 
 
 class Leases:

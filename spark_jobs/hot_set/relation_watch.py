@@ -17,7 +17,8 @@ from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.hot_set.cache_table import write_cache_rows
 from spark_jobs.hot_set.lookup_watch import LookupWatch
 from spark_jobs.relation.changes.triggers import look_at_relations, watch_relations
-from spark_jobs.warehouse.connection import connect
+from spark_jobs.relation.reading_connection import ReadingConnection
+from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
 
 _log = logging.getLogger(__name__)
 
@@ -30,22 +31,29 @@ _LONGEST_END_SECONDS = 30.0
 
 
 class RelationWatch(threading.Thread):
-    """Looks for changes of all relations of a pipeline again and again, on a connection of its own.
+    """Looks for changes of all relations of a pipeline again and again.
 
     A warehouse that is away is no reason to end: what has changed meanwhile is noticed when it is back.
 
     Args:
-        warehouse_url: the warehouse.
+        pool: connections to the warehouse.
         pipeline: the pipeline driven.
         lookups: its lookups that have a hot set.
+        reading: what hot tuples are read again through; closed between two looks.
         writer: writes the hot sets' files; shut down when the watch stops.
     """
 
     def __init__(
-        self, warehouse_url: str, pipeline: str, lookups: Sequence[LookupWatch], writer: ThreadPoolExecutor
+        self,
+        pool: ConnectionPool,
+        pipeline: str,
+        lookups: Sequence[LookupWatch],
+        reading: ReadingConnection,
+        writer: ThreadPoolExecutor,
     ) -> None:
         super().__init__(name="relation-watch", daemon=True)
-        self._url = warehouse_url
+        self._session = Borrower(pool, patience=timedelta())
+        self._reading = reading
         self._pipeline = pipeline
         self._lookups = lookups
         self._writer = writer
@@ -56,6 +64,9 @@ class RelationWatch(threading.Thread):
         shortest = min((watch.lookup.notice_changes for watch in lookups), default=timedelta(seconds=_LONGEST_INTERVAL))
         interval = shortest.total_seconds() / _LOOKS_WITHIN_NOTICE
         self.interval_seconds = min(max(interval, _SHORTEST_INTERVAL), _LONGEST_INTERVAL)
+        self._told: list[tuple[object, ...]] = []
+        self._told_at = 0.0
+        self._looks = 0
 
     def begin(self, connection: extensions.connection) -> None:
         """Install triggers where that may be done, and fill the hot sets from their files; before `start`.
@@ -77,10 +88,14 @@ class RelationWatch(threading.Thread):
         """Watch."""
         while not self._ended.is_set():
             try:
-                self._watch_while_connected()
+                self._look(self._session.connection())
+                self._session.rest()
+                self._reading.close()
             except (psycopg2.Error, WarehouseUnavailableError) as error:
+                self._session.drop()
                 _log.warning("relation watch of %s: the warehouse does not answer: %s", self._pipeline, error)
             except Exception:
+                self._session.drop()
                 _log.exception("relation watch of %s: changes could not be noticed; trying again", self._pipeline)
             self._ended.wait(self.interval_seconds)
 
@@ -95,23 +110,12 @@ class RelationWatch(threading.Thread):
             watch.write_learned(at_end=True)
         self._writer.shutdown()
 
-    def _watch_while_connected(self) -> None:
-        connection = connect(
-            self._url, application_name=f"freshet relation watch {self._pipeline}", patience=timedelta()
-        )
-        try:
-            with connection.cursor() as cursor:
-                cursor.execute("SET synchronous_commit = off")
-            connection.commit()
-            while not self._ended.is_set():
-                self._look(connection)
-                self._ended.wait(self.interval_seconds)
-        finally:
-            connection.close()
-
     def _look(self, connection: extensions.connection) -> None:
         """Look once at everything; what fails keeps nothing else from being looked at."""
-        self._steps.take("checking triggers", connection, partial(self._check_triggers, connection))
+        # The catalog is asked half as often as for changes: that takes longer, and is within the notice, too.
+        if self._looks % 2 == 0:
+            self._steps.take("checking triggers", connection, partial(self._check_triggers, connection))
+        self._looks += 1
         for number, watch in enumerate(self._lookups):
             where = f"lookup {number} of {watch.lookup.relation}"
             self._steps.take(f"noticing changes for {where}", connection, partial(watch.notice, connection))
@@ -136,8 +140,14 @@ class RelationWatch(threading.Thread):
             )
 
     def _tell(self, connection: extensions.connection) -> None:
+        """Tell what is new at once. That nothing is, is known for as long as no change is noted."""
+        news = [watch.news() for watch in self._lookups]
+        if news == self._told and time.monotonic() - self._told_at < _LOOKS_WITHIN_NOTICE * self.interval_seconds:
+            return
         with connection, connection.cursor() as cursor:
+            cursor.execute("SET LOCAL synchronous_commit = off")
             write_cache_rows(cursor, self._pipeline, self._epoch, [watch.row() for watch in self._lookups])
+        self._told, self._told_at = news, time.monotonic()
 
 
 class SeparateSteps:

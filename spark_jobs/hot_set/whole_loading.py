@@ -75,8 +75,8 @@ def read_whole(
         wanted: whether to go on.
 
     Returns:
-        The tuples, of which each code is there once, and the pg_snapshot, as text, that they are at least as new as;
-        None where they do not fit, or are not wanted any more. O(tuples), about 0.5 microseconds each.
+        The tuples, whose codes differ, and the pg_snapshot, as text, that they are at least as new as; None where they
+        do not fit, two keys share a hash code, or they are not wanted any more. O(tuples), about 0.5 microseconds each.
 
     Raises:
         psycopg2.Error, SchemaMismatchError: R can't be read, or is locked.
@@ -107,8 +107,8 @@ def read_whole(
         return None
     columns = [pa.concat_arrays(arrays) for arrays in zip(*pieces, strict=True)]
     pieces.clear()
-    rows = rows_of(columns, spec).with_unique_codes()
-    return (rows, noticed) if HotTuples.bytes_of(rows) <= memory_bytes else None
+    rows = rows_of(columns, spec)
+    return (rows, noticed) if HotTuples.bytes_of(rows) <= memory_bytes and rows.keys.codes_differ else None
 
 
 class WholeLoading:
@@ -217,7 +217,7 @@ class WholeLoading:
             found = read_whole(connection, self._spec, self._memory_bytes, limit, lambda: not self._ended.is_set())
         seconds = time.perf_counter() - started
         if found is None:
-            _log.info("%s: not all of it fits into %s", self._spec.relation, format_bytes(self._memory_bytes))
+            _log.info("%s: not all of it can be hot in %s", self._spec.relation, format_bytes(self._memory_bytes))
             return None
         _log.info("%s: read whole, %d tuples in %.2f s", self._spec.relation, len(found[0]), seconds)
         return WholeRows(*found, tables)

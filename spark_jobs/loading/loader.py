@@ -29,22 +29,47 @@ _MOST_CONFLICTS = 3
 _MOST_ATTEMPTS = 20
 
 
+class _Line:
+    """One connection of a thread, which loads for one pipeline after the other. The server is told for which.
+
+    By that name a pipeline's loaders are found that keep its new driver out (`lock_against_loaders`).
+    """
+
+    def __init__(self) -> None:
+        self.connection: extensions.connection | None = None
+        self._name = ""
+        self._process_id: int | None = None
+
+    def connected(self, url: str, name: str, patience: timedelta) -> extensions.connection:
+        """The connection under this name; a new one if there is none, or it was lost."""
+        if self.connection is None or self.connection.closed:
+            self.connection = connect(url, application_name=name, patience=patience)
+            if self._process_id is not None:
+                _end_predecessor(self.connection, self._process_id, self._name)
+            self._process_id, self._name = self.connection.info.backend_pid, name
+        elif self._name != name:
+            with self.connection, self.connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('application_name', %s, false)", [name])
+            self._name = name
+        return self.connection
+
+
 class WorkerSession:
-    """One connection for one pipeline and epoch, and what is remembered of the warehouse between its batches.
+    """What a thread loads through for one pipeline and epoch, and what it remembers of the warehouse between batches.
 
     Args:
         url: libpq URL of the warehouse.
         pipeline: the pipeline's name.
         session_name: application_name of the connection, as pg_stat_activity shows it.
         patience: how long to try to connect.
+        line: the thread's connection to that warehouse.
     """
 
-    def __init__(self, url: str, pipeline: str, session_name: str, patience: timedelta) -> None:
+    def __init__(self, url: str, pipeline: str, session_name: str, patience: timedelta, line: _Line) -> None:
         self._url = url
         self._session_name = session_name
         self._patience = patience
-        self._connection: extensions.connection | None = None
-        self._process_id: int | None = None
+        self._line = line
         self.held_earlier = HeldEarlier(pipeline)
         self.commit_seconds = 0.0  # how long the last commit took
 
@@ -54,36 +79,26 @@ class WorkerSession:
         Raises:
             WarehouseUnavailableError: the warehouse did not answer for the time of our patience.
         """
-        if self._connection is None or self._connection.closed:
-            self._connection = connect(self._url, application_name=self._session_name, patience=self._patience)
-            if self._process_id is not None:
-                self._end_predecessor(self._connection, self._process_id)
-            self._process_id = self._connection.info.backend_pid
-        return self._connection
+        return self._line.connected(self._url, self._session_name, self._patience)
 
     @property
     def is_lost(self) -> bool:
         """Whether there was a connection, and it is gone."""
-        return self._connection is not None and bool(self._connection.closed)
+        return self._line.connection is not None and bool(self._line.connection.closed)
 
-    def _end_predecessor(self, connection: extensions.connection, process_id: int) -> None:
-        """End the server's side of the lost connection: it may not have noticed, and would keep its locks for hours."""
-        with connection, connection.cursor() as cursor:
-            cursor.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE pid = %s AND datname = current_database() AND usename = current_user AND application_name = %s",
-                [process_id, self._session_name],
-            )
 
-    def close(self) -> None:
-        """Close the connection, if there is one."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+def _end_predecessor(connection: extensions.connection, process_id: int, name: str) -> None:
+    """End the server's side of a lost connection: it may not have noticed, and would keep its locks for hours."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE pid = %s AND datname = current_database() AND usename = current_user AND application_name = %s",
+            [process_id, name],
+        )
 
 
 def session_of(url: str, pipeline: str, epoch: int, session_name: str, patience: timedelta) -> WorkerSession:
-    """This thread's session of that name, for one epoch. Earlier epochs' sessions are closed.
+    """This thread's session of that name, for one epoch. All its sessions share one connection.
 
     Args:
         url: libpq URL of the warehouse.
@@ -92,13 +107,14 @@ def session_of(url: str, pipeline: str, epoch: int, session_name: str, patience:
         session_name: application_name of the connection; it names the pipeline.
         patience: how long to try to connect.
     """
-    owner = (os.getpid(), url, session_name)
+    process_id = os.getpid()
+    lines: dict[tuple[int, str], _Line] = _sessions.__dict__.setdefault("lines", {})
     sessions: dict[tuple[int, str, str], tuple[int, WorkerSession]] = _sessions.__dict__.setdefault("by_owner", {})
+    owner = (process_id, url, session_name)
     known_epoch, session = sessions.get(owner, (None, None))
     if session is None or known_epoch != epoch:
-        if session is not None:
-            session.close()
-        session = WorkerSession(url, pipeline, session_name, patience)
+        line = lines.setdefault((process_id, url), _Line())
+        session = WorkerSession(url, pipeline, session_name, patience, line)
         sessions[owner] = (epoch, session)
     return session
 

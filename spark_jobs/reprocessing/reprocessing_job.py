@@ -25,6 +25,7 @@ from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
 from spark_jobs.task_errors import cause_of
 from spark_jobs.warehouse.connection import connect
+from spark_jobs.warehouse.connection_pool import ConnectionPool
 from spark_jobs.warehouse.registration import check_registered
 
 if TYPE_CHECKING:
@@ -106,7 +107,8 @@ class ReprocessingJob:
         self._batch_no = opened.batch_no
         _log.info("%s: reprocessing run %d has begun", self._name, opened.batch_no)
         beat = partial(run_ledger.heartbeat, batch_no=opened.batch_no)
-        heartbeat = Heartbeat(self._url, self._name, beat)
+        pool = ConnectionPool(self._url, f"freshet heartbeat {self._name}")
+        heartbeat = Heartbeat(pool, self._name, beat)
         heartbeat.start()
         try:
             end = self._take_all(opened, tables, heartbeat)

@@ -130,11 +130,11 @@ class _FrontTask:
         times = tuples[event_time]
         for front, key in zip(self._fronts, keys, strict=True):
             plan = front.plan
-            slots, fetched, absent = front.probe(key, times)
+            rows, fetched, absent = front.probe(key, times)
             self._counts[f"probes.{plan.position}"] += count
-            self._counts[f"hits.{plan.position}"] += int(np.count_nonzero(slots >= 0))
-            missing[(slots < 0) & ~absent] |= plan.bit
-            looked_up = look_up(fetched, slots, absent, plan, times, event_time)
+            self._counts[f"hits.{plan.position}"] += int(np.count_nonzero(rows >= 0))
+            missing[(rows < 0) & ~absent] |= plan.bit
+            looked_up = look_up(fetched, rows, absent, plan, times, event_time)
             for where, reason in looked_up.unmatched:
                 held.append(hold_unmatched(tuples.filter(pa.array(where & ~settled)), plan, reason))
                 settled |= where
@@ -157,18 +157,18 @@ class _Front:
     def __init__(self, plan: LookupPlan, front: FrontStagePlan, warehouse_url: str) -> None:
         self.plan = plan
         self._url = warehouse_url
-        self._hot: HotTuples | None = front.hot.value() if front.hot is not None else None
+        self._hot = front.tuples()
         self._whole = front.whole
         self._changed: ChangedKeys | None = None  # of R since it was read whole; None: not asked for yet
         self.hits: NDArray[np.int64] | None = None
-        if self._hot is not None and front.count_hits:
+        if isinstance(self._hot, HotTuples) and front.count_hits:
             self.hits = np.zeros(self._hot.hot_set.slot_count, np.int64)
 
     def probe(self, keys: KeyColumns, times: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.bool_]]:
         """Look stream tuples' keys up, shape (n,); times, shape (n,), are their events'.
 
         Returns:
-            slot of each key, -1 where it is not hot; what the slots hold; and where it is known that R has no tuple.
+            row of the hot tuple of each key, -1 where it is not hot; these tuples; and where R is known to have none.
         """
         if self._hot is None:
             return np.full(len(keys), -1, np.int64), RelationRows.empty(self.plan.spec).columns, ~keys.valid
@@ -176,24 +176,25 @@ class _Front:
         if self.hits is not None:
             self.hits += np.bincount(slots[slots >= 0], minlength=len(self.hits))
         absent = self._absent(keys, missing)
+        columns, rows = self._hot.fetched(slots)
         if self._whole is not None and self.plan.spec.validity is not None:
-            self._leave_versionless(self._hot.columns, slots, keys, times, self._whole)
-        return slots, self._hot.columns, absent
+            self._leave_versionless(columns, rows, keys, times, self._whole)
+        return rows, columns, absent
 
     def _leave_versionless(
         self,
         columns: pa.Table,
-        slots: NDArray[np.int64],
+        rows: NDArray[np.int64],
         keys: KeyColumns,
         times: pa.ChunkedArray,
         whole: WholeRelation,
     ) -> None:
         """Make misses of hits that have no version valid at their time, and may have one that is not hot yet."""
-        _, valid = fetched_at(columns, slots, single_array(times))
-        versionless = np.flatnonzero((slots >= 0) & ~valid)
+        _, valid = fetched_at(columns, rows, single_array(times))
+        versionless = np.flatnonzero((rows >= 0) & ~valid)
         if versionless.size:
             changed = self._changed_since(whole).contains(keys.codes[versionless])
-            slots[versionless[changed]] = -1
+            rows[versionless[changed]] = -1
 
     def _absent(self, keys: KeyColumns, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which of the keys R does not have now: those that it never can, and missing ones where all of R is hot.

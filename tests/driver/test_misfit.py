@@ -60,7 +60,7 @@ class Driver(threading.Thread):
         definition = text_ids(self._folder)
         home = Home(self._folder)
         job = StreamJob(definition, home, self._url)
-        with fitting_tables(definition, home, self._url, job.check, look_seconds=0.05) as outcome:
+        with fitting_tables(definition, home, job.pool, job.check, look_seconds=0.05) as outcome:
             self.outcome = outcome
             if self.fails:
                 raise FreshetError("Spark can't be started.")

@@ -47,10 +47,12 @@ class Driver:
 
     def __init__(self) -> None:
         self.full = False
+        self.bytes = 0  # published until now
 
     def broadcast(self, value: bytes) -> Published:
         if self.full:
             raise OSError("No space left on device")
+        self.bytes += len(value)
         return Published(value)
 
 
@@ -77,10 +79,11 @@ class Items:
         """What a batch planned now makes of these keys: a price, "absent", or None where R is read for it."""
         self._batches += 1
         plan = self.hot_set.plan_for_batch(self._batches)
-        assert plan.hot is not None
-        value = plan.hot.value()
+        value = plan.tuples()
+        assert value is not None
         slots, missing = value.find(keys(ids))
-        price = value.columns["price"].take(pa.array(slots, mask=slots < 0)).to_pylist()
+        columns, places = value.fetched(slots)
+        price = columns["price"].take(pa.array(places, mask=places < 0)).to_pylist()
         self.hot_set.release(self._batches)
         absent = missing & (plan.whole is not None)
         return ["absent" if gone else found for gone, found in zip(absent, price, strict=True)]
@@ -195,3 +198,31 @@ def test_a_relation_that_outgrows_the_memory_says_so_and_knows_no_key_to_be_abse
     assert f"{capacity} of its tuples stay hot, whichever they are" in caplog.text
     assert items.hot_set.hot_tuples == capacity
     assert "absent" not in items.prices(*range(500))
+
+
+def test_what_a_change_costs_follows_from_what_has_changed_and_not_from_the_size_of_r() -> None:
+    items = Items(memory_bytes=1 << 20)
+    assert items.hot_set.hold_all(rows(range(20_000)), (), changed("9:9:"), away)
+    all_of_r, looks = items.driver.bytes, 100
+    for look in range(looks):
+        ids = range(10 * look, 10 * look + 10)
+        items.hot_set.refresh(changed(f"{10 + look}:{10 + look}:", *ids), lambda asked: rows(asked.codes.tolist(), 11))
+    assert items.driver.bytes - all_of_r < looks / 20 * all_of_r, "which each look would publish"
+    assert items.prices(0, 999, 1000, 20_000) == [0, 11 * 999, 10_000, "absent"]
+
+
+@pytest.mark.parametrize("memory_bytes", [2500, 1 << 16], ids=["merged at each look", "overlaid"])
+def test_changes_upon_changes_leave_r_as_it_is(memory_bytes: int) -> None:
+    items = Items(memory_bytes)
+    random = np.random.default_rng(7)
+    current = {each: 10 * each for each in range(100)}
+    assert items.hot_set.hold_all(rows(current), (), changed("9:9:"), away)
+    for look in range(60):
+        ids = random.choice(120, 6, replace=False).tolist()
+        kept = [each for each in ids if random.random() < 0.7]
+        for each in ids:
+            current.pop(each, None)
+        current |= {each: (look + 1) * each for each in kept}
+        items.hot_set.refresh(changed(f"{10 + look}:{10 + look}:", *ids), lambda _: rows(kept, look + 1))  # noqa: B023
+        assert items.prices(*range(120)) == [current.get(each, "absent") for each in range(120)]
+        assert items.hot_set.hot_tuples == len(current)

@@ -19,6 +19,7 @@ from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.settings import Home
 from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.reports import BatchReport
+from spark_jobs.warehouse.connection_pool import ConnectionPool
 from tests.spark.shop import query, sales_definition, write_definition
 
 MORE_CUSTOMERS = "INSERT INTO shop.customer SELECT id, id, 'far' FROM generate_series(2001, 9000) id"
@@ -108,7 +109,7 @@ def test_a_lookup_that_cannot_be_asked_about_leaves_the_new_pages_of_the_others_
     loaded = load_definition(write_definition(tmp_path, definition))
     with closing(psycopg2.connect(shop_url)) as connection:
         relations = check_tables(connection, loaded).relations
-    lookups = DrivenLookups(loaded, relations, Home(tmp_path), shop_url, spark, parts=2)
+    lookups = DrivenLookups(loaded, relations, Home(tmp_path), ConnectionPool(shop_url, "test"), spark, parts=2)
     query(shop_url, f"{MORE_CUSTOMERS}; ALTER TABLE shop.article RENAME code TO name")
     for number in range(1, CHECKED_BATCHES):
         lookups.plan_for_batch(number)

@@ -54,7 +54,9 @@ class PageRenewal:
             return plan
         self._batches = 0
         owned: OwnedPages = plan.pages.value()
-        index = reading_connection(self._url).run(lambda reading: _outgrowing(reading, plan, owned.index))
+        reading = reading_connection(self._url)
+        index = reading.run(lambda connection: _outgrowing(connection, plan, owned.index))
+        reading.close()  # it is not needed soon
         if index is None:
             return plan
         if index.page_count <= owned.index.page_count:

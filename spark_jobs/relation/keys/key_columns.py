@@ -135,6 +135,11 @@ class KeyColumns:
         same = keys.equals(order[repeated + 1], keys, order[repeated])
         return keys.take(np.delete(order, repeated[same] + 1))
 
+    @property
+    def codes_differ(self) -> bool:
+        """Whether no two of these keys, which are distinct, share a code. O(n log n); numbers never do."""
+        return self.encoded is None or len(np.unique(self.codes)) == len(self)
+
     def in_order(self) -> KeyColumns:
         """The keys in ascending order. O(n log n)."""
         if self.encoded is None:
