@@ -78,6 +78,8 @@ class Correlate(Part):
         idle_after: a stream that has been silent for so long does not hold the others back.
         algorithm: one of the catalogue of spark_jobs.joins.stream_stream, or the cost model's choice.
         memory: bytes that the join's state may take, on all workers together.
+        keep_versions: how long versions of the state are kept: a warehouse that is restored to how it was so long ago
+            finds its state.
     """
 
     on: dict[Word, Annotated[tuple[Word, ...], BeforeValidator(_columns), Field(min_length=1), _COLUMNS]] = Field(
@@ -95,6 +97,7 @@ class Correlate(Part):
     idle_after: Duration = Field(default=timedelta(minutes=1), examples=["idle_after: 1m"])
     algorithm: Literal["auto", "temporal_join"] = Field(default="auto", examples=["algorithm: auto"])
     memory: Bytes = Field(default=64 << 20, examples=["memory: 64MB"])
+    keep_versions: Duration = Field(default=timedelta(hours=1), examples=["keep_versions: 1h"])
 
     def becomes(self, stream: str) -> Expired:
         """What becomes of the expired tuples of a stream."""

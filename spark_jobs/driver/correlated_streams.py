@@ -46,8 +46,6 @@ from spark_jobs.warehouse.fact_table import FactTable
 
 # Nothing has landed for so long: what has expired is told now, and does not wait for more.
 _QUIET_SECONDS = 1.0
-# A warehouse that was restored to how it was so long ago finds its state.
-_VERSIONS_KEPT_SECONDS = 3600.0
 _LOOK_FOR_OLD_VERSIONS_SECONDS = 60.0
 
 
@@ -223,7 +221,7 @@ class CorrelatedStreams:
             return 0
         self._looked_for_old = time.monotonic()
         with connection, connection.cursor() as cursor:
-            return closed_before(cursor, self._definition.name, _VERSIONS_KEPT_SECONDS)
+            return closed_before(cursor, self._definition.name, self._correlate.keep_versions.total_seconds())
 
     def _late(self, course: StreamCourse) -> str:
         reached = "" if course.reached is None else f" {course.reached.isoformat(sep=' ')}"

@@ -53,9 +53,8 @@ class StagedStream:
         self.name = name
         self.source = definition.streams[name]
         self.on = definition.correlate.on[name]
-        own = [qualified(name, column) for column in self.source.event_id]
-        first = event_ids(definition.streams).index(own[0]) + 1
-        self.id_positions = (first, first + len(own) - 1)
+        first = event_ids(definition.streams).index(qualified(name, self.source.event_id[0])) + 1
+        self.id_positions = (first, first + len(self.source.event_id) - 1)
         self.prefix = name + STREAM_SEPARATOR
         self.stored = StoredTuples.of_stream(cursor, definition.name, number, self.prefix)
         self._held = HeldTuples(cursor, self.stored, self.source)

@@ -26,7 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _COMPLETED = StagedColumn("completed_at", "timestamptz")
 _JOINED_ID = StagedColumn("joined_id", "text")
 _COMMA, _AND, _OR, _XOR = (sql.SQL(text) for text in (", ", " AND ", " OR ", " # "))
-_NOTHING, _FALSE = sql.SQL(""), sql.SQL("false")
+_NOTHING, FALSE = sql.SQL(""), sql.SQL("false")
 
 
 class StreamJoin:
@@ -223,15 +223,15 @@ class StreamJoin:
             )
         )
 
-    def _columns(self, may_lack: sql.Composable = _FALSE) -> Iterator[sql.Composable]:
+    def _columns(self, may_lack: sql.Composable = FALSE) -> Iterator[sql.Composable]:
         """SQL of the joined tuples' columns; a part may be missing, with nulls in its place.
 
         Args:
             may_lack: SQL: it may be a joined tuple, and need not.
         """
         ids = self._parts("event_id")
-        inner = [sql.SQL("substr({0}, 2, length({0}) - 2)").format(event_id) for event_id in ids]
-        codes = [self._part(stream, stream.column(CODE)) for stream in self._streams]
+        inner: list[sql.Composable] = [sql.SQL("substr({0}, 2, length({0}) - 2)").format(event_id) for event_id in ids]
+        codes: list[sql.Composable] = [self._part(stream, stream.column(CODE)) for stream in self._streams]
         if self._correlate.emitting:
             inner = [_or_else(each, stream.no_id) for each, stream in zip(inner, self._streams, strict=True)]
             codes = [_or_else(each, stream.no_code) for each, stream in zip(codes, self._streams, strict=True)]
