@@ -26,6 +26,8 @@ LATE = "late: "
 """How the reasons of tuples begin that came too late to be joined."""
 EXPIRED = "no "
 """How those of tuples begin that found no partner in their time."""
+TOO_MANY = "too many: "
+"""How those of tuples begin that would make more facts than `most_facts` allows."""
 MOST_STREAMS = 16
 # The id of a stream's held tuple, and the name of its file in the ledger, begin with the stream's name and this.
 STREAM_SEPARATOR = "/"
@@ -78,6 +80,8 @@ class Correlate(Part):
         idle_after: a stream that has been silent for so long does not hold the others back.
         algorithm: one of the catalogue of spark_jobs.joins.stream_stream, or the cost model's choice.
         memory: bytes that the join's state may take, on all workers together.
+        most_facts: a tuple that would make more facts, judged by how many tuples of the other streams have its key, is
+            rejected; None: all may.
         keep_versions: how long versions of the state are kept: a warehouse that is restored to how it was so long ago
             finds its state.
     """
@@ -97,6 +101,7 @@ class Correlate(Part):
     idle_after: Duration = Field(default=timedelta(minutes=1), examples=["idle_after: 1m"])
     algorithm: Literal["auto", "temporal_join"] = Field(default="auto", examples=["algorithm: auto"])
     memory: Bytes = Field(default=64 << 20, examples=["memory: 64MB"])
+    most_facts: int | None = Field(default=None, ge=1, examples=["most_facts: 1000"])
     keep_versions: Duration = Field(default=timedelta(hours=1), examples=["keep_versions: 1h"])
 
     def becomes(self, stream: str) -> Expired:
@@ -175,6 +180,8 @@ def correlation_problems(streams: Mapping[str, Source], correlate: Correlate) ->
             )
     if correlate.required and correlate.emit != "accumulate":
         yield Problem("correlate.required", "means nothing with emit: complete. Remove it, or write emit: accumulate.")
+    if correlate.most_facts is not None and correlate.emit == "accumulate":
+        yield Problem("correlate.most_facts", "means nothing with emit: accumulate: one fact a key. Remove it.")
     yield from _expired_problems(streams, correlate)
 
 

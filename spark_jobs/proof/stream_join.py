@@ -15,7 +15,7 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID, LATE, FixedWindow
+from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID, LATE, TOO_MANY, FixedWindow
 from spark_jobs.proof.account import AbsentRecords, Account
 from spark_jobs.proof.held import Int64Array
 from spark_jobs.proof.join import JoinedEvents
@@ -123,7 +123,8 @@ class StreamJoin:
     def _make_parts(self, stream: StagedStream, ranks: list[int], *, came_once: bool) -> None:
         """The events of a stream that can be parts, each content once.
 
-        One that was too late is none, unless it came before: that is in sight, or may be in what is there no longer.
+        One that was rejected, as too late or since it would make too many, is none, unless it came before: that is in
+        sight, or may be in what is there no longer.
         """
         values = [stream.column(name) for name in stream.staging.columns]
         needed = [stream.column(name) for name in (START, *stream.on)]
@@ -146,7 +147,8 @@ class StreamJoin:
                         GROUP BY event_id, {values}
                     ) AS part
                     LEFT JOIN (
-                        SELECT event_id FROM {held} WHERE place = 'rejected' AND starts_with(reason, {late})
+                        SELECT event_id FROM {held} WHERE place = 'rejected'
+                            AND (starts_with(reason, {late}) OR starts_with(reason, {too_many}))
                     ) AS late USING (event_id)
                 ) AS part
                 WHERE NOT (is_late AND of_copies = 1 AND {came_once});
@@ -161,6 +163,7 @@ class StreamJoin:
                 held=stream.stored.held,
                 came_once=sql.Literal(came_once),
                 late=sql.Literal(LATE),
+                too_many=sql.Literal(TOO_MANY),
             ),
             [list(range(len(ranks))), ranks],
         )

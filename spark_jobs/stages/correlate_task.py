@@ -10,9 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition.correlation import JOINED_ID, qualified
+from spark_jobs.definition.correlation import JOINED_ID, TOO_MANY, qualified
 from spark_jobs.definition.stream_tuple import POSITION, RANGE, Place
 from spark_jobs.join_state.bucket import Correlated, StreamCounts
+from spark_jobs.join_state.correlated import RESULTS
 from spark_jobs.join_state.joined_tuples import alone
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
@@ -105,9 +106,13 @@ class _Joining:
     def _held(self, correlated: Correlated) -> Iterator[Held]:
         plan = self._plan
         for number, stream in enumerate(plan.streams):
-            late, expired = correlated.late[number], correlated.expired[number]
+            late, expired, exploding = correlated.late[number], correlated.expired[number], correlated.exploding[number]
             if late.num_rows:
                 yield Held("rejected", plan.late[number], None, late, stream=stream.held)
+            if exploding.num_rows:
+                count, allowed = exploding[RESULTS].cast(pa.string()), f" facts; most_facts: {plan.bucket.most_results}"
+                about = pc.binary_join_element_wise(f"{TOO_MANY}about ", count, allowed, "")
+                yield Held("rejected", about.combine_chunks(), None, exploding, stream=stream.held)
             if expired.num_rows and plan.becomes[number] != "emit":
                 place: Place = "unmatched" if plan.becomes[number] == "hold" else "rejected"
                 yield Held(place, plan.expired[number], None, _of_former_batch(expired), stream=stream.held)

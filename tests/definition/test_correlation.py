@@ -86,6 +86,10 @@ MISTAKES = {
         ("within: 2h", "within: 2h\n  expired: {order: emit}"),
         "correlate.expired.order: is not a stream. Did you mean 'orders'?",
     ),
+    "a bound on facts of one each": (
+        ("within: 2h", "emit: accumulate\n  most_facts: 5"),
+        "correlate.most_facts: means nothing with emit: accumulate",
+    ),
     "another end": (("within: 2h", "within: 2h\n  expired: drop"), "correlate.expired"),
     "an outer join without its key": (OUTER[0], "leaves out _joined_id, but the event id is the fact's primary key"),
     "a key that is no column": (
