@@ -10,6 +10,7 @@ from psycopg2 import extensions
 from pydantic import ValidationError
 
 from spark_jobs.definition import Lookup, PipelineDefinition
+from spark_jobs.definition.correlation import Correlate
 from spark_jobs.definition.operation import Freshness, Reprocessing, Validation
 from spark_jobs.ledger.status.lag import SourceLook
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
@@ -109,7 +110,7 @@ class WaitingWorkReader:
             return False
         read_at, due = self._due.get(status.name, (None, False))
         if read_at is None or now - read_at >= _DUE_READ_EVERY:
-            due = due_now(cursor, status.name, settings.lookups, settings.first_pause)
+            due = due_now(cursor, status.name, settings.lookups, settings.first_pause, settings.correlate)
             self._due[status.name] = (now, due)
         return due
 
@@ -119,6 +120,7 @@ class _Settings(NamedTuple):
     grace: timedelta
     lookups: tuple[Lookup, ...]
     first_pause: timedelta
+    correlate: Correlate | None
 
 
 def _settings(definition: Any) -> _Settings:
@@ -126,10 +128,11 @@ def _settings(definition: Any) -> _Settings:
     try:
         registered = PipelineDefinition.model_validate(definition)
     except ValidationError:
-        return _Settings(Validation().every, Freshness().grace, (), Reprocessing().first_pause)
+        return _Settings(Validation().every, Freshness().grace, (), Reprocessing().first_pause, None)
     return _Settings(
         registered.validation.every,
         registered.freshness.grace,
         registered.lookups,
         registered.reprocessing.first_pause,
+        registered.correlate,
     )

@@ -60,7 +60,8 @@ class BacklogCheckOperator(BaseOperator):
         with connection.cursor() as cursor:
             if abandoned := abandon_dead(cursor, self.pipeline):
                 self.log.warning("The drivers of %d runs have died: they are marked as abandoned.", abandoned)
-            due = due_now(cursor, self.pipeline, definition.lookups, definition.reprocessing.first_pause)
+            first_pause = definition.reprocessing.first_pause
+            due = due_now(cursor, self.pipeline, definition.lookups, first_pause, definition.correlate)
         if not due:
             raise AirflowSkipException("No held tuple is due.")
         load = stream_load(connection, self.pipeline)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -13,10 +13,21 @@ from spark_jobs.definition.fields import Bytes, Duration, Part, Word
 from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
 
 if TYPE_CHECKING:
-    from spark_jobs.definition.model import Source
+    from spark_jobs.definition.model import Fact, Lookup, Source
 
 COMPLETED_AT = "_completed_at"
 """Column of joined tuples: when the last of their events happened. Their freshness is measured from it."""
+JOINED_ID = "_joined_id"
+"""Column of joined tuples of which some lack parts (`expired: emit`): the ids of their events as text, `[17,null]`.
+
+It is their key: a primary key takes no nulls.
+"""
+LATE = "late: "
+"""How the reasons of tuples begin that came too late to be joined."""
+EXPIRED = "no "
+"""How those of tuples begin that found no partner in their time."""
+TOO_MANY = "too many: "
+"""How those of tuples begin that would make more facts than `most_facts` allows."""
 MOST_STREAMS = 16
 # The id of a stream's held tuple, and the name of its file in the ledger, begin with the stream's name and this.
 STREAM_SEPARATOR = "/"
@@ -49,6 +60,9 @@ def _window(value: Any) -> Any:
     return FixedWindow.model_validate(value) if isinstance(value, dict) else value
 
 
+Expired = Literal["hold", "reject", "emit"]
+
+
 class Correlate(Part):
     """When tuples of the streams belong together, and what becomes of those that find no partner.
 
@@ -60,11 +74,16 @@ class Correlate(Part):
             required part; later parts fill in their columns. The fact table and the held tuples are its state:
             within, expired, lateness, idle_after, algorithm and memory mean nothing to it.
         required: with `accumulate`: the streams any of which makes the fact; by default the first one.
-        expired: what becomes of a tuple that found no partner in its time: held, to be tried again, or rejected.
+        expired: what becomes of a tuple that found no partner in its time: held, or rejected, or emitted as a joined
+            tuple with nulls for the rest (outer join); one for all streams, or one for each.
         lateness: how far out of order a stream's events may come; later ones are rejected, and kept.
         idle_after: a stream that has been silent for so long does not hold the others back.
         algorithm: one of the catalogue of spark_jobs.joins.stream_stream, or the cost model's choice.
         memory: bytes that the join's state may take, on all workers together.
+        most_facts: a tuple that would make more facts, judged by how many tuples of the other streams have its key, is
+            rejected; None: all may.
+        keep_versions: how long versions of the state are kept: a warehouse that is restored to how it was so long ago
+            finds its state.
     """
 
     on: dict[Word, Annotated[tuple[Word, ...], BeforeValidator(_columns), Field(min_length=1), _COLUMNS]] = Field(
@@ -75,39 +94,65 @@ class Correlate(Part):
     )
     emit: Literal["complete", "accumulate"] = Field(default="complete", examples=["emit: complete"])
     required: tuple[Word, ...] = Field(default=(), examples=["required: [orders]"])
-    expired: Literal["hold", "reject"] = Field(default="hold", examples=["expired: hold"])
+    expired: Expired | dict[Word, Expired] = Field(
+        default="hold", examples=["expired: hold", "expired: {orders: emit, payments: hold}"]
+    )
     lateness: Duration = Field(default=timedelta(minutes=10), examples=["lateness: 10m"])
     idle_after: Duration = Field(default=timedelta(minutes=1), examples=["idle_after: 1m"])
     algorithm: Literal["auto", "temporal_join"] = Field(default="auto", examples=["algorithm: auto"])
     memory: Bytes = Field(default=64 << 20, examples=["memory: 64MB"])
+    most_facts: int | None = Field(default=None, ge=1, examples=["most_facts: 1000"])
+    keep_versions: Duration = Field(default=timedelta(hours=1), examples=["keep_versions: 1h"])
+
+    def becomes(self, stream: str) -> Expired:
+        """What becomes of the expired tuples of a stream."""
+        return self.expired.get(stream, "hold") if isinstance(self.expired, dict) else self.expired
+
+    @property
+    def emitting(self) -> frozenset[str]:
+        """The streams whose expired tuples are emitted."""
+        return frozenset(stream for stream in self.on if self.becomes(stream) == "emit")
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """The streams of which joined tuples may have no part."""
+        return frozenset(stream for stream in self.on if self.emitting - {stream})
 
 
-def joined_columns(streams: Mapping[str, Source]) -> dict[str, StreamType]:
-    """The columns of joined tuples: those of all streams, qualified, and `_completed_at`."""
+def joined_columns(streams: Mapping[str, Source], correlate: Correlate) -> dict[str, StreamType]:
+    """The columns of joined tuples: those of all streams, qualified, and `_completed_at`; `_joined_id` where needed."""
     columns = {
         qualified(stream, name): kind for stream, source in streams.items() for name, kind in source.columns.items()
     }
-    return columns | {COMPLETED_AT: StreamType("timestamp")}
+    columns[COMPLETED_AT] = StreamType("timestamp")
+    return columns | ({JOINED_ID: StreamType("string")} if correlate.emitting else {})
 
 
 def joined_source(streams: Mapping[str, Source], correlate: Correlate) -> dict[str, Any]:
     """What the joined tuples are like, as if they came from a source of their own.
 
-    Lookups, fact and checks take them for that. Of `complete`, the ids of all events together tell them apart; of
-    `accumulate` the key.
+    Lookups, fact and checks take them for that. Of `complete`, the ids of all events together tell them apart, or
+    `_joined_id` where some may be missing; of `accumulate` the key.
     """
     if correlate.emit == "accumulate":
         stream = required_streams(streams, correlate)[0]
         event_id = [qualified(stream, column) for column in correlate.on.get(stream, ())]
+    elif correlate.emitting:
+        event_id = [JOINED_ID]
     else:
-        event_id = [qualified(stream, column) for stream, source in streams.items() for column in source.event_id]
+        event_id = event_ids(streams)
     return {
         "format": "parquet",
         "path": "/",
-        "schema": ", ".join(f"`{name}` {kind}" for name, kind in joined_columns(streams).items()),
+        "schema": ", ".join(f"`{name}` {kind}" for name, kind in joined_columns(streams, correlate).items()),
         "event_id": event_id,
         "event_time": COMPLETED_AT,
     }
+
+
+def event_ids(streams: Mapping[str, Source]) -> list[str]:
+    """The columns of joined tuples that have the ids of their events."""
+    return [qualified(stream, column) for stream, source in streams.items() for column in source.event_id]
 
 
 def required_streams(streams: Mapping[str, Source], correlate: Correlate) -> tuple[str, ...]:
@@ -135,6 +180,50 @@ def correlation_problems(streams: Mapping[str, Source], correlate: Correlate) ->
             )
     if correlate.required and correlate.emit != "accumulate":
         yield Problem("correlate.required", "means nothing with emit: complete. Remove it, or write emit: accumulate.")
+    if correlate.most_facts is not None and correlate.emit == "accumulate":
+        yield Problem("correlate.most_facts", "means nothing with emit: accumulate: one fact a key. Remove it.")
+    yield from _expired_problems(streams, correlate)
+
+
+def _expired_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:
+    for name in correlate.expired if isinstance(correlate.expired, dict) else ():
+        if name not in streams:
+            key = path_of("correlate", "expired", name)
+            yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
+    if correlate.emitting and correlate.emit == "accumulate":
+        yield Problem("correlate.expired", "means nothing with emit: accumulate, whose parts don't expire. Remove it.")
+    elif correlate.emitting and correlate.within is None:
+        text = "is emit, but without a window no tuple expires. Add for example within: 2h."
+        yield Problem("correlate.expired", text)
+
+
+def emission_problems(
+    streams: Mapping[str, Source], correlate: Correlate, fact: Fact, lookups: Sequence[Lookup]
+) -> Iterator[Problem]:
+    """What keeps joined tuples from being facts that lack parts.
+
+    Args:
+        streams: by name.
+        correlate: how they are joined; sound in itself.
+        fact: the table that is loaded.
+        lookups: of the pipeline.
+    """
+    missing = [column for column in event_ids(streams) if column not in fact.columns.values()]
+    if correlate.emitting and missing:
+        text = (
+            f"leaves out {', '.join(missing)}, but with expired: emit the fact must tell which events it is made of. "
+            f"Add for example {missing[0].replace('.', '_')}: {missing[0]}, in a column that takes nulls."
+        )
+        yield Problem("fact.columns", text)
+    for position, lookup in enumerate(lookups):
+        for column in lookup.on:
+            stream = column.partition(".")[0]
+            if stream in correlate.lacking and isinstance(lookup.on_unmatched, str):
+                text = (
+                    f"is null where the part of {stream} is missing (expired: emit), and finds nothing then. "
+                    "Write on_unmatched: {default: {...}}."
+                )
+                yield Problem(path_of("lookups", position, "on", column), text)
 
 
 def _key_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:

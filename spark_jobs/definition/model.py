@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError,
 from spark_jobs.definition.accumulation import accumulation_problems
 from spark_jobs.definition.avro import Avro
 from spark_jobs.definition.consistency import inconsistencies
-from spark_jobs.definition.correlation import Correlate, correlation_problems, joined_source
+from spark_jobs.definition.correlation import Correlate, correlation_problems, emission_problems, joined_source
 from spark_jobs.definition.ddl import StreamType, parse_columns
 from spark_jobs.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
 from spark_jobs.definition.kafka import KAFKA_COLUMNS, PLACE_COLUMNS, Kafka
@@ -311,8 +311,9 @@ class PipelineDefinition(Part):
         elif self.streams is not None and self.correlate is not None:
             unsound = list(correlation_problems(self.streams, self.correlate))
             problems += unsound
-            if self.correlate.emit == "accumulate" and not unsound:
-                problems += accumulation_problems(self.streams, self.correlate, self.fact, self.lookups)
+            if not unsound:
+                rules = accumulation_problems if self.correlate.emit == "accumulate" else emission_problems
+                problems += rules(self.streams, self.correlate, self.fact, self.lookups)
         if problems:
             raise InconsistentDefinitionError(problems)
         return self

@@ -16,7 +16,7 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import STREAM_SEPARATOR, FixedWindow
+from spark_jobs.definition.correlation import EXPIRED, JOINED_ID, LATE, STREAM_SEPARATOR, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
@@ -41,13 +41,11 @@ from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.pinned_tasks import pinned_over_parcels
 from spark_jobs.stages.rehearsal import rehearse_bucket
 from spark_jobs.stages.reports import BatchReport
-from spark_jobs.stages.stream_plan import EXPIRED, LATE, JoinPlan, StreamPlan
+from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
 from spark_jobs.warehouse.fact_table import FactTable
 
 # Nothing has landed for so long: what has expired is told now, and does not wait for more.
 _QUIET_SECONDS = 1.0
-# A warehouse that was restored to how it was so long ago finds its state.
-_VERSIONS_KEPT_SECONDS = 3600.0
 _LOOK_FOR_OLD_VERSIONS_SECONDS = 60.0
 
 
@@ -168,6 +166,7 @@ class CorrelatedStreams:
             )
         counts = _sums(list(buckets.values()))
         by_name = {course.stream: course for course in batch.streams}
+        emitting = self._correlate.emitting  # what is emitted is in a result
         tallies = []
         for number, name in enumerate(self._streams):
             course = by_name[name]
@@ -181,10 +180,10 @@ class CorrelatedStreams:
                     last_arrival=now if records else course.last_arrival,
                     arrived=records,
                     duplicates=counts[number].duplicates,
-                    rejected=sum(each.rejected for each in found),
+                    rejected=sum(each.rejected for each in found) + counts[number].exploding,
                     late=counts[number].late,
-                    joined=counts[number].joined,
-                    expired=counts[number].expired,
+                    joined=counts[number].joined + (counts[number].expired if name in emitting else 0),
+                    expired=0 if name in emitting else counts[number].expired,
                     waiting=counts[number].waiting,
                 )
             )
@@ -199,6 +198,7 @@ class CorrelatedStreams:
             streams=streams,
             bucket=BucketPlan.of(self._definition, buckets),
             joined=self._joined_schema(),
+            identified=bool(self._correlate.emitting),
             folder=self._folder.path,
             buckets=buckets,
             version=batch.after,
@@ -207,11 +207,12 @@ class CorrelatedStreams:
             keep_from=self._keep_from(connection),
             late=tuple(self._late(course) for course in courses),
             expired=tuple(self._expired(name) for name in self._streams),
-            expired_place="unmatched" if self._correlate.expired == "hold" else "rejected",
+            becomes=tuple(map(self._correlate.becomes, self._streams)),
         )
 
     def _joined_schema(self) -> pa.Schema:
-        columns = [(name, kind.arrow()) for name, kind in self._definition.source.columns.items()]
+        kinds = self._definition.source.columns
+        columns = [(name, kind.arrow()) for name, kind in kinds.items() if name != JOINED_ID]
         return pa.schema([*columns, (ARRIVED_AT, pa.timestamp("us", "UTC"))])
 
     def _keep_from(self, connection: extensions.connection) -> int:
@@ -220,7 +221,7 @@ class CorrelatedStreams:
             return 0
         self._looked_for_old = time.monotonic()
         with connection, connection.cursor() as cursor:
-            return closed_before(cursor, self._definition.name, _VERSIONS_KEPT_SECONDS)
+            return closed_before(cursor, self._definition.name, self._correlate.keep_versions.total_seconds())
 
     def _late(self, course: StreamCourse) -> str:
         reached = "" if course.reached is None else f" {course.reached.isoformat(sep=' ')}"

@@ -16,10 +16,11 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.errors import JoinStateError
-from spark_jobs.join_state.correlated import BucketPlan, Correlated, CorrelatedStream, StreamCounts
+from spark_jobs.join_state.correlated import RESULTS, BucketPlan, Correlated, CorrelatedStream, StreamCounts
 from spark_jobs.join_state.joined_tuples import have_same_keys, side_by_side
 from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of
 from spark_jobs.join_state.segment import Segment
@@ -260,6 +261,15 @@ class Bucket:
         taken = tuples if whole else tuples.filter(pa.array(kept))
         starts, codes = starts[kept], events.codes[kept]
         keys = codes_of(taken, plan.key)
+        results = self._expected(stream, keys.codes)
+        if results is not None and (exploding := results > (self._plan.most_results or 0)).any():
+            counts, which = StreamCounts(exploding=int(exploding.sum())), pa.array(exploding)
+            told = taken.filter(which).append_column(RESULTS, pa.array(results[exploding]))
+            yield self._piece(stream, counts, exploding=told)
+            taken, starts, codes = taken.filter(pc.invert(which)), starts[~exploding], codes[~exploding]
+            keys = keys._replace(codes=keys.codes[~exploding])
+            if not len(starts):
+                return
         ids = np.arange(held.next_id, held.next_id + len(starts))
         window = self._plan.window
         ends = np.full(len(starts), FOR_EVER) if window is None else window.ends(starts)
@@ -274,6 +284,20 @@ class Bucket:
                 yield self._joined(results[:, at : at + _JOINED_AT_ONCE], exact=keys.exact)
             # As many that their results would come to what is fetched at once.
             most = max(1, min(_TAKEN_AT_ONCE, 2 * most * _JOINED_AT_ONCE // max(1, results.shape[1])))
+
+    def _expected(self, stream: int, keys: Int64Array) -> Int64Array | None:
+        """About how many results tuples with these keys would make, shape (n,), or more; None where nobody asks.
+
+        All tuples of the other streams count that have the key, whatever their times. O(n log(1 + segment / n)).
+        """
+        if self._plan.most_results is None:
+            return None
+        distinct, which = np.unique(keys, return_inverse=True)
+        results = np.ones(len(distinct))
+        for other, held in enumerate(self._streams):
+            if other != stream:
+                results *= sum((segment.count_keys(distinct) for segment in held.segments), np.zeros(len(distinct)))
+        return np.minimum(results, 2.0**62).astype(np.int64)[which]
 
     def _results(self, stream: int, tuples: Tuples) -> Int64Array:
         """The ids that results are made of; int64, shape (streams, m)."""
@@ -296,7 +320,7 @@ class Bucket:
             joined = stream.join(of)
             counts.append(StreamCounts(joined=joined, waiting=stream.waiting))
         nothing = tuple(_NOTHING for _ in self._streams)
-        return Correlated(side_by_side(self._plan.streams, parts), nothing, nothing, tuple(counts))
+        return Correlated(side_by_side(self._plan.streams, parts), nothing, nothing, nothing, tuple(counts))
 
     def _advanced(self, reached: list[int]) -> Iterator[Correlated]:
         self._reached = reached
@@ -309,7 +333,13 @@ class Bucket:
         self._choose_place()
 
     def _piece(
-        self, stream: int, counts: StreamCounts, *, late: pa.Table = _NOTHING, expired: pa.Table = _NOTHING
+        self,
+        stream: int,
+        counts: StreamCounts,
+        *,
+        late: pa.Table = _NOTHING,
+        exploding: pa.Table = _NOTHING,
+        expired: pa.Table = _NOTHING,
     ) -> Correlated:
         """What befell one stream."""
         streams = range(len(self._streams))
@@ -317,9 +347,11 @@ class Bucket:
             (counts if number == stream else StreamCounts())._replace(waiting=self._streams[number].waiting)
             for number in streams
         ]
-        lates = tuple(late if number == stream else _NOTHING for number in streams)
-        expireds = tuple(expired if number == stream else _NOTHING for number in streams)
-        return Correlated(_NOTHING, lates, expireds, tuple(everyone))
+
+        def alone(table: pa.Table) -> tuple[pa.Table, ...]:
+            return tuple(table if number == stream else _NOTHING for number in streams)
+
+        return Correlated(_NOTHING, alone(late), alone(exploding), alone(expired), tuple(everyone))
 
 
 def _microseconds(tuples: pa.Table, column: str) -> Int64Array:

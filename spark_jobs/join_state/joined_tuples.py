@@ -37,6 +37,28 @@ def side_by_side(streams: Sequence[CorrelatedStream], parts: Sequence[pa.Table])
     return pa.table(columns)
 
 
+def alone(streams: Sequence[CorrelatedStream], stream: int, tuples: pa.Table, columns: pa.Schema) -> pa.Table:
+    """Joined tuples that have a part of one stream only, with nulls for the rest.
+
+    Args:
+        streams: in their order.
+        stream: whose tuples are given.
+        tuples: shape (n,).
+        columns: of joined tuples.
+
+    Returns:
+        Shape (n,). `_arrived_at` is null: it is time that made them, and no arrival.
+    """
+    name, time = streams[stream].name, streams[stream].event_time
+    own = {qualified(name, column): column for column in tuples.column_names if column not in _NOT_OF_THE_SOURCE}
+    own[COMPLETED_AT] = time
+    parts = [
+        tuples[own[field.name]].cast(field.type) if field.name in own else pa.nulls(tuples.num_rows, field.type)
+        for field in columns
+    ]
+    return pa.table(parts, schema=columns)
+
+
 def _latest(times: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     """The greatest of several times, row by row."""
     # Arrow compares whole numbers, but no times with a zone.

@@ -97,6 +97,14 @@ class Segment:
         """
         return _pairs(keys, self._keys, self._by_key)
 
+    def count_keys(self, keys: Int64Array) -> Int64Array:
+        """How many tuples have each of some codes of the key, those that have left among them; int64, shape (k,).
+
+        Args:
+            keys: int64, shape (k,), ascending. O(k log(1 + n / k)).
+        """
+        return np.searchsorted(self._keys, keys, side="right") - first_positions(self._keys, keys)
+
     def same_events(self, events: Int64Array) -> tuple[Int64Array, Int64Array]:
         """The same by the codes of event ids."""
         return _pairs(events, self._events, self._by_event)

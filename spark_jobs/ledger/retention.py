@@ -21,6 +21,7 @@ from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import id_sketches
+from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
 from spark_jobs.ledger.sums import HITS, PLACED, PROBES, RECORDS, added_histogram
 
 _log = logging.getLogger(__name__)
@@ -139,7 +140,7 @@ _PRUNE_HELD = """
                     SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no AND state = 'started')
             FOR UPDATE SKIP LOCKED) AS old
         WHERE held.pipeline = %(pipeline)s AND held.event_id = old.event_id
-        RETURNING held.event_id, held.event_hash, held.batch_no
+        RETURNING held.event_id, held.event_hash, held.batch_no, held.place, held.relation, held.correlation_key
     ), remembered AS (
         INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
         SELECT %(pipeline)s, event_id, event_hash, batch_no, '{place}' FROM deleted
@@ -152,7 +153,7 @@ _PRUNE_HELD = """
         ON CONFLICT (pipeline) DO UPDATE SET
             {place} = kept.{place} + excluded.{place}, placed = kept.placed + excluded.placed,
             duplicates = kept.duplicates + excluded.duplicates
-    )
+    ), waiting AS ({end_waiting})
     SELECT count(*) FROM deleted
 """
 _CHANGES_STRETCH = """
@@ -296,7 +297,8 @@ def prune_held(connection: extensions.connection, pipeline: str, place: str, age
             arguments = {"pipeline": pipeline, "behind": behind, "age": age, "most": most}
             behind = _only(cursor, _HELD_STRETCH, arguments)
             until = "true" if behind is None else "event_id <= %(until)s"
-            deleted += _only(cursor, _PRUNE_HELD.format(place=place, until=until), {**arguments, "until": behind})
+            statement = _PRUNE_HELD.format(place=place, until=until, end_waiting=END_WAITING.format(deleted="deleted"))
+            deleted += _only(cursor, KEEP_FROM_CLOSING + statement, {**arguments, "until": behind})
     return deleted
 
 

@@ -17,7 +17,7 @@ from spark_jobs.proof.join import Expected, JoinedEvents
 from spark_jobs.proof.lookup import comparable
 from spark_jobs.proof.proof import EXAMPLES, Findings
 from spark_jobs.proof.staged_stream import StagedStream
-from spark_jobs.proof.stream_join import StreamJoin
+from spark_jobs.proof.stream_join import FALSE, StreamJoin
 
 _AND, _OR, _COMMA = (sql.SQL(text) for text in (" AND ", " OR ", ", "))
 
@@ -113,8 +113,8 @@ class AccumulatedParts(StreamJoin):
         found = sorted(self._cursor.fetchall())
         findings.put(kind, len(found), [f"{stream.prefix}{id}: {told}" for id, told in found[:EXAMPLES]])
 
-    def _columns(self) -> Iterator[sql.Composable]:
-        yield from super()._columns()
+    def _columns(self, may_lack: sql.Composable = FALSE) -> Iterator[sql.Composable]:
+        yield from super()._columns(may_lack)
         for column in self.facts.key_columns:
             yield sql.SQL("{} AS {}").format(sql.Identifier("fact", column), sql.Identifier(f"key_{column}"))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import COMPLETED_AT, STREAM_SEPARATOR, qualified
+from spark_jobs.definition.correlation import COMPLETED_AT, STREAM_SEPARATOR, event_ids, qualified
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.proof.held import HeldTuples, Int64Array, codes_of
@@ -40,6 +40,7 @@ class StagedStream:
         number, name: as given.
         source: where its events come from.
         on: its columns that must equal the other streams'.
+        id_positions: of the first and the last column of its event id among those of all streams, from 1.
         prefix: how its files and held tuples are called in the warehouse.
         stored: its held tuples, by the ids of its events.
         staging: its landed events.
@@ -52,6 +53,8 @@ class StagedStream:
         self.name = name
         self.source = definition.streams[name]
         self.on = definition.correlate.on[name]
+        first = event_ids(definition.streams).index(qualified(name, self.source.event_id[0])) + 1
+        self.id_positions = (first, first + len(self.source.event_id) - 1)
         self.prefix = name + STREAM_SEPARATOR
         self.stored = StoredTuples.of_stream(cursor, definition.name, number, self.prefix)
         self._held = HeldTuples(cursor, self.stored, self.source)
@@ -93,6 +96,17 @@ class StagedStream:
             sql.SQL("landed.{} IS NOT NULL").format(self.column(name)) for name in (START, *self.on)
         )
         return sql.SQL("({})").format(needed)
+
+    @property
+    def no_id(self) -> str:
+        """What stands in the id of a joined tuple that has no part of this stream."""
+        return ",".join(["null"] * len(self.source.event_id))
+
+    @property
+    def no_code(self) -> int:
+        """The code of its columns where a joined tuple has no part of this stream."""
+        nulls = {self.named(name): pa.nulls(1, kind.arrow()) for name, kind in self.source.columns.items()}
+        return int(self.object_codes(pa.table(nulls))[0])
 
     def ids(self, types: Mapping[str, str], *, coded: bool) -> StreamIds:
         """Gives its records their ids.

@@ -15,18 +15,18 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import COMPLETED_AT, FixedWindow
+from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID, LATE, TOO_MANY, FixedWindow
 from spark_jobs.proof.account import AbsentRecords, Account
 from spark_jobs.proof.held import Int64Array
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.staged_events import LANDED, LANDED_TABLE, StagedColumn
 from spark_jobs.proof.staged_stream import CODE, START, StagedStream, joined_codes
-from spark_jobs.stages.stream_plan import LATE
 
 _MICROSECOND = timedelta(microseconds=1)
 _COMPLETED = StagedColumn("completed_at", "timestamptz")
+_JOINED_ID = StagedColumn("joined_id", "text")
 _COMMA, _AND, _OR, _XOR = (sql.SQL(text) for text in (", ", " AND ", " OR ", " # "))
-_NOTHING = sql.SQL("")
+_NOTHING, FALSE = sql.SQL(""), sql.SQL("false")
 
 
 class StreamJoin:
@@ -35,7 +35,8 @@ class StreamJoin:
     Its columns are those of `Staging`; `id_<n>`, the id of the part of stream n; and `is_open`, whether a part is not
     loaded yet. The file of a joined tuple is that of the part that arrived last. What may be a joined tuple and need
     not is `pending`: a part is not loaded yet, landed with several contents, or landed several times, of which at
-    least once too late.
+    least once too late. With `expired: emit` the join is an outer one: events that have left the state without a
+    result are joined tuples, too, with nulls for the rest.
 
     Args:
         cursor: in the proof's transaction.
@@ -53,6 +54,9 @@ class StreamJoin:
         assert definition.correlate is not None
         self._cursor = cursor
         self._correlate = definition.correlate
+        self._has_open_batch = sql.SQL(
+            "EXISTS (SELECT FROM freshet.batch WHERE pipeline = {} AND state = 'started')"
+        ).format(sql.Literal(definition.name))
         self._streams = streams
         self.facts = self._events(definition)
         self.labels: list[str] = []
@@ -70,8 +74,8 @@ class StreamJoin:
 
     def column(self, source_column: str) -> StagedColumn:
         """Where a column of the joined tuples is found."""
-        if source_column == COMPLETED_AT:
-            return _COMPLETED
+        if source_column in (COMPLETED_AT, JOINED_ID):
+            return _COMPLETED if source_column == COMPLETED_AT else _JOINED_ID
         for stream in self._streams:
             for column in stream.source.columns:
                 if stream.named(column) == source_column:
@@ -98,6 +102,9 @@ class StreamJoin:
                 self._lacking.append(stream)
             self._make_parts(stream, ranks[stream.number], came_once=not account.absent.units)
         self._make_joined()
+        for stream in self._streams:
+            if stream.name in self._correlate.emitting:
+                self._add_alone(stream)
 
     def _rank(self, accounts: Sequence[Account]) -> list[list[int]]:
         """For each stream the numbers of its files among those of all."""
@@ -116,7 +123,8 @@ class StreamJoin:
     def _make_parts(self, stream: StagedStream, ranks: list[int], *, came_once: bool) -> None:
         """The events of a stream that can be parts, each content once.
 
-        One that was too late is none, unless it came before: that is in sight, or may be in what is there no longer.
+        One that was rejected, as too late or since it would make too many, is none, unless it came before: that is in
+        sight, or may be in what is there no longer.
         """
         values = [stream.column(name) for name in stream.staging.columns]
         needed = [stream.column(name) for name in (START, *stream.on)]
@@ -139,7 +147,8 @@ class StreamJoin:
                         GROUP BY event_id, {values}
                     ) AS part
                     LEFT JOIN (
-                        SELECT event_id FROM {held} WHERE place = 'rejected' AND starts_with(reason, {late})
+                        SELECT event_id FROM {held} WHERE place = 'rejected'
+                            AND (starts_with(reason, {late}) OR starts_with(reason, {too_many}))
                     ) AS late USING (event_id)
                 ) AS part
                 WHERE NOT (is_late AND of_copies = 1 AND {came_once});
@@ -154,6 +163,7 @@ class StreamJoin:
                 held=stream.stored.held,
                 came_once=sql.Literal(came_once),
                 late=sql.Literal(LATE),
+                too_many=sql.Literal(TOO_MANY),
             ),
             [list(range(len(ranks))), ranks],
         )
@@ -177,21 +187,72 @@ class StreamJoin:
             )
         )
 
-    def _columns(self) -> Iterator[sql.Composable]:
-        """SQL of the joined tuples' columns; a part may be missing, with nulls in its place."""
+    def _add_alone(self, stream: StagedStream) -> None:
+        """Add the events of a stream that are in no result, and neither wait nor are held: facts that lack the rest.
+
+        Where a batch is open it may have emitted one that waited before it.
+        """
+        others = (
+            sql.SQL(" LEFT JOIN {} AS {} ON false").format(other.table("part"), self._alias(other))
+            for other in self._streams
+            if other is not stream
+        )
+        self._cursor.execute(
+            sql.SQL(
+                """
+                INSERT INTO {landed} SELECT {columns}
+                FROM {parts} AS {alias}
+                LEFT JOIN (SELECT DISTINCT event_id FROM {waiting}) AS waiting ON waiting.event_id = {event_id}
+                LEFT JOIN (
+                    SELECT {id} AS event_id, bool_and(pending) AS is_unsure FROM {landed} GROUP BY 1
+                ) AS found ON found.event_id = {event_id} {others}
+                WHERE coalesce(is_unsure, true) AND (waiting.event_id IS NULL OR {has_open_batch})
+                    AND NOT EXISTS (SELECT FROM {held} AS held WHERE held.event_id = {event_id})
+                    AND NOT EXISTS (SELECT FROM {pruned} AS pruned WHERE pruned.event_id = {event_id});
+                ANALYZE {landed}
+                """
+            ).format(
+                landed=LANDED,
+                columns=_COMMA.join(self._columns(sql.SQL("coalesce(waiting.event_id, found.event_id) IS NOT NULL"))),
+                parts=stream.table("part"),
+                alias=self._alias(stream),
+                waiting=stream.table("waiting"),
+                event_id=self._part(stream, sql.Identifier("event_id")),
+                id=id_column(stream),
+                others=_NOTHING.join(others),
+                has_open_batch=self._has_open_batch,
+                held=stream.stored.held,
+                pruned=stream.stored.pruned,
+            )
+        )
+
+    def _columns(self, may_lack: sql.Composable = FALSE) -> Iterator[sql.Composable]:
+        """SQL of the joined tuples' columns; a part may be missing, with nulls in its place.
+
+        Args:
+            may_lack: SQL: it may be a joined tuple, and need not.
+        """
         ids = self._parts("event_id")
-        inner = (sql.SQL("substr({0}, 2, length({0}) - 2)").format(event_id) for event_id in ids)
-        codes = (self._part(stream, stream.column(CODE)) for stream in self._streams)
+        inner: list[sql.Composable] = [sql.SQL("substr({0}, 2, length({0}) - 2)").format(event_id) for event_id in ids]
+        codes: list[sql.Composable] = [self._part(stream, stream.column(CODE)) for stream in self._streams]
+        if self._correlate.emitting:
+            inner = [_or_else(each, stream.no_id) for each, stream in zip(inner, self._streams, strict=True)]
+            codes = [_or_else(each, stream.no_code) for each, stream in zip(codes, self._streams, strict=True)]
+        joined_id = sql.SQL("'[' || concat_ws(',', {}) || ']'").format(_COMMA.join(inner))
         starts = (self._part(stream, stream.column(START)) for stream in self._streams)
         times = (self._part(stream, stream.column(stream.source.event_time)) for stream in self._streams)
         yield sql.SQL("greatest({}) AS file").format(_COMMA.join(self._parts("rank")))
         for flag, of_parts in (("pending", "may_lack"), ("is_open", "is_open")):
             any_part = _OR.join(sql.SQL("{} IS true").format(part) for part in self._parts(of_parts))
-            yield sql.SQL("{} AS {}").format(any_part, sql.Identifier(flag))
+            yield sql.SQL("{} OR {} AS {}").format(any_part, may_lack, sql.Identifier(flag))
         unloadable = (sql.SQL("{} IS false").format(part) for part in self._parts("loadable"))
         yield sql.SQL("NOT ({}) AS loadable").format(_OR.join(unloadable))
         yield sql.SQL("NULL::text AS raw_id, false AS raw_held, NULL::bigint AS record")
-        yield sql.SQL("'[' || concat_ws(',', {}) || ']' AS event_id").format(_COMMA.join(inner))
+        if self._correlate.emitting:
+            yield sql.SQL("'[' || to_json({})::text || ']' AS event_id").format(joined_id)
+            yield sql.SQL("{} AS {}").format(joined_id, sql.Identifier(_JOINED_ID.name))
+        else:
+            yield sql.SQL("{} AS event_id").format(joined_id)
         yield sql.SQL("{} # greatest({}) AS object").format(_XOR.join(codes), _COMMA.join(starts))
         yield sql.SQL("greatest({}) AS {}").format(_COMMA.join(times), sql.Identifier(_COMPLETED.name))
         for stream in self._streams:
@@ -236,6 +297,10 @@ class StreamJoin:
 
     def _alias(self, stream: StagedStream) -> sql.Identifier:
         return sql.Identifier(f"part_{stream.number}")
+
+
+def _or_else(value: sql.Composable, default: str | int) -> sql.Composable:
+    return sql.SQL("coalesce({}, {})").format(value, sql.Literal(default))
 
 
 def id_column(stream: StagedStream) -> sql.Identifier:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from psycopg2 import extensions, sql
 
+from spark_jobs.definition.correlation import EXPIRED, JOINED_ID, LATE
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.lookup import comparable
@@ -14,7 +15,6 @@ from spark_jobs.proof.staged_events import LANDED
 from spark_jobs.proof.staged_stream import StagedStream
 from spark_jobs.proof.stored_tuples import StoredTuples
 from spark_jobs.proof.stream_join import id_column
-from spark_jobs.stages.stream_plan import EXPIRED, LATE
 
 # The state is that of the last committed batch: what a batch that is still open has joined, or held, waits until then.
 _STANDING = """
@@ -28,7 +28,7 @@ _STANDING = """
         UNION ALL
         SELECT '[' || string_agg(part.value::text, ',' ORDER BY part.number) || ']', true
         FROM (SELECT event_id FROM {held_results} UNION ALL SELECT event_id FROM {pruned_results}) AS result
-        CROSS JOIN LATERAL json_array_elements(CASE WHEN left(event_id, 1) = '[' THEN event_id ELSE '[]' END::json)
+        CROSS JOIN LATERAL json_array_elements(CASE WHEN left(event_id, 1) = '[' THEN {ids} ELSE '[]' END::json)
             WITH ORDINALITY AS part (value, number)
         WHERE part.number BETWEEN {first} AND {last}
             AND NOT EXISTS (SELECT FROM {results} AS landed WHERE landed.event_id = result.event_id)
@@ -104,16 +104,16 @@ class Standings:
         self._account = account
         self._held = held
         self._findings = findings
-        numbers = {origin: number for number, origin in enumerate(joined.key_types, 1)}
-        own = [numbers.get(stream.named(column), 0) for column in stream.source.event_id]
+        first, last = stream.id_positions
         self._execute(
             _STANDING,
             is_part=is_part(stream, joined),
             results=LANDED,
             held_results=results.held,
             pruned_results=results.pruned,
-            first=sql.Literal(min(own)),
-            last=sql.Literal(max(own)),
+            ids=sql.SQL("event_id::json ->> 0" if JOINED_ID in joined.key_types else "event_id"),
+            first=sql.Literal(first),
+            last=sql.Literal(last),
         )
 
     def check(self) -> None:

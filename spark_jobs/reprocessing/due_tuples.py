@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Lookup
+from spark_jobs.definition.correlation import Correlate
+from spark_jobs.reprocessing.late_due import LateDue
 from spark_jobs.reprocessing.request import NAMED, ReprocessingRequest
 
 # Whether a tuple may be taken. Tuples of an open batch belong to its loaders, and what was tried since the run began
@@ -127,7 +129,13 @@ class DueTuples:
         return together.format(parts=sql.SQL(" UNION ALL ").join(parts), most=most)
 
 
-def due_now(cursor: extensions.cursor, pipeline: str, lookups: Iterable[Lookup], first_pause: timedelta) -> bool:
+def due_now(
+    cursor: extensions.cursor,
+    pipeline: str,
+    lookups: Iterable[Lookup],
+    first_pause: timedelta,
+    correlate: Correlate | None = None,
+) -> bool:
     """Whether a run without special wishes would find anything to do.
 
     Args:
@@ -135,7 +143,11 @@ def due_now(cursor: extensions.cursor, pipeline: str, lookups: Iterable[Lookup],
         pipeline: its name; one that is not registered has nothing.
         lookups: its lookups.
         first_pause: the pipeline's, from the first try to the second.
+        correlate: how its streams are joined, if it has several.
     """
+    late = LateDue.of(cursor, pipeline, correlate)
+    if late is not None and late.exist(cursor):
+        return True
     anything = ReprocessingRequest(limit=1)
     return DueTuples(cursor, pipeline, lookups, first_pause, anything).count(cursor, 1) > 0
 

@@ -10,6 +10,7 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import PLACES, Place
+from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
 from spark_jobs.loading.payload import RECORD_ENCODINGS
 from spark_jobs.reprocessing.request import NAMED
 
@@ -35,10 +36,11 @@ _MOST_KEYS = 3
 # That they arrived stays known, as it does of what retention deletes: sent again they are duplicates, and the ledger's
 # sums and the proof count them as pruned. Who did it, and when, is a run that changes no count.
 _FORGET = f"""
+    {KEEP_FROM_CLOSING}
     WITH forgotten AS (
         DELETE FROM freshet.held_tuple WHERE {_CHOSEN} AND {SETTLED}
-        RETURNING event_id, event_hash, batch_no, place
-    ), remembered AS (
+        RETURNING event_id, event_hash, batch_no, place, relation, correlation_key
+    ), waiting AS ({END_WAITING.format(deleted="forgotten")}), remembered AS (
         INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
         SELECT %(pipeline)s, event_id, event_hash, batch_no, place FROM forgotten
         ON CONFLICT (pipeline, event_id) DO NOTHING RETURNING event_id

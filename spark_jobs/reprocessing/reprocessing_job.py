@@ -14,15 +14,17 @@ from psycopg2 import extensions
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.heartbeat import Heartbeat
-from spark_jobs.errors import FreshetError, WriterFencedError
+from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger.status.overload import stream_load
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.batch_plan import BatchPlan
 from spark_jobs.reprocessing.chunk_failure import note_failure, tuples_may_be_to_blame
 from spark_jobs.reprocessing.due_tuples import DueTuples, Slice
+from spark_jobs.reprocessing.late_tuples import LateTuples
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
+from spark_jobs.settings import Home, home
 from spark_jobs.task_errors import cause_of
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import ConnectionPool
@@ -67,6 +69,7 @@ class ReprocessingJob:
         warehouse_url: libpq URL of the warehouse.
         request: which tuples, and how.
         make_context: makes the SparkContext; called only if there is something to do.
+        installation: with the landed files; default: that of the environment.
     """
 
     def __init__(
@@ -75,7 +78,9 @@ class ReprocessingJob:
         warehouse_url: str,
         request: ReprocessingRequest,
         make_context: Callable[[], SparkContext],
+        installation: Home | None = None,
     ) -> None:
+        self._home = installation or home()
         self._definition = definition
         self._name = definition.name
         self._url = warehouse_url
@@ -144,6 +149,7 @@ class ReprocessingJob:
         run = ReprocessingRun(tables.event, tables.fact, opened.batch_no, policy)
         if self._abandoned:
             return RunEnd("abandoned", _ASKED_TO_END)
+        self._join_late(tables, run)
         with self._connect() as connection, connection.cursor() as cursor:
             lookups, first_pause = self._definition.lookups, policy.first_pause
             due = DueTuples(cursor, self._name, lookups, first_pause, self._request, opened.started_at)
@@ -174,6 +180,22 @@ class ReprocessingJob:
             self._settle(plan, run, conditions, tuples)
             so_far, former = run_ledger.progress(self._connect(), run.batch_no), slices
         return RunEnd("finished")
+
+    def _join_late(self, tables: PipelineTables, run: ReprocessingRun) -> None:
+        """Join the late tuples of several streams that are due; what comes of them is shed, and due, too."""
+        request = self._request
+        if self._definition.streams is None or request.names_some or "shed" not in request.places:
+            return
+        late = LateTuples(self._connect(), self._definition, tables, self._home, run)
+        left = request.limit
+        try:
+            while left > 0 and not self._abandoned and not self._why_to_yield() and (taken := late.join(left)):
+                left -= taken
+        except (WriterFencedError, WarehouseUnavailableError):
+            raise
+        except FreshetError as error:  # a landed file is gone: the others may do without
+            _log.error("%s: late tuples are not joined: %s", run, error)
+            self._given_up.append(str(error))
 
     def _settle(self, plan: BatchPlan, run: ReprocessingRun, conditions: list[str], tuples: int) -> None:
         """Settle a chunk; one that fails is left for smaller ones to try, or given up if it is small."""

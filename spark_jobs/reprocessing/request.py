@@ -47,3 +47,8 @@ class ReprocessingRequest:
     yields: bool = True
     airflow_run: str | None = None
     by: str | None = None
+
+    @property
+    def names_some(self) -> bool:
+        """Whether it is about some tuples only, by their reason, record or arrival."""
+        return bool(self.reason or self.text or self.arrived_from or self.arrived_until)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -19,19 +19,16 @@ import pyarrow as pa
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import STREAM_SEPARATOR, FixedWindow
+from spark_jobs.definition.correlation import FixedWindow
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import microseconds_reached
-from spark_jobs.errors import FreshetError, SourceRangeGoneError, StateDamagedError, UnreadableFileError
+from spark_jobs.errors import FreshetError, StateDamagedError
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, StoredBucket, bucket_of
 from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, batches_since, former_batch, opened_streams
-from spark_jobs.ledger.source_ranges import SourceRange, loaded_ranges
+from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.reprocessing.landed_events import LandedEvents
 from spark_jobs.settings import Home
-from spark_jobs.source.file_names import name_of
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.landed_streams import StreamSlice
-from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.warehouse.drivers import newest_driver
 
@@ -130,7 +127,6 @@ class _Rebuilding:
         self._connection = connection
         self._definition = definition
         self._sources = definition.streams
-        self._home = home
         self._folder = folder
         self._plan = plan
         self._last = last
@@ -139,7 +135,7 @@ class _Rebuilding:
         self._say = say
         fact = check_tables(connection, definition).fact
         self._streams = [StreamPlan.of(definition, name, fact) for name in definition.streams]
-        self._records = 0
+        self._landed = LandedEvents(home, self._streams)
 
     def run(self) -> RebuiltState:
         last = self._last
@@ -167,7 +163,9 @@ class _Rebuilding:
                 place.rename(damaged)
         for number, path in made.items():
             path.rename(self._folder / str(number))
-        return RebuiltState(last.batch_no, len(self._lost), self._buckets, len(batches), self._records, last.waiting)
+        return RebuiltState(
+            last.batch_no, len(self._lost), self._buckets, len(batches), self._landed.records, last.waiting
+        )
 
     def _needed_since(self) -> datetime | None:
         """Batches whose events happened before have none in the state, nor any that was joined with one of these."""
@@ -183,16 +181,13 @@ class _Rebuilding:
         for done, batch_no in enumerate(batches, 1):
             with self._connection, self._connection.cursor() as cursor:
                 by_name = {course.stream: course for course in opened_streams(cursor, batch_no)}
-                ranges = loaded_ranges(cursor, batch_no)
             reached = [microseconds_reached(by_name.get(name, StreamCourse(name))) for name in self._sources]
             arrived: dict[int, list[list[pa.Table]]] = {number: [[] for _ in self._streams] for number in states}
-            for planned in ranges:
-                stream, _, unit = planned.unit.partition(STREAM_SEPARATOR)
+            for planned in self._landed.ranges(self._connection, batch_no):
                 held += planned.bytes
-                position = list(self._sources).index(stream)
-                for number, tuples in self._read(position, replace(planned, unit=unit)):
+                for stream, number, tuples in self._read(planned):
                     if number in arrived:
-                        arrived[number][position].append(tuples)
+                        arrived[number][stream].append(tuples)
             for number, state in states.items():
                 tables = [pa.concat_tables(part) if part else None for part in arrived[number]]
                 for _ in state.take(tables, reached, reached):
@@ -202,35 +197,21 @@ class _Rebuilding:
                     state.forget(batch_no)
             if held > _CHECKPOINT_BYTES:
                 held = 0
-                self._say(f"{done:,} of {len(batches):,} batches, {self._records:,} records")
+                self._say(f"{done:,} of {len(batches):,} batches, {self._landed.records:,} records")
         if not batches:
             for state in states.values():
                 state.checkpoint(self._last.batch_no)
 
-    def _read(self, position: int, planned: SourceRange) -> Iterator[tuple[int, pa.Table]]:
-        """The sound tuples of a stream's range, by bucket."""
-        plan = self._streams[position]
-        source, name = plan.source, name_of(planned.unit)
-        path = source.resolved_path(self._home) / name
-        archive = None if source.after_load == "keep" else source.after_load.archive_folder(self._home)
-        if archive is not None and not path.exists():
-            path = archive / name
-        assert planned.size is not None
-        assert planned.modified_ns is not None
-        piece = StreamSlice(
-            0, str(path), planned.first, planned.last, planned.size, planned.modified_ns, stream=position
-        )
+    def _read(self, planned: SourceRange) -> Iterator[tuple[int, int, pa.Table]]:
+        """The sound tuples of a range, with their stream and bucket."""
         try:
-            for arrivals in read_slice(piece, source):
-                self._records += arrivals.records
-                tuples, _ = screen_part(arrivals.tuples, plan)
-                if tuples.num_rows:
-                    owners = bucket_of(tuples, plan.on, self._buckets)
-                    for owner in np.unique(owners).tolist():
-                        yield owner, tuples.filter(pa.array(owners == owner))
-        except (OSError, UnreadableFileError, SourceRangeGoneError) as error:
+            for stream, tuples in self._landed.read(planned):
+                owners = bucket_of(tuples, self._streams[stream].on, self._buckets)
+                for owner in np.unique(owners).tolist():
+                    yield stream, owner, tuples.filter(pa.array(owners == owner))
+        except FreshetError as error:
             raise FreshetError(
-                f"The state can't be made anew without {path}, events of which may wait in it: {error}. Bring the file "
+                f"The state can't be made anew, for events may wait in it that landed there. {error}. Bring the file "
                 f"back as it was, or the folder {self._folder} from a backup; or load the streams under another "
                 "pipeline name, with a fact table of its own."
             ) from error

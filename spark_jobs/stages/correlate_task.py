@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from spark_jobs.definition.stream_tuple import POSITION, RANGE
+from spark_jobs.definition.correlation import JOINED_ID, TOO_MANY, qualified
+from spark_jobs.definition.stream_tuple import POSITION, RANGE, Place
 from spark_jobs.join_state.bucket import Correlated, StreamCounts
+from spark_jobs.join_state.correlated import RESULTS
+from spark_jobs.join_state.joined_tuples import alone
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
@@ -17,7 +22,8 @@ from spark_jobs.stages.collect_task import by_stream
 from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.hot_buckets import taken_bucket
-from spark_jobs.stages.stream_plan import JoinPlan
+from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
+from spark_jobs.warehouse.event_id import event_id_texts
 
 
 def correlate_task(
@@ -72,7 +78,7 @@ class _Joining:
             for correlated in state.take(arrived, plan.reached, plan.reached):
                 seconds["take"] += time.perf_counter() - began
                 taken.append(correlated.counts)
-                joined = correlated.joined if correlated.joined.num_rows else plan.joined.empty_table()
+                joined = self._joined(correlated)
                 yield Arrivals(joined, list(self._held(correlated)), joined.num_rows)
                 began = time.perf_counter()
             seconds["take"] += time.perf_counter() - began
@@ -83,15 +89,33 @@ class _Joining:
             seconds["checkpoint"] = time.perf_counter() - began
         self.counts = total_counts(taken)
 
+    def _joined(self, correlated: Correlated) -> pa.Table:
+        """The joined tuples, and those that are to be taken for such though they have one part only."""
+        plan = self._plan
+        found = [correlated.joined] if correlated.joined.num_rows else [plan.joined.empty_table()]
+        if not plan.identified:
+            return found[0]
+        emitted = [
+            alone(plan.bucket.streams, number, tuples, plan.joined)
+            for number, tuples in enumerate(correlated.expired)
+            if tuples.num_rows and plan.becomes[number] == "emit"
+        ]
+        joined = pa.concat_tables([found[0].select(plan.joined.names).cast(plan.joined), *emitted])
+        return joined.append_column(JOINED_ID, joined_ids(joined, plan.streams))
+
     def _held(self, correlated: Correlated) -> Iterator[Held]:
         plan = self._plan
         for number, stream in enumerate(plan.streams):
-            late, expired = correlated.late[number], correlated.expired[number]
+            late, expired, exploding = correlated.late[number], correlated.expired[number], correlated.exploding[number]
             if late.num_rows:
                 yield Held("rejected", plan.late[number], None, late, stream=stream.held)
-            if expired.num_rows:
-                reason = plan.expired[number]
-                yield Held(plan.expired_place, reason, None, _of_former_batch(expired), stream=stream.held)
+            if exploding.num_rows:
+                count, allowed = exploding[RESULTS].cast(pa.string()), f" facts; most_facts: {plan.bucket.most_results}"
+                about = pc.binary_join_element_wise(f"{TOO_MANY}about ", count, allowed, "")
+                yield Held("rejected", about.combine_chunks(), None, exploding, stream=stream.held)
+            if expired.num_rows and plan.becomes[number] != "emit":
+                place: Place = "unmatched" if plan.becomes[number] == "hold" else "rejected"
+                yield Held(place, plan.expired[number], None, _of_former_batch(expired), stream=stream.held)
 
 
 def total_counts(taken: Sequence[tuple[StreamCounts, ...]]) -> tuple[StreamCounts, ...]:
@@ -100,6 +124,17 @@ def total_counts(taken: Sequence[tuple[StreamCounts, ...]]) -> tuple[StreamCount
         StreamCounts(*(sum(values) for values in zip(*of_stream, strict=True)))._replace(waiting=of_stream[-1].waiting)
         for of_stream in zip(*taken, strict=True)
     )
+
+
+def joined_ids(joined: pa.Table, streams: Sequence[StreamPlan]) -> pa.Array:
+    """The ids of the parts of joined tuples as one text each: `[17,null]` where the second is missing; shape (n,)."""
+    parts = []
+    for stream in streams:
+        key = [replace(each, source=qualified(stream.held.name, each.source)) for each in stream.held.event_id]
+        texts = event_id_texts(joined, key).cast(pa.string())
+        parts.append(pc.fill_null(pc.utf8_slice_codeunits(texts, 1, -1), ",".join(["null"] * len(key))))
+    inner = pc.binary_join_element_wise(*parts, ",")
+    return pc.binary_join_element_wise("[", inner, "]", "")
 
 
 def _of_former_batch(tuples: pa.Table) -> pa.Table:

@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import pyarrow as pa
 
 from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition.correlation import Expired
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
 from spark_jobs.warehouse.fact_table import FactTable
-
-LATE = "late: "
-"""How the reasons of tuples begin that came too late to be joined."""
-EXPIRED = "no "
-"""How those of tuples begin that found no partner in their time."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +52,8 @@ class JoinPlan:
     Attributes:
         streams: of the pipeline, in its order.
         bucket: the join of one bucket.
-        joined: columns of the joined tuples.
+        joined: columns of the joined tuples, but for `_joined_id`.
+        identified: whether they have a `_joined_id`.
         folder: where the state is; each bucket has a folder in it.
         buckets: how many there are.
         version: of the state that the batch starts from; 0: it is empty.
@@ -66,12 +62,13 @@ class JoinPlan:
         keep_from: versions before this one are not needed any more.
         late: why late tuples are rejected, for each stream.
         expired: why tuples have expired, for each stream.
-        expired_place: what becomes of these.
+        becomes: what becomes of these, for each stream.
     """
 
     streams: tuple[StreamPlan, ...]
     bucket: BucketPlan
     joined: pa.Schema
+    identified: bool
     folder: Path
     buckets: int
     version: int
@@ -80,4 +77,4 @@ class JoinPlan:
     keep_from: int
     late: tuple[str, ...]
     expired: tuple[str, ...]
-    expired_place: Literal["unmatched", "rejected"]
+    becomes: tuple[Expired, ...]

@@ -73,19 +73,26 @@ def describe_fact_table(
         raise _mismatch(definition, problems)
     assert key is not None
     fact = FactTable(schema, table, tuple(columns), key, definition.fact.on_refused)
-    if definition.accumulates:
-        complaints = list(_part_complaints(definition, fact, found))
-        if complaints:
-            raise _mismatch(definition, complaints)
+    complaints = list(_part_complaints(definition, fact, found))
+    if complaints:
+        raise _mismatch(definition, complaints)
     return fact
 
 
 def _part_complaints(definition: PipelineDefinition, fact: FactTable, found: Mapping[str, _Column]) -> Iterator[str]:
-    """What keeps a row from being filled in part by part."""
-    parts = part_tables(definition, fact)
-    yield from nullable_complaints(definition, parts)
-    for part in parts:
-        yield from _identity_complaints(found[column.name] for column in part.event_id)
+    """What keeps a row from being filled in part by part, or from lacking some for good."""
+    if definition.accumulates:
+        parts = part_tables(definition, fact)
+        yield from nullable_complaints(definition, parts)
+        for part in parts:
+            yield from _identity_complaints(found[column.name] for column in part.event_id)
+    elif definition.correlate is not None:
+        for column in fact.columns:
+            if not column.nullable and column.source.partition(".")[0] in definition.correlate.lacking:
+                yield (
+                    f"column {column.name} is NOT NULL, but gets {column.source}, which is null where that part is "
+                    f"missing (expired: emit); ALTER COLUMN {column.name} DROP NOT NULL"
+                )
 
 
 def _mismatch(definition: PipelineDefinition, problems: Iterable[str]) -> SchemaMismatchError:

@@ -62,12 +62,36 @@ def test_the_key_tells_facts_apart_that_accumulate(tmp_path: Path) -> None:
     assert load(tmp_path, ("within: 2h", "emit: accumulate")).source.event_id == ("orders.order_id",)
 
 
+OUTER = [
+    ("within: 2h", "within: 2h\n  expired: {orders: emit}"),
+    ("columns: {order_id:", "columns: {joined_id: _joined_id, order_id:"),
+]
+
+
+def test_facts_that_may_lack_parts_are_told_apart_by_the_ids_of_those_there(tmp_path: Path) -> None:
+    definition = load(tmp_path, *OUTER)
+    assert definition.source.event_id == ("_joined_id",)
+    assert definition.correlate is not None
+    assert (definition.correlate.becomes("orders"), definition.correlate.becomes("payments")) == ("emit", "hold")
+    assert definition.correlate.lacking == {"payments"}
+
+
 def test_what_is_written_into_the_ledger_is_read_as_the_same(tmp_path: Path) -> None:
     definition = load(tmp_path)
     assert PipelineDefinition.model_validate_json(definition.model_dump_json(by_alias=True)) == definition
 
 
 MISTAKES = {
+    "what expires of no stream": (
+        ("within: 2h", "within: 2h\n  expired: {order: emit}"),
+        "correlate.expired.order: is not a stream. Did you mean 'orders'?",
+    ),
+    "a bound on facts of one each": (
+        ("within: 2h", "emit: accumulate\n  most_facts: 5"),
+        "correlate.most_facts: means nothing with emit: accumulate",
+    ),
+    "another end": (("within: 2h", "within: 2h\n  expired: drop"), "correlate.expired"),
+    "an outer join without its key": (OUTER[0], "leaves out _joined_id, but the event id is the fact's primary key"),
     "a key that is no column": (
         ("payments: order_id}", "payments: order_ix}"),
         "correlate.on.payments: 'order_ix' is not a column of streams.payments.schema. Did you mean 'order_id'?",
@@ -112,3 +136,22 @@ MISTAKES = {
 def test_mistakes_are_told_with_their_place(tmp_path: Path, change: tuple[str, str], told: str) -> None:
     with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
         load(tmp_path, change)
+
+
+OUTER_MISTAKES = {
+    "without the ids of its parts": (
+        ("payment_id: payments.payment_id, ", ""),
+        "fact.columns: leaves out payments.payment_id, but with expired: emit the fact must tell which events",
+    ),
+    "with a lookup by what may be missing": (
+        ("fact:", 'lookups: [{relation: m.kind, "on": {payments.payment_id: id}, fetch: {sk: sk}}]\nfact:'),
+        "lookups[0].on.payments.payment_id: is null where the part of payments is missing",
+    ),
+    "without a window": (("  within: 2h\n", ""), "correlate.expired: is emit, but without a window no tuple expires."),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), OUTER_MISTAKES.values(), ids=OUTER_MISTAKES)
+def test_mistakes_of_an_outer_join(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+    with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
+        load(tmp_path, *OUTER, change)

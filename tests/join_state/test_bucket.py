@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from spark_jobs.errors import JoinStateError
 from spark_jobs.join_state import key_codes
 from spark_jobs.join_state.bucket import Bucket, bucket_of
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
+from spark_jobs.stages.correlate_task import total_counts
 from tests.join_state.correlated_streams import Event, PlainState, Taken, batches_of, plan_of, reached_after, table
 
 LITTLE = 40_000
@@ -59,6 +61,22 @@ def test_keys_and_event_ids_that_only_have_one_hash_are_not_one(
     play(taken, plain, 3, tmp_path, key)
     assert taken.outcome.joined
     assert taken.outcome.expired
+
+
+@pytest.mark.parametrize("memory", [1 << 22, LITTLE])
+def test_a_tuple_that_would_make_too_many_results_is_not_taken(memory: int, tmp_path: Path) -> None:
+    plan = replace(plan_of(3, memory=memory), most_results=12)
+    bucket = Bucket(plan, tmp_path, 0)
+    # Of key 1 there are 4 and 4, of key 2 there are 4 and 3.
+    first = [Event(number, number % 2 + 1, 0) for number in range(8)]
+    batches = [[table(first), None, None], [None, table(first[:7]), None], [None, None, table(first[:3])]]
+    for batch in batches:
+        pieces = list(bucket.take(batch, [-(2**63)] * 3, [-(2**63)] * 3))
+    [told] = [piece.exploding[2] for piece in pieces if piece.exploding[2].num_rows]
+    assert told.select(["id", "_results"]).to_pydict() == {"id": [0, 2], "_results": [16, 16]}
+    assert sum(piece.joined.num_rows for piece in pieces) == 12
+    sums = total_counts([piece.counts for piece in pieces])[2]
+    assert (sums.arrived, sums.exploding, sums.joined, sums.waiting) == (3, 2, 1, 0)
 
 
 def test_what_memory_does_not_hold_is_joined_from_disk(tmp_path: Path) -> None:

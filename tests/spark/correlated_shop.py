@@ -23,6 +23,10 @@ TABLES = """
         order_id bigint NOT NULL, payment_id bigint NOT NULL, shipment_id bigint NOT NULL DEFAULT 0, customer_sk bigint,
         amount numeric(10, 2), paid_at timestamptz, completed_at timestamptz, PRIMARY KEY (order_id, payment_id)
     );
+    CREATE TABLE shop.fact_outer (
+        joined_id text PRIMARY KEY, order_id bigint, payment_id bigint, customer_sk bigint, amount numeric(10, 2),
+        completed_at timestamptz NOT NULL
+    );
     CREATE TABLE shop.fact_shipped (
         order_id bigint, payment_id bigint, shipment_id bigint, PRIMARY KEY (order_id, payment_id, shipment_id)
     );
@@ -78,6 +82,9 @@ class CorrelatedShop:
         columns = ids | ({} if "shipments" in names else {"amount": "payments.amount", "completed_at": "_completed_at"})
         if lookups:
             columns |= {"customer_sk": "customer_sk"}
+        table = "shop.fact_shipped" if "shipments" in names else "shop.fact_paid"
+        if "emit" in str(correlate.get("expired")):
+            table, columns = "shop.fact_outer", {"joined_id": "_joined_id"} | columns
         definition = {
             "name": "paid",
             "streams": {
@@ -92,7 +99,7 @@ class CorrelatedShop:
             },
             "correlate": {"on": dict.fromkeys(names, "order_id"), "within": "2h", "lateness": "10m"} | correlate,
             "lookups": lookups,
-            "fact": {"table": "shop.fact_shipped" if "shipments" in names else "shop.fact_paid", "columns": columns},
+            "fact": {"table": table, "columns": columns},
             "shedding": {"policy": "off"},
         }
         self.path = self.folder / "pipelines" / "paid.yaml"

@@ -1,0 +1,66 @@
+"""Which late tuples of several streams can be joined after all; without what joins them, for those who only ask."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from psycopg2 import extensions
+
+from spark_jobs.definition.correlation import LATE, Correlate, FixedWindow
+from spark_jobs.ledger.batch_streams import former_batch
+
+_CONDITION = """
+    pipeline = %(pipeline)s AND place = 'rejected' AND starts_with(reason, %(late)s) AND strpos(event_id, '/[') > 0
+    AND event_time <= %(until)s
+    AND (retry_at IS NULL OR retry_at <= clock_timestamp())
+    AND batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')
+"""
+
+
+class LateDue(NamedTuple):
+    """Late tuples that are due: not tried in vain a while ago, nor so young that the state may hold what they meet.
+
+    What a tuple meets starts within a window's length of it, and has left the state a length after that.
+
+    Attributes:
+        pipeline: whose.
+        until: when they happened, at the latest.
+        longest: the length of the window.
+    """
+
+    pipeline: str
+    until: datetime
+    longest: timedelta
+
+    @classmethod
+    def of(cls, cursor: extensions.cursor, pipeline: str, correlate: Correlate | None) -> LateDue | None:
+        """Those of a pipeline; None where no late tuple is ever joined.
+
+        Without a window everything stays in the state. Of an outer join, nulls have taken the place of what is late.
+        """
+        if correlate is None or correlate.emit == "accumulate" or correlate.emitting or correlate.within is None:
+            return None
+        reached = [course.reached for course in former_batch(cursor, pipeline).courses]
+        if not reached or None in reached:
+            return None
+        longest = correlate.within.fixed if isinstance(correlate.within, FixedWindow) else correlate.within
+        return cls(pipeline, min(each for each in reached if each is not None) - 2 * longest, longest)
+
+    def exist(self, cursor: extensions.cursor) -> bool:
+        """Whether there are any. O(rejected tuples)."""
+        cursor.execute(f"SELECT EXISTS (SELECT FROM freshet.held_tuple WHERE {_CONDITION})", self._arguments)
+        return cursor.fetchone() == (True,)
+
+    def read(self, cursor: extensions.cursor, most: int) -> list[tuple[str, str, str, datetime]]:
+        """Event id, payload, its encoding and event time of the oldest."""
+        cursor.execute(
+            f"SELECT event_id, payload, payload_encoding, event_time FROM freshet.held_tuple WHERE {_CONDITION} "
+            "ORDER BY event_time LIMIT %(most)s",
+            {**self._arguments, "most": most},
+        )
+        return cursor.fetchall()
+
+    @property
+    def _arguments(self) -> dict[str, object]:
+        return {"pipeline": self.pipeline, "late": LATE, "until": self.until}

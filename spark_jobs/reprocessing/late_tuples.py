@@ -1,0 +1,243 @@
+"""Joins late tuples of several streams after all, once the state holds nothing more that they could meet.
+
+    late tuples of some keys ─┐
+    landed events of theirs ──┴► the streams' join ──► results with a late tuple ──► held as shed ──► facts
+
+Their partners have landed: in facts, or held as expired, which they are no longer then. So a late tuple is joined with
+all landed events of its key, as if it had been in time, and with other late ones as far as their turn has come, too.
+What comes of it is shed, in the transaction that takes the parts out of the held tuples: the run that goes on makes
+facts of it, as of all that is shed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2 import extensions
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.correlation import EXPIRED, LATE, STREAM_SEPARATOR, qualified
+from spark_jobs.driver.checks import PipelineTables
+from spark_jobs.join_state.bucket import FROM_THE_BEGINNING, Bucket, BucketPlan
+from spark_jobs.join_state.key_codes import codes_of
+from spark_jobs.ledger.batch_streams import batches_since
+from spark_jobs.loading.held_rows import HeldRows
+from spark_jobs.loading.outcome import Held
+from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING
+from spark_jobs.reprocessing.landed_events import LandedEvents
+from spark_jobs.reprocessing.late_due import LateDue
+from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
+from spark_jobs.reprocessing.settlement import ReprocessingRun
+from spark_jobs.settings import Home
+from spark_jobs.source.held_records import HeldRecords
+from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.stages.stream_plan import StreamPlan
+from spark_jobs.warehouse.event_id import event_id_texts
+from spark_jobs.warehouse.fact_staging import stored_event_ids
+
+_log = logging.getLogger(__name__)
+
+_AT_ONCE = 20_000
+_JOINED_LATE = "joined by reprocessing: a part of it was late"
+_PUT_OFF = """
+    UPDATE freshet.held_tuple SET attempts = attempts + 1, tried_at = clock_timestamp(),
+        retry_at = CASE WHEN attempts + 1 >= %(most_attempts)s THEN 'infinity'
+            ELSE clock_timestamp() + %(first_pause)s * power(2, least(attempts, 12)) END
+    WHERE pipeline = %(pipeline)s AND event_id = ANY (%(ids)s)
+"""
+_RELEASE = """
+    WITH released AS (
+        DELETE FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id = ANY (%(ids)s)
+        RETURNING place, split_part(event_id, '/', 1) AS stream, starts_with(reason, %(late)s) AS late
+    ), booked AS (
+        INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, joined, late, expired)
+        SELECT %(pipeline)s, stream, count(*), -count(*) FILTER (WHERE late), -count(*) FILTER (WHERE NOT late)
+        FROM released GROUP BY stream
+        ON CONFLICT (pipeline, stream) DO UPDATE SET joined = kept.joined + excluded.joined,
+            late = kept.late + excluded.late, expired = kept.expired + excluded.expired
+    )
+    SELECT count(*) FILTER (WHERE place = 'unmatched'), count(*) FILTER (WHERE place = 'rejected') FROM released
+"""
+# The ledger counts where events are; a run adds up what its tuples do. So results are put against their parts.
+_BALANCE = """
+    INSERT INTO freshet.ledger_pruned AS kept (pipeline, placed) VALUES (%s, %s)
+    ON CONFLICT (pipeline) DO UPDATE SET placed = kept.placed + excluded.placed
+"""
+
+
+class _Candidates(NamedTuple):
+    """Events of one stream that may be parts, with their ids as they are held; both shape (n,)."""
+
+    tuples: pa.Table
+    ids: pa.Array
+
+
+class LateTuples:
+    """The late tuples of a pipeline.
+
+    Args:
+        connection: to the warehouse.
+        definition: the pipeline.
+        tables: its tables.
+        home: the installation, with the landed files.
+        run: that makes the tries.
+    """
+
+    def __init__(
+        self,
+        connection: extensions.connection,
+        definition: PipelineDefinition,
+        tables: PipelineTables,
+        home: Home,
+        run: ReprocessingRun,
+    ) -> None:
+        assert definition.streams is not None
+        self._connection = connection
+        self._definition = definition
+        self._tables = tables
+        self._run = run
+        self._streams = [StreamPlan.of(definition, name, tables.fact) for name in definition.streams]
+        self._landed = LandedEvents(home, self._streams)
+
+    def join(self, most: int) -> int:
+        """Join those that are due, the oldest first; how many were taken.
+
+        O(records of the batches since the first of them happened), in memory those with their keys.
+
+        Args:
+            most: tuples to take at most.
+
+        Raises:
+            FreshetError: a landed file is needed that is gone.
+        """
+        with self._connection, self._connection.cursor() as cursor:
+            due = LateDue.of(cursor, self._definition.name, self._definition.correlate)
+            rows = due.read(cursor, min(most, _AT_ONCE)) if due is not None else []
+        if due is None or not rows:
+            return 0
+        late = pa.array([row[0] for row in rows], pa.string())
+        span = (rows[0][3] - 2 * due.longest, rows[-1][3] + 2 * due.longest)
+        candidates = self._candidates(self._keys(rows), span)
+        return self._settle(late, candidates)
+
+    def _keys(self, rows: Sequence[tuple[str, str, str, datetime]]) -> np.ndarray:
+        """Codes of the keys of held tuples."""
+        codes = [np.empty(0, np.int64)]
+        for stream in self._streams:
+            prefix = stream.held.name + STREAM_SEPARATOR
+            own = [row for row in rows if row[0].startswith(prefix)]
+            if own:
+                names = (HELD_ID, PAYLOAD, PAYLOAD_ENCODING)
+                held = pa.table({name: pa.array([row[k] for row in own], pa.string()) for k, name in enumerate(names)})
+                read = HeldRecords(RecordDecoder.of(stream.source), stream.held.event_id, prefix)
+                tuples, _ = read.read(held, (HELD_ID,))
+                codes.append(codes_of(tuples, stream.on).codes)
+        return np.unique(np.concatenate(codes))
+
+    def _candidates(self, keys: np.ndarray, span: tuple[datetime, datetime]) -> list[_Candidates]:
+        """The landed events of some keys that happened in a time, of each stream."""
+        with self._connection, self._connection.cursor() as cursor:
+            batches = batches_since(cursor, self._definition.name, span[0])
+        found: list[list[pa.Table]] = [[] for _ in self._streams]
+        first, last = (pa.scalar(end, pa.timestamp("us", "UTC")) for end in span)
+        for batch_no in batches:
+            for planned in self._landed.ranges(self._connection, batch_no):
+                for stream, tuples in self._landed.read(planned):
+                    plan = self._streams[stream]
+                    times = tuples[plan.held.event.event_time].cast(first.type)
+                    wanted = np.isin(codes_of(tuples, plan.on).codes, keys)
+                    in_time = pc.and_(pc.greater_equal(times, first), pc.less_equal(times, last))
+                    found[stream].append(tuples.filter(pc.and_(in_time, pa.array(wanted))))
+        return [
+            self._identified(plan, pa.concat_tables(parts).combine_chunks() if parts else None)
+            for plan, parts in zip(self._streams, found, strict=True)
+        ]
+
+    def _identified(self, plan: StreamPlan, tuples: pa.Table | None) -> _Candidates:
+        if tuples is None:
+            return _Candidates(pa.table({}), pa.array([], pa.string()))
+        return _Candidates(tuples, held_ids(plan, tuples))
+
+    def _settle(self, late: pa.Array, candidates: Sequence[_Candidates]) -> int:
+        name, fact = self._definition.name, self._tables.fact
+        with self._connection, self._connection.cursor() as cursor:
+            # Only what is held as late and was chosen, and what has expired, can be a part: and what is not held.
+            ids = pa.concat_arrays([each.ids for each in candidates] + [late]).unique().to_pylist()
+            cursor.execute(
+                "SELECT event_id, starts_with(reason, %s), starts_with(reason, %s) FROM freshet.held_tuple "
+                "WHERE pipeline = %s AND event_id = ANY (%s) ORDER BY event_id FOR UPDATE",
+                [LATE, EXPIRED, name, ids],
+            )
+            held = {event_id: (is_late, is_expired) for event_id, is_late, is_expired in cursor}
+            cursor.execute(
+                "SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %s AND event_id = ANY (%s)", [name, ids]
+            )
+            chosen = [event_id for event_id in late.to_pylist() if held.get(event_id, (False,))[0]]
+            others = {event_id for (event_id,) in cursor}
+            others |= {event_id for event_id, (_, expired) in held.items() if not expired} - set(chosen)
+            parts, released = self._joined(candidates, pa.array(sorted(others), pa.string()), chosen)
+            rows = HeldRows.build(parts, self._tables.event, fact.key, self._run.batch_no)
+            new = np.zeros(0, np.bool_)
+            if len(rows):
+                new = ~stored_event_ids(cursor, fact, rows.event_ids)
+                new[new] = rows.without(~new).store(cursor)
+            settled = {part for result, is_new in zip(released, new.tolist(), strict=True) if is_new for part in result}
+            gone = sorted(settled & held.keys())
+            cursor.execute(_RELEASE, {"pipeline": name, "ids": gone, "late": LATE})
+            [(unmatched, rejected)] = cursor.fetchall()
+            waiting = sorted(set(chosen) - settled)
+            cursor.execute(_PUT_OFF, {"pipeline": name, "ids": waiting, **vars(self._run.policy)})
+            results = int(np.count_nonzero(new))
+            cursor.execute(_BALANCE, [name, unmatched + rejected - results])
+            advance(cursor, self._run.batch_no, BalanceChange(shed=results, unmatched=-unmatched, rejected=-rejected))
+        _log.info("%s: %d late tuples taken, %d joined tuples made of them", self._run, len(chosen), results)
+        return len(chosen)
+
+    def _joined(
+        self, candidates: Sequence[_Candidates], others: pa.Array, chosen: Sequence[str]
+    ) -> tuple[list[Held], list[tuple[str, ...]]]:
+        """The results with a chosen tuple, as tuples to hold, and the ids of the parts of each."""
+        plan = BucketPlan.of(self._definition, 1)
+        arrived = [
+            each.tuples.filter(pc.invert(pc.is_in(each.ids, others))) if each.tuples.num_rows else None
+            for each in candidates
+        ]
+        beginning = [FROM_THE_BEGINNING] * len(arrived)
+        wanted = pa.array(chosen, pa.string())
+        results: list[Held] = []
+        parts: list[tuple[str, ...]] = []
+        with TemporaryDirectory() as folder:
+            bucket = Bucket(plan, Path(folder), 0)
+            try:
+                for piece in bucket.take(arrived, beginning, beginning):
+                    if not piece.joined.num_rows:
+                        continue
+                    ids = list(self._part_ids(piece.joined))
+                    with_late = np.any([pc.is_in(each, wanted).to_numpy(zero_copy_only=False) for each in ids], axis=0)
+                    if with_late.any():
+                        kept = pa.array(with_late)
+                        results.append(Held("shed", _JOINED_LATE, None, piece.joined.filter(kept)))
+                        parts += zip(*(each.filter(kept).to_pylist() for each in ids), strict=True)
+            finally:
+                bucket.close()
+        return results, parts
+
+    def _part_ids(self, joined: pa.Table) -> Iterable[pa.Array]:
+        """Of each stream the ids of the parts of joined tuples, as they are held."""
+        for plan in self._streams:
+            named = {qualified(plan.held.name, column.source): column.source for column in plan.held.event_id}
+            yield held_ids(plan, joined.select(list(named)).rename_columns(list(named.values())))
+
+
+def held_ids(plan: StreamPlan, tuples: pa.Table) -> pa.Array:
+    """The ids under which tuples of a stream are held, shape (n,)."""
+    texts = event_id_texts(tuples, plan.held.event_id).cast(pa.string())
+    return pc.binary_join_element_wise(plan.held.name + STREAM_SEPARATOR, texts, "")
