@@ -55,8 +55,8 @@ class _Run:
 class ResultBuffer:
     """Runs of results, in memory as long as there is room.
 
-    Those that leave soon are sorted then, and only once. The others wait in sorted runs, of which those of like size are
-    merged: so there are few, and a result is sorted a logarithmic number of times.
+    Those that leave soon are sorted then, and only once. The others wait in sorted runs. Runs of like size are merged,
+    so that there are few and a result is sorted a logarithmic number of times.
 
     Args:
         spill: where runs go.
