@@ -39,32 +39,33 @@ class WindowedRun:
         self._random = np.random.default_rng(held)
         self._came = 0
         while self._came < self._window:
-            self._feed()
+            self._take(self._batch())
         self.stretch()
 
     def stretch(self) -> float:
         """Nanoseconds for each of about 200,000 tuples."""
-        before = self.join.statistics.arrived
-        taken = seconds(self._feed_on)
-        return taken * 1e9 / (self.join.statistics.arrived - before)
+        coming = [self._batch() for _ in range(_STRETCH // (2 * _BATCH))]
+        return seconds(lambda: [self._take(batch) for batch in coming]) * 1e9 / _STRETCH
 
-    def _feed_on(self) -> None:
-        until = self._came + _STRETCH // 2
-        while self._came < until:
-            self._feed()
+    def _take(self, batch: list[Tuples]) -> None:
+        for stream, tuples in enumerate(batch):
+            self.join.arrive(stream, tuples)
 
-    def _feed(self) -> None:
+    def _batch(self) -> list[Tuples]:
+        """What both streams bring next."""
         starts = np.arange(self._came, self._came + _BATCH)
         ends = SlidingWindow(self._window).ends(starts)
-        for stream in (0, 1):
+        self._came += _BATCH
+        batch = []
+        for _ in range(2):
             keys = self._random.integers(0, self._window, _BATCH)
             highs = None
             if not isinstance(self._predicate, Equality):
                 keys *= 2 * _WIDTH
             if self._predicate.interval:
                 highs = keys + _WIDTH
-            self.join.arrive(stream, Tuples(starts, keys, highs, starts, ends))
-        self._came += _BATCH
+            batch.append(Tuples(starts, keys, highs, starts, ends))
+        return batch
 
 
 def measure(repeats: int) -> list[MeasuredFigure]:

@@ -58,19 +58,24 @@ class Pattern:
 
     def matches(self, keys: Int64Array) -> NDArray[np.bool_]:
         """Which keys match. O(n log ranges)."""
-        return _matches(read_only(self.firsts), read_only(self.lasts), read_only(keys))
+        return ranges_of(self.firsts, self.lasts, keys) >= 0
 
     def __and__(self, other: Pattern) -> Pattern:
         """What both match. O(ranges of both, times log)."""
         # Each range of one meets a run of the other's.
         begin = np.searchsorted(other.lasts, self.firsts, side="left")
         until = np.searchsorted(other.firsts, self.lasts, side="right")
-        met = np.maximum(until - begin, 0)
+        met = until - begin
         mine = np.repeat(np.arange(len(self)), met)
         theirs = np.arange(int(met.sum())) - np.repeat(np.cumsum(met) - met, met) + np.repeat(begin, met)
         return Pattern(
             np.maximum(self.firsts[mine], other.firsts[theirs]), np.minimum(self.lasts[mine], other.lasts[theirs])
         )
+
+    def __sub__(self, other: Pattern) -> Pattern:
+        """What it matches and the other does not. O(ranges of this one, times log), where they have no key in common."""
+        apart = np.searchsorted(other.lasts, self.firsts) == np.searchsorted(other.firsts, self.lasts, side="right")
+        return self if apart.all() else self & ~other
 
     def __invert__(self) -> Pattern:
         """What it does not match. O(ranges)."""
@@ -107,9 +112,15 @@ class Pattern:
         return union(np.concatenate((self.firsts, other.firsts)), np.concatenate((self.lasts, other.lasts)))
 
 
+def ranges_of(firsts: Int64Array, lasts: Int64Array, keys: Int64Array) -> Int64Array:
+    """In which of some ranges, ascending and apart, each key lies, -1 for none; int64, shape (n,). O(n log ranges)."""
+    firsts, lasts = np.ascontiguousarray(firsts), np.ascontiguousarray(lasts)
+    return _ranges_of(read_only(firsts), read_only(lasts), read_only(keys))
+
+
 @kernel
-def _matches(firsts: Int64Array, lasts: Int64Array, keys: Int64Array) -> NDArray[np.bool_]:
-    within = np.zeros(len(keys), np.bool_)
+def _ranges_of(firsts: Int64Array, lasts: Int64Array, keys: Int64Array) -> Int64Array:
+    within = np.full(len(keys), -1)
     if len(firsts):
         positions = np.empty(_BLOCK, np.int64)
         for start in range(0, len(keys), _BLOCK):
@@ -124,7 +135,8 @@ def _matches(firsts: Int64Array, lasts: Int64Array, keys: Int64Array) -> NDArray
                 left -= half
             for i in range(width):
                 key, position = keys[start + i], positions[i]
-                within[start + i] = (firsts[position] <= key) & (key <= lasts[position])
+                if (firsts[position] <= key) & (key <= lasts[position]):
+                    within[start + i] = position
     return within
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.base import Int64Array
-from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration, union
+from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration, ranges_of, union
 from spark_jobs.joins.stream_stream.spilled_partitions import STREAMS
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, KEY, MATCHED, HashedStreams
 from spark_jobs.joins.structures.nested_state import State
@@ -26,8 +26,8 @@ MOST_COVERED = 512
 # Up to so many keys it is quicker to look each of them up than to look at all tuples.
 MOST_LOOKED_UP = 4096
 # Rows of the ranges.
-_FIRST, _LAST, _COUNT, _HANDED_ON = range(4)
-_ROWS = 4
+_FIRST, _LAST, _COUNT = range(3)
+_ROWS = 3
 NO_KEYS: Int64Array = np.empty(0, np.int64)
 
 
@@ -80,9 +80,9 @@ class PunctuationSet:
 
     def new_in(self, pattern: Pattern) -> Pattern:
         """What of a pattern was not told before, single keys aside. O(ranges, times log)."""
-        new = pattern & ~self.covered
+        new = pattern - self.covered
         # A range that was forgotten may still wait to be handed on; no key lies in two.
-        return new & ~union(*self._ranges[: _LAST + 1]) if self.forgotten else new
+        return new - union(*self._ranges[: _LAST + 1]) if self.forgotten else new
 
     def add_keys(self, keys: Int64Array, first_id: int) -> None:
         """Take new single keys, distinct and not told before; there must be room in memory. O(n)."""
@@ -96,8 +96,10 @@ class PunctuationSet:
         self.forgotten += len(pattern) - new
         rows = np.zeros((_ROWS, new), np.int64)
         rows[_FIRST], rows[_LAST], rows[_COUNT] = pattern.firsts[:new], pattern.lasts[:new], NOT_COUNTED
-        self._ranges = np.concatenate((self._ranges, rows), axis=1)
-        self._clear = np.concatenate((self._clear, np.zeros((new, self._clear.shape[1]), bool)))
+        ranges = np.concatenate((self._ranges, rows), axis=1)
+        clear = np.concatenate((self._clear, np.zeros((new, self._clear.shape[1]), bool)))
+        order = np.argsort(ranges[_FIRST], kind="stable")
+        self._ranges, self._clear = np.ascontiguousarray(ranges[:, order]), clear[order]
 
     # The index: how many tuples of the stream's own each punctuation has in memory.
 
@@ -141,7 +143,7 @@ class PunctuationSet:
         wide[new[~narrow]] = True
         for partition in range(len(on_disk)) if wide.any() else ():
             for held in self._memory.pieces(self._stream, partition, piece):
-                ranges = self._ranges_of(held[KEY])
+                ranges = ranges_of(*self._ranges[: _LAST + 1], held[KEY])
                 np.add.at(self._ranges[_COUNT], ranges[wide[ranges]], 1)
                 looked_at += held.shape[1]
         return looked_at
@@ -155,7 +157,7 @@ class PunctuationSet:
             np.subtract.at(self._memory.tuples["arrival"], places, counts[rows])
             self._note_ready(keys[rows[self._memory.tuples["arrival"][places] == 0]])
         if (self._ranges[_COUNT] > 0).any():
-            ranges = self._ranges_of(keys)
+            ranges = ranges_of(*self._ranges[: _LAST + 1], keys)
             rows = np.flatnonzero(ranges >= 0)
             rows = rows[self._ranges[_COUNT, ranges[rows]] > 0]
             np.subtract.at(self._ranges[_COUNT], ranges[rows], counts[rows])
@@ -175,7 +177,7 @@ class PunctuationSet:
         """Tuples of the stream with these keys stay on disk. O(n log ranges)."""
         places = self._memory.probe(self._chain, keys).places
         self._memory.tuples["arrival"][places[self._memory.tuples["arrival"][places] == 0]] = ON_DISK
-        ranges = self._ranges_of(keys)
+        ranges = ranges_of(*self._ranges[: _LAST + 1], keys)
         self._clear[ranges[ranges >= 0], partition] = False
 
     # What may be handed on: what has no tuple of the stream's own left (Theorem 1).
@@ -211,8 +213,7 @@ class PunctuationSet:
             handed_on = enumeration(self._memory.tuples["key"][places])
         if not self._ranges.shape[1]:
             return handed_on
-        ready_ranges = (self._ranges[_COUNT] == 0) & (self._ranges[_HANDED_ON] == 0)
-        ready_ranges &= (self._clear | (on_disk == 0)).all(axis=1)
+        ready_ranges = (self._ranges[_COUNT] == 0) & (self._clear | (on_disk == 0)).all(axis=1)
         handed_on = handed_on | union(*self._ranges[: _LAST + 1, ready_ranges])
         self._ranges, self._clear = self._ranges[:, ~ready_ranges], self._clear[~ready_ranges]
         return handed_on
@@ -291,15 +292,6 @@ class PunctuationSet:
             for held in self._memory.pieces(self._chain, partition, MOST_COVERED):
                 ready.append(held[KEY, (held[ARRIVAL] == 0) & (held[MATCHED] == 0)])
         return np.concatenate(ready)
-
-    def _ranges_of(self, keys: Int64Array) -> Int64Array:
-        """In which range each key lies, -1 for none; int64, shape (n,). O(n log ranges)."""
-        if not self._ranges.shape[1]:
-            return np.full(len(keys), -1)
-        order = np.argsort(self._ranges[_FIRST])
-        position = np.searchsorted(self._ranges[_FIRST, order], keys, side="right") - 1
-        ranges = order[position]
-        return np.where((position >= 0) & (keys <= self._ranges[_LAST, ranges]), ranges, -1)
 
     def _cover(self, pattern: Pattern) -> None:
         covered = self.covered | pattern

@@ -24,20 +24,39 @@ _ENTRY = 4  # An extent, its results, the first of them that waits, and its star
 
 @dataclass
 class _Run:
-    """Results in order, the first of which may have left."""
+    """Results; where they are in order, the first of them may have left."""
 
     results: Int64Array
+    ordered: bool = False
     taken: int = 0
 
     @property
     def waiting(self) -> Int64Array:
         return self.results[:, self.taken :]
 
+    def take_before(self, bound: int) -> Int64Array:
+        """Take out those that start before."""
+        if not self.ordered:
+            passed = self.results[START] < bound
+            if not passed.any():
+                return self.results[:, :0]
+            # The others wait for longer.
+            taken = self.results if passed.all() else self.results[:, passed]
+            self.results, self.ordered = in_order(self.results[:, ~passed]), True
+            return taken
+        taken = self.waiting[:, : np.searchsorted(self.waiting[START], bound)]
+        self.taken += taken.shape[1]
+        # What has left is freed when it is half of the run: a little at a time would copy all the rest.
+        if 2 * self.taken >= self.results.shape[1]:
+            self.results, self.taken = self.waiting.copy(), 0
+        return taken
+
 
 class ResultBuffer:
-    """Sorted runs, in memory as long as there is room.
+    """Runs of results, in memory as long as there is room.
 
-    Runs of like size are merged, so that there are few and a result is sorted a logarithmic number of times.
+    Those that leave soon are sorted then, and only once. The others wait in sorted runs. Runs of like size are merged,
+    so that there are few and a result is sorted a logarithmic number of times.
 
     Args:
         spill: where runs go.
@@ -65,28 +84,21 @@ class ResultBuffer:
             part = results[:, first : first + self._most]
             if part.shape[1] + self._held() > self._most:
                 self._write()
-            self._runs.append(_Run(in_order(np.ascontiguousarray(part))))
+            self._runs.append(_Run(np.ascontiguousarray(part)))
             if len(self._runs) > _MOST_RUNS:
                 self._merge()
 
     def release(self, bound: int) -> Int64Array:
         """Take out all results that start before; int64, shape (columns, n), in order. They are the caller's now."""
-        released = []
-        for run in self._runs:
-            count = int(np.searchsorted(run.waiting[START], bound))
-            if count:
-                released.append(run.waiting[:, :count])
-                run.taken += count
-                # What has left is freed when it is half of the run: a little at a time would copy all the rest.
-                if 2 * run.taken >= run.results.shape[1]:
-                    run.results, run.taken = run.waiting.copy(), 0
+        released = [run.take_before(bound) for run in self._runs]
         self._runs = [run for run in self._runs if run.waiting.shape[1]]
         # After those in memory: what follows on the pages read takes their place.
         if self._next_start < bound:
             released += self._from_disk(bound)
+        released = [results for results in released if results.shape[1]]
         if not released:
             return np.empty((self._columns, 0), np.int64)
-        return in_order(np.hstack(released)) if len(released) > 1 else released[0]
+        return in_order(np.hstack(released) if len(released) > 1 else released[0])
 
     def memory_used(self) -> int:
         """Bytes of runs and directory. O(runs)."""
@@ -118,7 +130,7 @@ class ResultBuffer:
             position -= 1
             count += self._runs[position].results.shape[1]
         merged = in_order(np.hstack([run.waiting for run in self._runs[position:]]))
-        self._runs[position:] = [_Run(merged)]
+        self._runs[position:] = [_Run(merged, ordered=True)]
 
     def _write(self) -> None:
         if self._runs:

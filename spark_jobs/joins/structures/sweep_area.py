@@ -13,8 +13,9 @@ tuples, it looks at the tuples.
 
 In a window whose ends never fall, who comes first leaves first, and leaving costs nothing but the count: chains go from
 newer to older, so they end where the ring does. A tuple whose time is over before that of an older one is dead where it
-stands, until the ring has passed it, or a `rebuild`. To find such tuples, of every 128 rows the least end is known (a
-zone map; Moerkotte: Small Materialized Aggregates, VLDB 1998): rows are looked at only where one of them leaves.
+stands, until the ring has passed it, or a `rebuild`. To find such tuples, of every 128 rows the least end is known, and
+of every 16 such zones (a zone map; Moerkotte: Small Materialized Aggregates, VLDB 1998): rows are looked at only where
+one of them leaves.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from spark_jobs.joins.structures.hashing import mix
 from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
 
 Int64Array = NDArray[np.int64]
-# Tuples, heads of the chains, rings, tuples by stream and level, how many heads are in use, least ends of the zones.
+# Tuples, heads of the chains, rings, tuples by stream and level, how many heads are in use, least ends: a row for each
+# group of zones, first that of all of them.
 _State = tuple[Int64Array, Int64Array, Int64Array, Int64Array, Int64Array, Int64Array]
 
 LOW, LAST, START, END, ID, LINK, EXTRA = range(7)
@@ -54,8 +56,9 @@ CURSOR = 5
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 # The end of a tuple that is dead: it overlaps nothing.
 _NO_END = _LOWEST
-# Rows of a ring whose least end is known.
+# Rows of a ring whose least end is known, and zones of which the least of these is.
 _ZONE = 128
+_GROUP = 16
 _FIRST_CAPACITY = 4096
 
 _HALF_BITS = np.uint64(32)
@@ -99,7 +102,7 @@ class SweepArea:
         self._rings: Int64Array = np.zeros((streams, _RING_COLUMNS), np.int64)
         self._levels: Int64Array = np.zeros((streams, _LEVELS), np.int64)
         self._buckets: Int64Array = np.zeros(1, np.int64)
-        self._least_ends: Int64Array = np.empty(_zones(capacity, streams), np.int64)
+        self._least_ends: Int64Array = np.empty((_groups(capacity, streams), 1 + _GROUP), np.int64)
         self._state: _State = (
             self.tuples,
             self._heads,
@@ -113,8 +116,8 @@ class SweepArea:
     @staticmethod
     def bytes_for(capacity: int, streams: int, extra: int = 0) -> int:
         """Memory of this capacity, in bytes: 56 a tuple."""
-        rows = capacity * (COLUMNS + extra) + _bucket_count(capacity, streams) * streams + _zones(capacity, streams)
-        return (rows + streams * (_RING_COLUMNS + _LEVELS) + 1) * 8
+        rows = capacity * (COLUMNS + extra) + _bucket_count(capacity, streams) * streams
+        return (rows + _groups(capacity, streams) * (1 + _GROUP) + streams * (_RING_COLUMNS + _LEVELS) + 1) * 8
 
     def __len__(self) -> int:
         return int((self._rings[:, _NEXT] - self._rings[:, _TAIL] - self._rings[:, _DEAD]).sum())
@@ -300,7 +303,8 @@ class SweepArea:
             held = self.tuples[rows[living]]
             assert (held[:, END] >= ring[_LEAST_END]).all()
             zones = (rows[living] - ring[_BASE]) // _ZONE + ring[_BASE] // _ZONE + stream
-            assert (held[:, END] >= self._least_ends[zones]).all()
+            assert (held[:, END] >= self._least_ends[zones // _GROUP, 1 + zones % _GROUP]).all()
+            assert (held[:, END] >= self._least_ends[zones // _GROUP, 0]).all()
             levels = held[:, LINK] >> _LEVEL_SHIFT & _LEVEL_MASK
             assert np.bincount(levels, minlength=_LEVELS).tolist() == self._levels[stream].tolist()
             for number, row in zip(numbers[living].tolist(), held.tolist(), strict=True):
@@ -344,9 +348,9 @@ def _bucket_count(capacity: int, streams: int) -> int:
     return max(1, capacity // streams)
 
 
-def _zones(capacity: int, streams: int) -> int:
+def _groups(capacity: int, streams: int) -> int:
     """Zones begin with a ring: each stream has at most two that are not whole."""
-    return capacity // _ZONE + 2 * streams
+    return -(-(capacity // _ZONE + 2 * streams) // _GROUP)
 
 
 def _bucket_number(low: int, level: int, buckets: int) -> int:
@@ -400,8 +404,9 @@ def _link_one(state: _State, stream: Any, row: Any, number: Any, matched: Any) -
     tuples, heads, rings, levels, buckets, least_ends = state
     end = tuples[row, END]
     rings[stream, _LEAST_END] = min(rings[stream, _LEAST_END], end)
-    zone = _zone_of(rings[stream], stream, row)
-    least_ends[zone] = min(least_ends[zone], end)
+    group, zone = divmod(_zone_of(rings[stream], stream, row), _GROUP)
+    least_ends[group, 0] = min(least_ends[group, 0], end)
+    least_ends[group, 1 + zone] = min(least_ends[group, 1 + zone], end)
     level = _level_of(tuples[row, LOW], tuples[row, LAST])
     bucket = _bucket(tuples[row, LOW] >> level, level, buckets[0])
     tuples[row, LINK] = heads[bucket, stream] << _LINK_SHIFT | level << _LEVEL_SHIFT | matched
@@ -536,36 +541,51 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
 
 @kernel
 def _reorganise(state: _State, stream: int, bound: int) -> Int64Array:
-    tuples, _, rings, _, _, least_ends = state
+    _, _, rings, _, _, least_ends = state
     ring = rings[stream]
     ids, count = np.empty(_FIRST_ROOM, np.int64), 0
-    least_of_all = np.int64(_HIGHEST)
-    for first in range(0, ring[_ROOM], _ZONE):
-        zone = _zone_of(ring, stream, ring[_BASE] + first)
-        if least_ends[zone] <= bound:
-            least = np.int64(_HIGHEST)
-            for offset in range(first, min(first + _ZONE, ring[_ROOM])):
-                number = ring[_TURN] + offset
-                if number >= ring[_NEXT]:
-                    number -= ring[_ROOM]
-                row = ring[_BASE] + offset
-                end = tuples[row, END]
-                if number < ring[_TAIL] or end == _NO_END:
-                    continue
-                if end > bound:
-                    least = min(least, end)
-                    continue
-                if not tuples[row, LINK] & 1:
-                    if count == len(ids):
-                        ids = _doubled(ids)
-                    ids[count] = tuples[row, ID]
-                    count += 1
-                _die(state, stream, row)
-            least_ends[zone] = least
-        least_of_all = min(least_of_all, least_ends[zone])
-    ring[_LEAST_END] = least_of_all
-    _pass_the_dead(tuples, ring)
+    least = np.int64(_HIGHEST)
+    first = _zone_of(ring, stream, ring[_BASE])
+    until = _zone_of(ring, stream, ring[_BASE] + ring[_ROOM] - 1) + 1
+    for group in range(first // _GROUP, (until - 1) // _GROUP + 1):
+        if least_ends[group, 0] <= bound:
+            for zone in range(max(first, group * _GROUP), min(until, (group + 1) * _GROUP)):
+                if least_ends[group, 1 + zone % _GROUP] <= bound:
+                    ids, count, least_end = _reorganise_zone(state, stream, zone - first, bound, ids, count)
+                    least_ends[group, 1 + zone % _GROUP] = least_end
+            least_ends[group, 0] = least_ends[
+                group, 1:
+            ].min()  # Of another ring's zones too, at the first and the last.
+        least = min(least, least_ends[group, 0])
+    ring[_LEAST_END] = least
+    _pass_the_dead(state[0], ring)
     return ids[:count]
+
+
+@kernel_part
+def _reorganise_zone(state: _State, stream: Any, zone: Any, bound: Any, ids: Int64Array, count: Any) -> Any:
+    """Let tuples of a zone go, counted from the ring's first; their ids to the others, and the least end left."""
+    tuples, _, rings, _, _, _ = state
+    ring = rings[stream]
+    least = np.int64(_HIGHEST)
+    for offset in range(zone * _ZONE, min((zone + 1) * _ZONE, ring[_ROOM])):
+        number = ring[_TURN] + offset
+        if number >= ring[_NEXT]:
+            number -= ring[_ROOM]
+        row = ring[_BASE] + offset
+        end = tuples[row, END]
+        if number < ring[_TAIL] or end == _NO_END:
+            continue
+        if end > bound:
+            least = min(least, end)
+            continue
+        if not tuples[row, LINK] & 1:
+            if count == len(ids):
+                ids = _doubled(ids)
+            ids[count] = tuples[row, ID]
+            count += 1
+        _die(state, stream, row)
+    return ids, count, least
 
 
 @kernel_part

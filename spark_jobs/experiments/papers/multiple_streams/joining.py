@@ -29,6 +29,7 @@ from spark_jobs.joins.stream_stream.keys_in_all_streams import KeysInAllStreams
 from spark_jobs.joins.stream_stream.m_join import MJoin
 from spark_jobs.joins.stream_stream.predicates import Equality
 from spark_jobs.joins.stream_stream.probe_order import FixedOrder
+from spark_jobs.joins.stream_stream.theory.choice import Workload, choose
 from spark_jobs.joins.structures.bit_vector_table import BitVectorTable
 from spark_jobs.joins.structures.hashed_streams import HashedStreams
 from spark_jobs.joins.structures.multi_way_probe import join_with
@@ -195,6 +196,16 @@ def _overlap(curves: Curves) -> tuple[str, bool]:
     return f"{one.y / many.y:.1f}x", one.y > many.y
 
 
+def _auto_looks_least(curves: Curves) -> tuple[str, bool]:
+    pairs = zip(curves["MJoin"].points, curves["AMJoin"].points, strict=True)
+    best = ["am_join" if fast.y < slow.y else "m_join" for slow, fast in pairs]
+    chosen = [
+        choose(Workload(STREAMS, "equality", 0, complete=point.x), 0).algorithm for point in curves["AMJoin"].points
+    ]
+    right = sum(one == other for one, other in zip(chosen, best, strict=True))
+    return f"at {right} of {len(best)} selectivities", right == len(best)
+
+
 SELECTIVITY = Figure(
     "002-5",
     "Five streams joined, by join selectivity",
@@ -211,6 +222,7 @@ SELECTIVITY = Figure(
                 lower_is_better=True,
             )
         ),
+        ours(fact("Auto chooses the join that looks least often", "-", _auto_looks_least)),
     ),
     measure_selectivity,
     minutes_at_paper_scale=2,
