@@ -99,6 +99,30 @@ def test_postgres_restarted_while_loading(tmp_path: Path) -> None:
             shop.close()
 
 
+def test_what_a_batch_has_committed_before_the_server_crashes_is_loaded_again(tmp_path: Path) -> None:
+    with EmbeddedPostgres(tmp_path / "postgres").use() as server:
+        url = server.url()
+        migrate(url)
+        shop = FaultyShop(tmp_path, url)
+        try:
+            land(shop.folder, "hot", HOT)
+            driver = shop.drive()
+            shop.await_facts(len(HOT))
+            with closing(psycopg2.connect(url)) as connection, connection.cursor() as cursor:
+                connection.autocommit = True
+                cursor.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")  # so that much that is committed is lost
+                cursor.execute("SELECT pg_reload_conf()")
+            with unreadable_relation(url):
+                land(shop.folder, "both", hot_and_cold(10_000))
+                shop.await_open_batch(minimum_facts=1000)
+                server.restart("immediate")
+            shop.await_facts(len(HOT) + 2000)
+            shop.drain(driver)
+            assert shop.verify().holds
+        finally:
+            shop.close()
+
+
 def test_a_driver_that_is_fenced_in_the_middle_of_a_batch_ends_without_waiting_for_it(shop: FaultyShop) -> None:
     land(shop.folder, "hot", HOT)
     first = shop.drive()
