@@ -7,24 +7,25 @@ from collections.abc import Iterable, Mapping
 
 from xdist.scheduler import LoadScopeScheduling
 
-# What tests have in common that takes long to make, and where they are: they run in one process, one after the other,
-# and are begun first. Elsewhere a file is what is not taken apart.
+# What tests share that takes long to make, and where they are: they run in one process, one after the other. Elsewhere
+# a file is what is not taken apart.
 TOGETHER = {
-    "a browser, and Airflow with the page": ("tests/browser/",),
+    "Airflow's page": ("tests/browser/",),
     "Airflow's database": ("tests/airflow/",),
-    "a broker of Kafka": ("tests/spark/test_kafka", "tests/source/test_kafka_topic", "tests/workload/test_topics"),
     "Great Expectations": ("tests/validation/",),
+    "Kafka": ("tests/spark/test_kafka", "tests/source/test_kafka_topic", "tests/workload/test_topics"),
 }
+FIRST = ("Airflow's page", "Airflow's database", "Great Expectations")
 # Tests that wait for other processes most of the time; those that need compiled kernels come when there are some.
-WAITING = ("tests/local/", "tests/spark/", "tests/faults/", "tests/authoring/", "tests/reprocessing/")
+WAITING = ("tests/local/", "Kafka", "tests/spark/", "tests/faults/", "tests/authoring/", "tests/reprocessing/")
 # Of the others, which compute: those that compile the kernels come first, for all processes find what one has compiled.
 COMPILING = ("tests/conformance/", "tests/stages/", "tests/hot_set/", "tests/relation/", "tests/experiments/")
 
 
 def scope(nodeid: str) -> str:
-    """What a test is not taken away from: what it has in common with others, or its file."""
+    """What a test is not taken away from: what it shares with others, or its file."""
     file = nodeid.partition("::")[0]
-    return next((common for common, places in TOGETHER.items() if file.startswith(places)), file)
+    return next((shared for shared, places in TOGETHER.items() if file.startswith(places)), file)
 
 
 def order(scopes: Iterable[str]) -> Mapping[str, float]:
@@ -36,7 +37,7 @@ def order(scopes: Iterable[str]) -> Mapping[str, float]:
     for waiting, kind in kinds.items():
         kind.sort(key=lambda each, first=WAITING if waiting else COMPILING: _rank(each, first))
         place.update((each, number / len(kind)) for number, each in enumerate(kind))
-    return place | dict.fromkeys(TOGETHER, -1.0)
+    return place | dict.fromkeys(FIRST, -1.0)
 
 
 def _rank(name: str, first: tuple[str, ...]) -> int:
