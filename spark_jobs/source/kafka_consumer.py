@@ -1,6 +1,6 @@
 """A consumer of Kafka that takes records as one block of bytes, not as an object each: librdkafka's own functions.
 
-confluent-kafka brings librdkafka, and makes a Python object of every record, which takes six times as long as all else.
+confluent-kafka brings librdkafka, and makes a Python object of every record, which takes six times as long.
 Only documented functions are called; their binary interface has been the same through all versions 1 and 2.
 """
 

@@ -15,6 +15,7 @@ from spark_jobs.reprocessing.held_tuples import (
     registered_lookups,
     until_now,
 )
+from tests.loading.stream import Stream
 from tests.reprocessing.conftest import STRANGER, Backlog
 from tests.spark.shop import land, sale
 from tests.test_cli import invoke
@@ -44,19 +45,19 @@ def test_groups_tell_reasons_and_missing_keys(held: Backlog) -> None:
         assert sample.reason.startswith("malformed")
 
 
-@pytest.mark.parametrize("around", ['{"after": %s}', '{"payload": {"after": %s}}'])
-def test_of_an_envelope_the_row_tells_the_missing_keys(held: Backlog, around: str) -> None:
-    with held.connected() as connection:
-        with connection, connection.cursor() as cursor:
-            cursor.execute(
-                "UPDATE freshet.held_tuple SET payload = replace(%s, '%%s', payload) WHERE place = 'unmatched'",
-                [around],
-            )
-            cursor.execute(
-                "UPDATE freshet.pipeline SET definition = jsonb_set(definition, '{source,envelope}', '\"debezium\"')"
-            )
-        groups = held_groups(connection, HeldFilter("sales", ["unmatched"]), [("shop.customer", ["customer"])])
-    assert groups[0].keys == ((str(STRANGER), 3), (str(STRANGER + 1), 1))
+@pytest.mark.parametrize("path", ["{after}", "{payload,after}"])
+def test_of_an_envelope_the_row_tells_the_missing_keys(orders: Stream, path: str) -> None:
+    orders.load(orders.held(range(3), "unmatched", "no such customer"))
+    orders.query(
+        "UPDATE freshet.held_tuple SET relation = 'shop.customer', payload = jsonb_set('{\"payload\": {}}', %s, "
+        "jsonb_build_object('customer', CASE event_id WHEN '[2]' THEN NULL ELSE 7 END))::text, "
+        "payload_encoding = 'json'",
+        [path],
+    )
+    orders.query('UPDATE freshet.pipeline SET definition = \'{"source": {"envelope": "debezium"}}\'')
+    orders.connection.commit()
+    (group,) = held_groups(orders.connection, HeldFilter("orders"), [("shop.customer", ["customer"])])
+    assert group.keys == (("7", 2), ("null", 1))
 
 
 def test_what_is_forgotten_has_arrived_and_comes_no_more(held: Backlog) -> None:
