@@ -27,6 +27,8 @@ _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 0.25, 5.0
 # A change may come right after a look, and its tuples have to be read and published.
 _LOOKS_WITHIN_NOTICE = 4
 _LONGEST_END_SECONDS = 30.0
+# The first batch is worth this wait: R may have been read whole by now, and without it nearly nothing is hot.
+_FIRST_LOOK_SECONDS = 5.0
 
 
 class RelationWatch(threading.Thread):
@@ -53,6 +55,7 @@ class RelationWatch(threading.Thread):
         self._epoch = 0
         self._checked_at = 0.0
         self._ended = threading.Event()
+        self._looked = threading.Event()
         shortest = min((watch.lookup.notice_changes for watch in lookups), default=timedelta(seconds=_LONGEST_INTERVAL))
         interval = shortest.total_seconds() / _LOOKS_WITHIN_NOTICE
         self.interval_seconds = min(max(interval, _SHORTEST_INTERVAL), _LONGEST_INTERVAL)
@@ -69,9 +72,10 @@ class RelationWatch(threading.Thread):
             watch.begin(connection, outcomes[watch.lookup.relation])
 
     def start_as(self, epoch: int) -> None:
-        """Start the thread, for the driver of this epoch."""
+        """Start the thread, for the driver of this epoch; what it finds at once is hot on return."""
         self._epoch = epoch
         self.start()
+        self._looked.wait(_FIRST_LOOK_SECONDS)
 
     def run(self) -> None:
         """Watch."""
@@ -105,7 +109,9 @@ class RelationWatch(threading.Thread):
             connection.commit()
             while not self._ended.is_set():
                 self._look(connection)
-                self._ended.wait(self.interval_seconds)
+                self._looked.set()
+                reading = any(watch.reads_whole for watch in self._lookups)
+                self._ended.wait(_SHORTEST_INTERVAL if reading else self.interval_seconds)
         finally:
             connection.close()
 
