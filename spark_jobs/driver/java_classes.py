@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import os
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from spark_jobs.settings import Home
 
@@ -50,7 +50,7 @@ def class_options(home: Home, java: Path, *, noting: bool) -> str:
     if not noting:
         return ""
     archive.parent.mkdir(parents=True, exist_ok=True)
-    return f'{_NOTING}"{archive.with_suffix(f".{os.getpid()}.classes")}"'
+    return f'{_NOTING}"{archive.with_suffix(f".{uuid4().hex}.classes")}"'
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def archiving_classes(spark: Callable[[], SparkContext]) -> Iterator[None]:
 
 
 def archive_classes(noted: Path, program: Path, class_path: str, ended: threading.Event) -> bool:
-    """Make the archive; whether it was made.
+    """Make the archive; whether it is there.
 
     Args:
         noted: where a Java has noted its classes, or still does.
@@ -80,6 +80,8 @@ def archive_classes(noted: Path, program: Path, class_path: str, ended: threadin
         ended: set when there is no time any more.
     """
     archive = noted.with_suffix("").with_suffix(".jsa")
+    if archive.exists():
+        return True  # another driver was quicker
     classes, written = noted.with_suffix(".whole"), noted.with_suffix(".written")
     content = noted.read_bytes()
     classes.write_bytes(content[: content.rfind(b"\n") + 1])  # the last line may be half written
@@ -92,9 +94,12 @@ def archive_classes(noted: Path, program: Path, class_path: str, ended: threadin
             while making.poll() is None:
                 if ended.wait(_LISTENING_SECONDS):
                     making.kill()
-        if making.returncode == 0:
-            written.replace(archive)
-        return making.returncode == 0
+        if making.returncode:
+            return False
+        written.replace(archive)
+        for outdated in archive.parent.glob(f"{archive.stem}.*.classes"):  # those of drivers that were killed, too
+            outdated.unlink(missing_ok=True)
+        return True
     finally:
         classes.unlink()
         written.unlink(missing_ok=True)

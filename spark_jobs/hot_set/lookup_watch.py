@@ -100,6 +100,11 @@ class LookupWatch:
         self.unnoted = outcome.refusal
         self._noticing.watch(connection, outcome)
 
+    @property
+    def reads_whole(self) -> bool:
+        """Whether all of R is being read, to be hot as soon as it is there."""
+        return self._whole is not None and self._whole.reading
+
     def notice(self, connection: extensions.connection) -> None:
         """Bring changes of R into the hot set; or all of it, where it fits and has been read."""
         self._noticing.notice(connection)

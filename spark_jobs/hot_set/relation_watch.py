@@ -28,6 +28,8 @@ _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 0.25, 5.0
 # A change may come right after a look, and its tuples have to be read and published.
 _LOOKS_WITHIN_NOTICE = 4
 _LONGEST_END_SECONDS = 30.0
+# The first batch is worth this wait: R may have been read whole by now, and without it nearly nothing is hot.
+_FIRST_LOOK_SECONDS = 5.0
 
 
 class RelationWatch(threading.Thread):
@@ -61,6 +63,7 @@ class RelationWatch(threading.Thread):
         self._epoch = 0
         self._checked_at = 0.0
         self._ended = threading.Event()
+        self._looked = threading.Event()
         shortest = min((watch.lookup.notice_changes for watch in lookups), default=timedelta(seconds=_LONGEST_INTERVAL))
         interval = shortest.total_seconds() / _LOOKS_WITHIN_NOTICE
         self.interval_seconds = min(max(interval, _SHORTEST_INTERVAL), _LONGEST_INTERVAL)
@@ -80,9 +83,10 @@ class RelationWatch(threading.Thread):
             watch.begin(connection, outcomes[watch.lookup.relation])
 
     def start_as(self, epoch: int) -> None:
-        """Start the thread, for the driver of this epoch."""
+        """Start the thread, for the driver of this epoch; what it finds at once is hot on return."""
         self._epoch = epoch
         self.start()
+        self._looked.wait(_FIRST_LOOK_SECONDS)
 
     def run(self) -> None:
         """Watch."""
@@ -91,13 +95,15 @@ class RelationWatch(threading.Thread):
                 self._look(self._session.connection())
                 self._session.rest()
                 self._reading.close()
+                self._looked.set()
             except (psycopg2.Error, WarehouseUnavailableError) as error:
                 self._session.drop()
                 _log.warning("relation watch of %s: the warehouse does not answer: %s", self._pipeline, error)
             except Exception:
                 self._session.drop()
                 _log.exception("relation watch of %s: changes could not be noticed; trying again", self._pipeline)
-            self._ended.wait(self.interval_seconds)
+            reading = any(watch.reads_whole for watch in self._lookups)
+            self._ended.wait(_SHORTEST_INTERVAL if reading else self.interval_seconds)
 
     def stop(self) -> None:
         """End the thread, and write the hot sets down."""
