@@ -200,7 +200,7 @@ class _Driver:
                 times, kind = process.cpu_times(), _kind(process, self._process.pid)
             except (psutil.NoSuchProcess, psutil.AccessDenied):
                 continue
-            spent[kind] += times.user + times.system + times.children_user + times.children_system  # type: ignore[assignment]
+            spent[kind] += times.user + times.system + times.children_user + times.children_system
         return spent
 
 
