@@ -11,11 +11,9 @@ import pytest
 
 from spark_jobs.definition import load_definition
 from spark_jobs.ledger import batch_ledger
-from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.proof.verification import verify
-from spark_jobs.reprocessing.held_tuples import HeldFilter, forget
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.source import landed_files
@@ -142,15 +140,6 @@ def test_late_tuples_are_joined_by_reprocessing_and_what_would_make_too_many_fac
     with closing(connect(shop.url)) as connection:
         assert read_status(connection)[0].unaccounted == 0
 
-    shop.land("orders", [order(60, 900)])
-    shop.land("payments", [payment(95, 96, 900), payment(11, 1, 5)])
-    shop.load()
-    reprocess(shop)
-    assert (5, 17) in shop.facts()
-    assert proved(shop).differences == ()
-    tries = query(shop.url, "SELECT event_id, attempts FROM freshet.held_tuple WHERE attempts > 0 ORDER BY 1")
-    assert tries == [("payments/[11]", 1), ("payments/[15]", 1), ("payments/[16]", 1)]
-
 
 def reprocess(shop: CorrelatedShop) -> None:
     request = ReprocessingRequest(limit=1_000, yields=False)
@@ -174,16 +163,3 @@ def test_facts_that_were_filled_in_part_by_part_are_proved(tmp_path: Path, wareh
         "payments": (20, 10, 2),
         "shipments": (14, 3, 0),
     }
-    # What is deleted while it waits has expired, by hand or by age.
-    with closing(connect(shipping.url)) as connection:
-        forget(connection, HeldFilter("fulfilment", ["unmatched"], text='"p50"'), "ada")
-        connection.autocommit = True
-        query(
-            shipping.url, "UPDATE freshet.held_tuple SET held_at = held_at - interval '2 d' WHERE event_id LIKE 'ship%'"
-        )
-        assert prune(connection, "fulfilment", {"unmatched": "1d"}) == {"unmatched": 3}
-    shipping.land([order_part(50), order_part(52)])
-    shipping.load()
-    proof = verify(shipping.definition, shipping.url, shipping.home)
-    assert proof.differences == ()
-    assert [stream.waiting for stream in proof.streams] == [0, 8, 0]
