@@ -86,6 +86,7 @@ def test_an_open_batch_may_have_emitted_what_waited_before_it(shop: LandedStream
     shop.execute("INSERT INTO freshet.batch (pipeline, epoch, state) VALUES ('paid', 1, 'started')")
     shop.execute(
         "INSERT INTO freshet.batch_part (part_id, batch_no, facts, shed, unmatched, rejected, duplicates, "
-        "event_latency, arrival_latency) SELECT gen_random_uuid(), max(batch_no), 1, 0, 0, 0, 0, '{}', '{}' FROM freshet.batch"
+        "event_latency, arrival_latency) "
+        "SELECT gen_random_uuid(), max(batch_no), 1, 0, 0, 0, 0, '{}', '{}' FROM freshet.batch"
     )
     assert shop.differences() == {}
