@@ -81,9 +81,7 @@ def parcel(stream: int, rows: Sequence[dict[str, Any]]) -> bytes:
     columns[ARRIVED_AT] = columns["at"]
     columns[RECORD] = pa.array([b"{}"] * len(rows), pa.binary())
     columns[RANGE], columns[POSITION] = pa.array([0] * len(rows), pa.int32()), pa.array([0] * len(rows), pa.int64())
-    [content] = [
-        bytes_ for _, bytes_ in [packed(0, pa.table(columns).replace_schema_metadata({STREAM: b"%d" % stream}))]
-    ]
+    _, content = packed(0, pa.table(columns).replace_schema_metadata({STREAM: str(stream).encode()}))
     return content
 
 
