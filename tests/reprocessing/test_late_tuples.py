@@ -15,6 +15,7 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.reprocessing.due_tuples import due_now
 from spark_jobs.reprocessing.late_tuples import LateTuples
+from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import open_run
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
@@ -135,3 +136,19 @@ def test_nothing_is_joined_that_the_state_may_still_meet(
     shop.execute("UPDATE freshet.batch_stream SET reached = %s WHERE stream = 'orders'", at(239))
     assert not is_due(shop, connection)
     assert late_tuples(shop, connection).join(100) == 0
+
+
+def test_a_run_that_joins_nothing_does_not_ask_for_spark(shop: LandedStreams) -> None:
+    shop.execute("DELETE FROM freshet.held_tuple WHERE event_id NOT IN ('payments/[15]', 'payments/[16]')")
+    job = ReprocessingJob(
+        shop.definition, shop.url, ReprocessingRequest(limit=10, yields=False), pytest.fail, shop.home
+    )
+    assert job.run().state == "finished"
+    assert shop.rows("SELECT event_id, attempts FROM freshet.held_tuple ORDER BY 1") == [
+        ("payments/[15]", 1),
+        ("payments/[16]", 1),
+    ]
+    (shop.folder("orders") / "o1.json").unlink()
+    shop.execute("UPDATE freshet.held_tuple SET retry_at = NULL")
+    with pytest.raises(FreshetError, match=r"o1\.json is needed"):
+        job.run()
