@@ -106,7 +106,8 @@ class WaitingWorkReader:
         return known[1]
 
     def _is_due(self, cursor: extensions.cursor, status: PipelineStatus, settings: _Settings, now: datetime) -> bool:
-        if not status.shed and not status.unmatched:
+        may_be_late = status.rejected if settings.correlate is not None else 0
+        if not status.shed and not status.unmatched and not may_be_late:
             return False
         read_at, due = self._due.get(status.name, (None, False))
         if read_at is None or now - read_at >= _DUE_READ_EVERY:

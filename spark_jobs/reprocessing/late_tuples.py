@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -205,7 +206,8 @@ class LateTuples:
         self, candidates: Sequence[_Candidates], others: pa.Array, chosen: Sequence[str]
     ) -> tuple[list[Held], list[tuple[str, ...]]]:
         """The results with a chosen tuple, as tuples to hold, and the ids of the parts of each."""
-        plan = BucketPlan.of(self._definition, 1)
+        # Of what has been rejected nothing is among the candidates: these make no more than most_facts allowed.
+        plan = replace(BucketPlan.of(self._definition, 1), most_results=None)
         arrived = [
             each.tuples.filter(pc.invert(pc.is_in(each.ids, others))) if each.tuples.num_rows else None
             for each in candidates

@@ -35,6 +35,7 @@ def definition(table: str, columns: Mapping[str, str], event_id: Sequence[str], 
     return SimpleNamespace(
         name=name,
         accumulates=False,
+        correlate=None,
         source=SimpleNamespace(event_id=tuple(event_id), event_time="at"),
         fact=SimpleNamespace(table=table, columns=dict(columns), on_refused="block"),
     )

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from datetime import timedelta
+
+import psycopg2
 import pytest
 
+from spark_jobs.ledger.retention import prune_held
 from spark_jobs.proof.proof import StreamPlaces
+from spark_jobs.reprocessing.held_tuples import HeldFilter, forget
 from spark_jobs.stages.screening import CAN_NOT_MATCH
 from tests.proof.landed_streams import LandedStreams, at, order, payment
 
@@ -118,3 +124,24 @@ def test_of_a_part_whose_file_is_gone_nothing_is_proved(shop: LandedStreams) -> 
         (shop.folder("payments") / "p1.json").unlink()
         proof = shop.verify()
         assert (proof.differences, proof.gone_facts, proof.gone_held) == ((), 2, 1)
+
+
+@pytest.mark.parametrize("by_age", [False, True])
+def test_a_part_that_is_deleted_waits_no_longer(shop: LandedStreams, *, by_age: bool) -> None:
+    changes = (
+        'UPDATE freshet.pipeline SET definition = \'{"correlate": {"emit": "accumulate"}}\'',
+        "UPDATE freshet.held_tuple SET correlation_key = '[40]' WHERE event_id = 'payments/[14]'",
+    )
+    with shop.spoilt(*changes), closing(psycopg2.connect(shop.url)) as connection:
+        if by_age:
+            connection.autocommit = True
+            shop.execute("UPDATE freshet.held_tuple SET held_at = held_at - interval '2 hours'")
+            assert prune_held(connection, "paid", "unmatched", timedelta(hours=1), 10) == 1
+        else:
+            assert forget(connection, HeldFilter("paid", ["unmatched"]), "ada") == 1
+        proof = shop.verify()
+        assert proof.differences == ()
+        assert proof.streams[1] == StreamPlaces("payments", 2, 5, 2, 0, 0, 2, 0, 1, 0, 0)
+        told = shop.rows("SELECT waiting, expired FROM freshet.batch_stream WHERE stream = 'payments'")
+        assert told == [(0, 1)]
+        shop.execute("DELETE FROM freshet.pruned_tuple; DELETE FROM freshet.reprocessing_run")

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import random
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_jobs.definition import load_definition
-from spark_jobs.ledger import batch_ledger
-from spark_jobs.ledger.retention import prune
-from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.proof.verification import verify
-from spark_jobs.reprocessing.held_tuples import HeldFilter, forget
-from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
-from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.source import landed_files
-from spark_jobs.warehouse.connection import connect
 from tests.loading.accumulation.fulfilment import order as order_part
 from tests.loading.accumulation.fulfilment import payment as payment_part
 from tests.loading.accumulation.fulfilment import shipment as shipment_part
@@ -66,12 +58,8 @@ def test_what_was_loaded_batch_by_batch_is_proved(shop: CorrelatedShop) -> None:
 def test_events_without_partner_become_facts_that_lack_it(
     shop: CorrelatedShop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An outer join, out of order and cut into batches at random: of orders, and of payments in the second half."""
+    """An outer join, out of order, and batch by batch."""
     draw = random.Random(8)
-
-    def cut(*_: Any, **__: Any) -> None:
-        raise ConnectionError
-
     lookup = CUSTOMER | {"on_unmatched": {"default": {"customer_sk": None}}}
     shop.define(lookups=[lookup], expired="emit", lateness="5m")
     events = [("orders", order(n, 5 * n), 5 * n) for n in range(80)]
@@ -84,11 +72,8 @@ def test_events_without_partner_become_facts_that_lack_it(
         for stream in SCHEMAS:
             if records := [record for of, record, _ in events[first : first + 25] if of == stream]:
                 shop.land(stream, records)
-        if first % 50 == 25:
-            with monkeypatch.context() as cut_off:
-                cut_off.setattr(batch_ledger, "close_batch", cut)  # facts are committed, the batch is not
-                with pytest.raises(ConnectionError):
-                    shop.load()
+        if first % 2:
+            shop.load()
             assert proved(shop).differences == ()
     shop.load()
     proof = proved(shop)
@@ -104,58 +89,6 @@ def test_events_without_partner_become_facts_that_lack_it(
     assert orders > 20
     assert payments == unknown > 10
     assert facts == proof.facts > orders + payments
-    # One that is given out alone although it has a partner, one that is not given out, one that is changed.
-    spoil = """
-        UPDATE shop.fact_outer SET joined_id = '[' || order_id || ',null]', payment_id = NULL, amount = NULL
-            WHERE joined_id = (SELECT min(joined_id) FROM shop.fact_outer WHERE order_id > 0 AND payment_id > 0);
-        DELETE FROM shop.fact_outer
-            WHERE joined_id = (SELECT max(joined_id) FROM shop.fact_outer WHERE payment_id IS NULL);
-        UPDATE shop.fact_outer SET completed_at = completed_at + interval '1 s'
-            WHERE joined_id = (SELECT max(joined_id) FROM shop.fact_outer WHERE order_id IS NULL);
-    """
-    query(shop.url, spoil)
-    found = {difference.kind: difference.count for difference in proved(shop).differences}
-    assert (found["missing_result"], found["wrong_fact"], found["extra_fact"]) == (2, 1, 1)
-
-
-def test_late_tuples_are_joined_by_reprocessing_and_what_would_make_too_many_facts_is_not(shop: CorrelatedShop) -> None:
-    shop.define(lookups=[CUSTOMER], lateness="5m", most_facts=2)
-    shop.land("orders", [order(1), order(2), order(3), order(50, 400)])
-    shop.land("payments", [payment(11, 1, 5), payment(90, 91, 400), *(payment(n, 70, 399) for n in (71, 72, 73))])
-    shop.load()  # orders 2 and 3 expire
-    shop.land("orders", [order(5, 300), order(6, 10), order(70, 398)])
-    # Of an order that has expired, twice; of one that is in a fact; of none; of one long ago; of one that is late, too,
-    # first young, then not; and the same again.
-    late = [payment(12, 2, 6), payment(13, 2, 7), payment(14, 1, 8), payment(15, 77, 8), payment(16, 3, 150)]
-    shop.land("payments", [*late, payment(17, 5, 300), payment(18, 6, 11), late[0]])
-    shop.load()
-    assert shop.facts() == {(1, 11)}
-    reprocess(shop)
-    assert shop.facts() == {(1, 11), (2, 12), (2, 13), (1, 14), (6, 18)}
-    assert shop.held().keys() - {"orders/[5]", "payments/[17]"} == {
-        "orders/[3]", "payments/[15]", "payments/[16]", "orders/[70]"
-    }  # fmt: skip
-    assert shop.held()["orders/[70]"] == ("rejected", "too many: about 3 facts; most_facts: 2")
-    proof = proved(shop)
-    assert proof.differences == ()
-    assert [(stream.in_result, stream.late) for stream in proof.streams] == [(3, 1), (5, 3)]
-    with closing(connect(shop.url)) as connection:
-        assert read_status(connection)[0].unaccounted == 0
-
-    shop.land("orders", [order(60, 900)])
-    shop.land("payments", [payment(95, 96, 900), payment(11, 1, 5)])
-    shop.load()
-    reprocess(shop)
-    assert (5, 17) in shop.facts()
-    assert proved(shop).differences == ()
-    tries = query(shop.url, "SELECT event_id, attempts FROM freshet.held_tuple WHERE attempts > 0 ORDER BY 1")
-    assert tries == [("payments/[11]", 1), ("payments/[15]", 1), ("payments/[16]", 1)]
-
-
-def reprocess(shop: CorrelatedShop) -> None:
-    request = ReprocessingRequest(limit=1_000, yields=False)
-    job = ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark, shop.home)
-    assert job.run().state == "finished"
 
 
 def test_facts_that_were_filled_in_part_by_part_are_proved(tmp_path: Path, warehouse_url: str, spark: Any) -> None:
@@ -174,16 +107,3 @@ def test_facts_that_were_filled_in_part_by_part_are_proved(tmp_path: Path, wareh
         "payments": (20, 10, 2),
         "shipments": (14, 3, 0),
     }
-    # What is deleted while it waits has expired, by hand or by age.
-    with closing(connect(shipping.url)) as connection:
-        forget(connection, HeldFilter("fulfilment", ["unmatched"], text='"p50"'), "ada")
-        connection.autocommit = True
-        query(
-            shipping.url, "UPDATE freshet.held_tuple SET held_at = held_at - interval '2 d' WHERE event_id LIKE 'ship%'"
-        )
-        assert prune(connection, "fulfilment", {"unmatched": "1d"}) == {"unmatched": 3}
-    shipping.land([order_part(50), order_part(52)])
-    shipping.load()
-    proof = verify(shipping.definition, shipping.url, shipping.home)
-    assert proof.differences == ()
-    assert [stream.waiting for stream in proof.streams] == [0, 8, 0]

@@ -1,0 +1,154 @@
+"""Late tuples of several streams are joined once nothing of the state can meet them, and the law stays right."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import psycopg2
+import pytest
+from psycopg2 import extensions
+
+from spark_jobs.driver.checks import check_tables
+from spark_jobs.errors import FreshetError
+from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.reprocessing.due_tuples import due_now
+from spark_jobs.reprocessing.late_tuples import LateTuples
+from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.reprocessing.run_ledger import open_run
+from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
+from tests.proof.landed_streams import LandedStreams, at, order, payment
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def shop(tmp_path: Path, warehouse_url: str) -> LandedStreams:
+    """Streams that have come far: order 1 is in a fact, 2 and 3 have expired, and the rest was late."""
+    shop = LandedStreams(tmp_path, warehouse_url)
+    late_orders = [order(5, 900), order(6, 10)]
+    # Of an order that has expired, twice; of one in a fact; of none; of one that was over; of those that are late.
+    late = [payment(12, 2, 6), payment(13, 2, 7), payment(14, 1, 8), payment(15, 77, 8), payment(16, 3, 150)]
+    late += [payment(17, 5, 900), payment(18, 6, 11)]
+    shop.land("orders", "o1.json", order(1), order(2), order(3), *late_orders)
+    shop.land("payments", "p1.json", payment(11, 1, 5), *late)
+    shop.store(1, 11, 5)
+    for expired in (order(2), order(3)):
+        shop.hold(f"orders/[{expired['id']}]", "unmatched", "no payments within 2:00:00 of it", expired)
+    for stream, records in (("orders", late_orders), ("payments", late)):
+        for record in records:
+            shop.hold(f"{stream}/[{record['id']}]", "rejected", "late: it came too late", record)
+        shop.wait(stream)
+    shop.execute("UPDATE freshet.held_tuple SET event_time = (payload::json ->> 'at')::timestamptz")
+    shop.tell("orders", 1000, newest=at(1010), arrived=5, joined=1, expired=2, late=2)  # type: ignore[arg-type]
+    shop.tell("payments", 1000, newest=at(1010), arrived=8, joined=1, late=7)  # type: ignore[arg-type]
+    shop.execute(
+        "UPDATE freshet.batch SET arrived = 13, placed = 13, facts = 1, unmatched = 2, rejected = 9, closed_at = now()"
+    )
+    assert shop.differences() == {}
+    return shop
+
+
+@pytest.fixture
+def connection(shop: LandedStreams) -> Iterator[extensions.connection]:
+    connection = psycopg2.connect(shop.url)
+    yield connection
+    connection.close()
+
+
+def late_tuples(shop: LandedStreams, connection: extensions.connection) -> LateTuples:
+    """Those that a new run finds."""
+    tables = check_tables(connection, shop.definition)
+    batch_no = open_run(connection, "paid", ReprocessingRequest(limit=10)).batch_no
+    run = ReprocessingRun(tables.event, tables.fact, batch_no, RetryPolicy(2, HOUR))
+    return LateTuples(connection, shop.definition, tables, shop.home, run)
+
+
+def is_due(shop: LandedStreams, connection: extensions.connection) -> bool:
+    with connection, connection.cursor() as cursor:
+        return due_now(cursor, "paid", (), HOUR, shop.definition.correlate)
+
+
+def held(shop: LandedStreams) -> dict[str, set[str]]:
+    rows = shop.rows("SELECT place, array_agg(event_id) FROM freshet.held_tuple GROUP BY 1")
+    return {place: set(event_ids) for place, event_ids in rows}
+
+
+def test_late_tuples_meet_what_is_in_facts_what_has_expired_and_each_other(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
+    assert is_due(shop, connection)
+    late = late_tuples(shop, connection)
+    assert late.join(100) == 7
+    young = {"orders/[5]", "payments/[17]"}
+    assert held(shop) == {
+        "shed": {"[2,12]", "[2,13]", "[1,14]", "[6,18]"},
+        "unmatched": {"orders/[3]"},
+        "rejected": {"payments/[15]", "payments/[16]"} | young,
+    }
+    assert shop.differences() == {}
+    assert [(stream.in_result, stream.expired, stream.late) for stream in shop.verify().streams] == [
+        (3, 1, 1),
+        (5, 0, 3),
+    ]
+    assert read_status(connection)[0].unaccounted == 0
+    connection.rollback()
+    # The results are due; when they are facts, what came to nothing waits for its next turn.
+    assert is_due(shop, connection)
+    assert late.join(100) == 0
+    tries = shop.rows("SELECT event_id, attempts FROM freshet.held_tuple WHERE attempts > 0 ORDER BY 1")
+    assert tries == [("payments/[15]", 1), ("payments/[16]", 1)]
+
+    shop.execute("UPDATE freshet.held_tuple SET retry_at = now() WHERE retry_at IS NOT NULL")
+    shop.execute("UPDATE freshet.batch_stream SET reached = reached + interval '1 day'")
+    assert late.join(100) == 4
+    assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]", "[5,17]"}
+    assert shop.differences() == {}
+    assert shop.rows("SELECT DISTINCT retry_at = 'infinity' FROM freshet.held_tuple WHERE attempts > 0") == [(True,)]
+
+
+def test_what_was_made_before_is_not_made_again(shop: LandedStreams, connection: extensions.connection) -> None:
+    """As if the event had come in time, and again when it was late."""
+    shop.store(2, 12, 6)
+    shop.execute("UPDATE freshet.held_tuple SET reason = 'malformed' WHERE event_id = 'payments/[14]'")
+    shop.execute(
+        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
+        "VALUES ('paid', 'payments/[18]', 0, 1, 'rejected')"
+    )
+    shop.execute("DELETE FROM freshet.held_tuple WHERE event_id = 'payments/[18]'")
+    late_tuples(shop, connection).join(100)
+    assert held(shop)["shed"] == {"[2,13]"}
+    assert {"payments/[12]", "payments/[14]", "orders/[6]"} < held(shop)["rejected"]
+
+
+def test_a_file_that_is_gone_is_named(shop: LandedStreams, connection: extensions.connection) -> None:
+    (shop.folder("orders") / "o1.json").unlink()
+    with pytest.raises(FreshetError, match=r"o1\.json is needed, and can't be read"):
+        late_tuples(shop, connection).join(100)
+    assert "shed" not in held(shop)
+
+
+def test_nothing_is_joined_that_the_state_may_still_meet(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
+    shop.execute("UPDATE freshet.batch_stream SET reached = %s WHERE stream = 'orders'", at(239))
+    assert not is_due(shop, connection)
+    assert late_tuples(shop, connection).join(100) == 0
+
+
+def test_a_run_that_joins_nothing_does_not_ask_for_spark(shop: LandedStreams) -> None:
+    shop.execute("DELETE FROM freshet.held_tuple WHERE event_id NOT IN ('payments/[15]', 'payments/[16]')")
+    job = ReprocessingJob(
+        shop.definition, shop.url, ReprocessingRequest(limit=10, yields=False), pytest.fail, shop.home
+    )
+    assert job.run().state == "finished"
+    assert shop.rows("SELECT event_id, attempts FROM freshet.held_tuple ORDER BY 1") == [
+        ("payments/[15]", 1),
+        ("payments/[16]", 1),
+    ]
+    (shop.folder("orders") / "o1.json").unlink()
+    shop.execute("UPDATE freshet.held_tuple SET retry_at = NULL")
+    with pytest.raises(FreshetError, match=r"o1\.json is needed"):
+        job.run()

@@ -1,0 +1,133 @@
+"""What a bucket's task gives on: joined tuples, those that lack a part, and tuples that are held, with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
+from spark_jobs.join_state.bucket import BucketPlan
+from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.stages.collect_task import STREAM
+from spark_jobs.stages.correlate_task import _Joining
+from spark_jobs.stages.exchange import packed
+from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
+from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
+from spark_jobs.warehouse.fact_table import FactColumn, FactTable
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+TIME = pa.timestamp("us", "UTC")
+
+
+def definition(**correlate: Any) -> PipelineDefinition:
+    stream = {"format": "json", "path": "/landing", "event_time": "at"}
+    orders = {"schema": "id bigint, at timestamp", "event_id": ["id"]}
+    payments = {"schema": "id string, of bigint, part int, at timestamp", "event_id": ["id", "part"]}
+    ids = {"order_id": "orders.id", "payment_id": "payments.id", "part": "payments.part"}
+    return PipelineDefinition.model_validate(
+        {
+            "name": "paid",
+            "streams": {"orders": stream | orders, "payments": stream | payments},
+            "correlate": {"on": {"orders": "id", "payments": "of"}, "within": "2h"} | correlate,
+            "fact": {"table": "shop.paid", "columns": {"joined_id": "_joined_id"} | ids},
+        }
+    )
+
+
+def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPlan:
+    """Of the batch after a version; each batch brings the streams three hours on."""
+    assert pipeline.correlate is not None
+    bigint, text = PostgresType("int8", "bigint"), PostgresType("text", "text")
+    types = {
+        "orders.id": (pa.int64(), bigint),
+        "payments.id": (pa.string(), text),
+        "payments.part": (pa.int32(), bigint),
+    }
+    columns = [FactColumn(name, name, *kinds, nullable=True) for name, kinds in types.items()]
+    key = FactColumn("joined_id", JOINED_ID, pa.string(), text, nullable=False)
+    fact = FactTable("shop", "paid", (key, *columns), ("joined_id",))
+    names = ("orders", "payments")
+    reached = (NOON + timedelta(hours=3 * version) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    joined = [(name, kind.arrow()) for name, kind in pipeline.source.columns.items() if name != JOINED_ID]
+    return JoinPlan(
+        streams=tuple(StreamPlan.of(pipeline, name, fact) for name in names),
+        bucket=BucketPlan.of(pipeline, 1),
+        joined=pa.schema([*joined, (ARRIVED_AT, TIME)]),
+        identified=bool(pipeline.correlate.emitting),
+        folder=folder,
+        buckets=1,
+        version=version,
+        batch_no=version + 1,
+        reached=(reached,) * 2,
+        keep_from=0,
+        late=("late: orders", "late: payments"),
+        expired=("no payments", "no orders"),
+        becomes=tuple(map(pipeline.correlate.becomes, names)),
+    )
+
+
+def parcel(stream: int, rows: Sequence[dict[str, Any]]) -> bytes:
+    """Tuples that happened so many hours after noon, as they come from the first stage."""
+    kinds = [{"id": pa.int64()}, {"id": pa.string(), "of": pa.int64(), "part": pa.int32()}][stream]
+    columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}
+    columns["at"] = pa.array([NOON + timedelta(hours=row["at"]) for row in rows], TIME)
+    columns[ARRIVED_AT] = columns["at"]
+    columns[RECORD] = pa.array([b"{}"] * len(rows), pa.binary())
+    columns[RANGE], columns[POSITION] = pa.array([0] * len(rows), pa.int32()), pa.array([0] * len(rows), pa.int64())
+    _, content = packed(0, pa.table(columns).replace_schema_metadata({STREAM: str(stream).encode()}))
+    return content
+
+
+def taken(pipeline: PipelineDefinition, folder: Path, version: int, *parcels: bytes) -> tuple[pa.Table, list[Any]]:
+    """The joined tuples of a batch, and place, reason, and ids of what is held."""
+    arrivals: list[Arrivals] = list(_Joining(plan_of(pipeline, folder, version), 0, parcels).read(0))
+    held = [
+        (group.place, group.reason if isinstance(group.reason, str) else group.reason.to_pylist(),
+         group.tuples["id"].to_pylist())
+        for each in arrivals for group in each.rejected
+    ]  # fmt: skip
+    return pa.concat_tables([each.tuples for each in arrivals]), held
+
+
+def order(number: int, at: float) -> dict[str, Any]:
+    return {"id": number, "at": at}
+
+
+def payment(number: str, of: int, at: float, part: int = 1) -> dict[str, Any]:
+    return {"id": number, "of": of, "part": part, "at": at}
+
+
+@pytest.mark.parametrize("expired", ["emit", {"orders": "emit", "payments": "reject"}])
+def test_what_expires_is_joined_with_nothing_where_that_is_wanted(expired: Any, tmp_path: Path) -> None:
+    pipeline = definition(expired=expired)
+    orders = parcel(0, [order(1, 0), order(2, 0)])
+    joined, held = taken(pipeline, tmp_path, 0, orders, parcel(1, [payment('"', 1, 1, 7), payment("b", 9, 1)]))
+    assert joined[JOINED_ID].to_pylist() == ['[1,"\\"",7]']
+    assert joined[COMPLETED_AT].to_pylist() == [NOON + timedelta(hours=1)]
+    assert held == []
+    joined, held = taken(pipeline, tmp_path, 1)
+    rows = [{name: row[name] for name in (JOINED_ID, "orders.id", "payments.id")} for row in joined.to_pylist()]
+    alone = [{JOINED_ID: "[2,null,null]", "orders.id": 2, "payments.id": None}]
+    if expired == "emit":
+        alone.append({JOINED_ID: '[null,"b",1]', "orders.id": None, "payments.id": "b"})
+        assert held == []
+    else:
+        assert held == [("rejected", "no orders", ["b"])]
+    assert rows == alone
+    assert joined[ARRIVED_AT].null_count == len(rows), "nothing arrived: freshness is not measured by them"
+    assert taken(pipeline, tmp_path, 2)[0].num_rows == 0
+
+
+def test_what_would_make_too_many_facts_is_rejected_with_the_reason(tmp_path: Path) -> None:
+    pipeline = definition(expired="emit", most_facts=2)
+    taken(pipeline, tmp_path, 0, parcel(1, [payment(name, 1, 2.5) for name in "abc"]))
+    joined, held = taken(pipeline, tmp_path, 1, parcel(0, [order(1, 3), order(4, 3)]))
+    assert held == [("rejected", ["too many: about 3 facts; most_facts: 2"], [1])]
+    assert joined.num_rows == 0
