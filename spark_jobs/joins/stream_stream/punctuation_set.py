@@ -98,7 +98,7 @@ class PunctuationSet:
         rows[_FIRST], rows[_LAST], rows[_COUNT] = pattern.firsts[:new], pattern.lasts[:new], NOT_COUNTED
         ranges = np.concatenate((self._ranges, rows), axis=1)
         clear = np.concatenate((self._clear, np.zeros((new, self._clear.shape[1]), bool)))
-        order = np.argsort(ranges[_FIRST], kind="stable")
+        order = np.argsort(ranges[_FIRST])
         self._ranges, self._clear = np.ascontiguousarray(ranges[:, order]), clear[order]
 
     # The index: how many tuples of the stream's own each punctuation has in memory.
