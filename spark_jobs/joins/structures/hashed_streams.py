@@ -217,7 +217,7 @@ class HashedStreams:
         return counts, _forget_keys(self._state, stream, read_only(keys), counts)
 
     def pieces(self, stream: int, partition: int, most: int) -> Iterator[Int64Array]:
-        """The tuples of a stream in a partition, a key each; int64, shape (4, n), some at a time. O(buckets + n) in all.
+        """The keys of a stream in a partition, a tuple each, some at a time; int64, shape (4, n). O(buckets + tuples).
 
         Of several tuples with one key the newest stands there, and `count` tells how many they are: so a key of many
         takes no more memory than another.
