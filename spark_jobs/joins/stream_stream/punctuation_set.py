@@ -144,7 +144,7 @@ class PunctuationSet:
         for partition in range(len(on_disk)) if wide.any() else ():
             for held in self._memory.pieces(self._stream, partition, piece):
                 counts = self._memory.count(self._stream, held[KEY])
-                ranges = ranges_of(*self._ranges[: _LAST + 1], held[KEY])
+                ranges = ranges_of(self._ranges[_FIRST], self._ranges[_LAST], held[KEY])
                 np.add.at(self._ranges[_COUNT], ranges[wide[ranges]], counts[wide[ranges]])
                 looked_at += int(counts.sum())
         return looked_at
@@ -158,7 +158,7 @@ class PunctuationSet:
             np.subtract.at(self._memory.tuples["arrival"], places, counts[rows])
             self._note_ready(keys[rows[self._memory.tuples["arrival"][places] == 0]])
         if (self._ranges[_COUNT] > 0).any():
-            ranges = ranges_of(*self._ranges[: _LAST + 1], keys)
+            ranges = ranges_of(self._ranges[_FIRST], self._ranges[_LAST], keys)
             rows = np.flatnonzero(ranges >= 0)
             rows = rows[self._ranges[_COUNT, ranges[rows]] > 0]
             np.subtract.at(self._ranges[_COUNT], ranges[rows], counts[rows])
@@ -178,7 +178,7 @@ class PunctuationSet:
         """Tuples of the stream with these keys stay on disk. O(n log ranges)."""
         places = self._memory.probe(self._chain, keys).places
         self._memory.tuples["arrival"][places[self._memory.tuples["arrival"][places] == 0]] = ON_DISK
-        ranges = ranges_of(*self._ranges[: _LAST + 1], keys)
+        ranges = ranges_of(self._ranges[_FIRST], self._ranges[_LAST], keys)
         self._clear[ranges[ranges >= 0], partition] = False
 
     # What may be handed on: what has no tuple of the stream's own left (Theorem 1).
