@@ -39,17 +39,18 @@ class WindowedRun:
         self._random = np.random.default_rng(held)
         self._came = 0
         while self._came < self._window:
-            self._take(self._batch())
+            self._take([self._batch()])
         self.stretch()
 
     def stretch(self) -> float:
         """Nanoseconds for each of about 200,000 tuples."""
         coming = [self._batch() for _ in range(_STRETCH // (2 * _BATCH))]
-        return seconds(lambda: [self._take(batch) for batch in coming]) * 1e9 / _STRETCH
+        return seconds(lambda: self._take(coming)) * 1e9 / _STRETCH
 
-    def _take(self, batch: list[Tuples]) -> None:
-        for stream, tuples in enumerate(batch):
-            self.join.arrive(stream, tuples)
+    def _take(self, batches: list[list[Tuples]]) -> None:
+        for batch in batches:
+            for stream, tuples in enumerate(batch):
+                self.join.arrive(stream, tuples)
 
     def _batch(self) -> list[Tuples]:
         """What both streams bring next."""

@@ -299,10 +299,10 @@ class PJoin(XJoin):
         """Purge by a look at all tuples of a partition."""
         settled = []
         for held in self.parts.memory.pieces(stream, partition, self.parts.buffered):
-            self.scanned += held.shape[1]
+            self.scanned += int(self.parts.memory.count(stream, held[KEY]).sum())
             done_with = told.matches(held[KEY])
             if done_with.any():
-                settled.append(self._purge_keys(stream, np.unique(held[KEY, done_with])))
+                settled.append(self._purge_keys(stream, held[KEY, done_with]))
         return _all_of(settled) if settled else self._none()
 
     def _build_index(self) -> Results:

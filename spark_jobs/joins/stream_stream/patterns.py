@@ -73,7 +73,7 @@ class Pattern:
         )
 
     def __sub__(self, other: Pattern) -> Pattern:
-        """What it matches and the other does not. O(ranges of this one, times log), where they have no key in common."""
+        """What it matches and the other does not. O(ranges of this one, times log) where they have no key in common."""
         apart = np.searchsorted(other.lasts, self.firsts) == np.searchsorted(other.firsts, self.lasts, side="right")
         return self if apart.all() else self & ~other
 
@@ -162,7 +162,7 @@ def union(firsts: Int64Array, lasts: Int64Array) -> Pattern:
     """What one of some ranges matches; int64, shape (n,) each, in any order. O(n log n)."""
     if not len(firsts):
         return EMPTY
-    order = np.argsort(firsts, kind="stable")
+    order = np.argsort(firsts)
     firsts, reach = firsts[order], np.maximum.accumulate(lasts[order])
     begins = np.ones(len(firsts), bool)
     begins[1:] = (firsts[1:] > reach[:-1]) & (firsts[1:] - 1 > reach[:-1])

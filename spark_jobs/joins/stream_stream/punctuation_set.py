@@ -98,7 +98,7 @@ class PunctuationSet:
         rows[_FIRST], rows[_LAST], rows[_COUNT] = pattern.firsts[:new], pattern.lasts[:new], NOT_COUNTED
         ranges = np.concatenate((self._ranges, rows), axis=1)
         clear = np.concatenate((self._clear, np.zeros((new, self._clear.shape[1]), bool)))
-        order = np.argsort(ranges[_FIRST], kind="stable")
+        order = np.argsort(ranges[_FIRST])
         self._ranges, self._clear = np.ascontiguousarray(ranges[:, order]), clear[order]
 
     # The index: how many tuples of the stream's own each punctuation has in memory.
@@ -108,7 +108,7 @@ class PunctuationSet:
         if not len(keys):
             return
         entries = self._memory.probe(self._chain, keys)
-        found = np.bincount(self._memory.probe(self._stream, keys).rows, minlength=len(keys))
+        found = self._memory.count(self._stream, keys)
         new = self._memory.tuples["arrival"][entries.places] == NOT_COUNTED
         counts = found[entries.rows[new]]
         self._memory.tuples["arrival"][entries.places[new]] = counts
@@ -135,17 +135,18 @@ class PunctuationSet:
         for numbers in np.split(new[narrow], together):
             firsts, lasts = self._ranges[[_FIRST, _LAST]][:, numbers]
             lengths = lasts - firsts + 1
-            owners = np.repeat(np.arange(len(numbers)), lengths)
-            keys = np.arange(len(owners)) + (firsts - np.cumsum(lengths) + lengths)[owners]
-            found = owners[self._memory.probe(self._stream, keys).rows]
-            self._ranges[_COUNT, numbers] = np.bincount(found, minlength=len(numbers))
+            begins = np.cumsum(lengths) - lengths
+            keys = np.arange(int(lengths.sum())) + np.repeat(firsts - begins, lengths)
+            if len(keys):
+                self._ranges[_COUNT, numbers] = np.add.reduceat(self._memory.count(self._stream, keys), begins)
         wide, looked_at = np.zeros(self._ranges.shape[1] + 1, bool), 0
         wide[new[~narrow]] = True
         for partition in range(len(on_disk)) if wide.any() else ():
             for held in self._memory.pieces(self._stream, partition, piece):
-                ranges = ranges_of(*self._ranges[: _LAST + 1], held[KEY])
-                np.add.at(self._ranges[_COUNT], ranges[wide[ranges]], 1)
-                looked_at += held.shape[1]
+                counts = self._memory.count(self._stream, held[KEY])
+                ranges = ranges_of(self._ranges[_FIRST], self._ranges[_LAST], held[KEY])
+                np.add.at(self._ranges[_COUNT], ranges[wide[ranges]], counts[wide[ranges]])
+                looked_at += int(counts.sum())
         return looked_at
 
     def left_memory(self, keys: Int64Array, counts: Int64Array, *, to_disk: bool) -> None:
@@ -157,7 +158,7 @@ class PunctuationSet:
             np.subtract.at(self._memory.tuples["arrival"], places, counts[rows])
             self._note_ready(keys[rows[self._memory.tuples["arrival"][places] == 0]])
         if (self._ranges[_COUNT] > 0).any():
-            ranges = ranges_of(*self._ranges[: _LAST + 1], keys)
+            ranges = ranges_of(self._ranges[_FIRST], self._ranges[_LAST], keys)
             rows = np.flatnonzero(ranges >= 0)
             rows = rows[self._ranges[_COUNT, ranges[rows]] > 0]
             np.subtract.at(self._ranges[_COUNT], ranges[rows], counts[rows])
@@ -177,7 +178,7 @@ class PunctuationSet:
         """Tuples of the stream with these keys stay on disk. O(n log ranges)."""
         places = self._memory.probe(self._chain, keys).places
         self._memory.tuples["arrival"][places[self._memory.tuples["arrival"][places] == 0]] = ON_DISK
-        ranges = ranges_of(*self._ranges[: _LAST + 1], keys)
+        ranges = ranges_of(self._ranges[_FIRST], self._ranges[_LAST], keys)
         self._clear[ranges[ranges >= 0], partition] = False
 
     # What may be handed on: what has no tuple of the stream's own left (Theorem 1).
@@ -272,7 +273,7 @@ class PunctuationSet:
         """Assert that the counts are those of the tuples in memory. O(memory)."""
         for partition in range(self._memory.partitions):
             for held in self._memory.pieces(self._chain, partition, MOST_COVERED):
-                found = np.bincount(self._memory.probe(self._stream, held[KEY]).rows, minlength=held.shape[1])
+                found = self._memory.count(self._stream, held[KEY])
                 counted = held[ARRIVAL] != NOT_COUNTED
                 assert (np.maximum(held[ARRIVAL], 0)[counted] == found[counted]).all()
                 assert (held[ARRIVAL][held[MATCHED] == 1] <= 0).all()

@@ -18,7 +18,7 @@ from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.memory_budget import tuples_within
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples, of_stream
 from spark_jobs.joins.stream_stream.predicates import Predicate, expect_equality
-from spark_jobs.joins.structures.hashed_streams import ID, KEY, Found, HashedStreams
+from spark_jobs.joins.structures.hashed_streams import KEY, Found, HashedStreams
 from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 _LEFT, _RIGHT = 0, 1
@@ -147,10 +147,9 @@ class SymmetricHashJoin(StreamStreamJoin):
                 for other in range(self.streams):
                     if other != stream:
                         other_level, other_side = _place_of(other)
-                        there = self._tables[other_level].probe(other_side, held[KEY]).rows
-                        missed |= ~np.isin(np.arange(len(missed)), there)
+                        missed |= ~self._tables[other_level].contains(other_side, held[KEY])
                 if missed.any():
-                    ids = held[ID, missed]
+                    ids = self._tables[level].probe(side, held[KEY, missed]).ids
                     yield Results(nothing.ids, unmatched=of_stream(stream, ids))
 
     def _state(self) -> dict[str, NDArray[Any]]:

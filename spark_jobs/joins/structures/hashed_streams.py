@@ -185,6 +185,10 @@ class HashedStreams:
         """Of which of these keys a stream has a tuple; bool, shape (n,). O(n)."""
         return _contains(self._state, stream, read_only(keys))
 
+    def count(self, stream: int, keys: Int64Array) -> Int64Array:
+        """How many tuples of a stream have each of these keys; int64, shape (n,). O(n + tuples with them)."""
+        return _count(self._state, stream, read_only(keys))
+
     def mark_matched(self, places: Int64Array) -> None:
         """Remember that these tuples are in a result. O(n)."""
         self.tuples["matched"][places] = 1
@@ -213,12 +217,15 @@ class HashedStreams:
         return counts, _forget_keys(self._state, stream, read_only(keys), counts)
 
     def pieces(self, stream: int, partition: int, most: int) -> Iterator[Int64Array]:
-        """The tuples of a stream in a partition, some at a time; int64, shape (4, n). O(buckets + n) in all.
+        """The keys of a stream in a partition, a tuple each, some at a time; int64, shape (4, n). O(buckets + tuples).
+
+        Of several tuples with one key the newest stands there, and `count` tells how many they are: so a key of many
+        takes no more memory than another.
 
         Args:
             stream: whose.
             partition: which.
-            most: how many at once; more only where a single bucket has more. Those handed out may be taken out.
+            most: how many keys at once; more only where a single bucket has more. Their tuples may be taken out.
         """
         length = 1 << int(self._counters[_SHIFT])
         bucket, until = partition * length, (partition + 1) * length
@@ -503,6 +510,23 @@ def _contains(state: _State, stream: int, keys: Int64Array) -> NDArray[np.bool_]
     return there
 
 
+@kernel
+def _count(state: _State, stream: int, keys: Int64Array) -> Int64Array:
+    tuples, heads, _, _ = state
+    counts = np.zeros(len(keys), np.int64)
+    places = np.empty(_BLOCK, np.int32)
+    for start in range(0, len(keys), _BLOCK):
+        width = min(_BLOCK, len(keys) - start)
+        for i in range(width):
+            places[i] = heads[_bucket(state, keys[start + i]), stream]
+        for i in range(width):
+            place = places[i]
+            while place:
+                counts[start + i] += tuples[place].key == keys[start + i]
+                place = tuples[place].next
+    return counts
+
+
 @kernel_part
 def _leave(state: _State, place: Any, taken: Int64Array, row: Any) -> None:
     """Copy a tuple out, and free its place; its chain is the caller's business."""
@@ -596,17 +620,21 @@ def _take_buckets(state: _State, buckets: Int64Array, first: int, taken: Int64Ar
 
 @kernel
 def _copy_buckets(state: _State, stream: int, bucket: int, until: int, held: Int64Array) -> tuple[int, int]:
-    """Copy whole buckets from one on, while there is room: the bucket after them, and how many tuples were copied."""
+    """Copy the keys of whole buckets from one on, while there is room: the bucket after them, and how many they are."""
     tuples, heads, _, _ = state
     copied = 0
     while bucket < until:
         row, place = copied, np.int64(heads[bucket, stream])
         while place:
-            if row == held.shape[1]:
-                return bucket, copied
-            held[KEY, row], held[ID, row] = tuples[place].key, tuples[place].id
-            held[ARRIVAL, row], held[MATCHED, row] = tuples[place].arrival, tuples[place].matched
-            row += 1
+            same = copied
+            while same < row and held[KEY, same] != tuples[place].key:
+                same += 1
+            if same == row:
+                if row == held.shape[1]:
+                    return bucket, copied
+                held[KEY, row], held[ID, row] = tuples[place].key, tuples[place].id
+                held[ARRIVAL, row], held[MATCHED, row] = tuples[place].arrival, tuples[place].matched
+                row += 1
             place = np.int64(tuples[place].next)
         copied = row
         bucket += 1

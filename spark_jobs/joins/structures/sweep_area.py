@@ -14,7 +14,7 @@ tuples, it looks at the tuples.
 In a window whose ends never fall, who comes first leaves first, and leaving costs nothing but the count: chains go from
 newer to older, so they end where the ring does. A tuple whose time is over before that of an older one is dead where it
 stands, until the ring has passed it, or a `rebuild`. To find such tuples, of every 128 rows the least end is known, and
-of every 16 such zones (a zone map; Moerkotte: Small Materialized Aggregates, VLDB 1998): rows are looked at only where
+of every 8 such zones (a zone map; Moerkotte: Small Materialized Aggregates, VLDB 1998): rows are looked at only where
 one of them leaves.
 """
 
@@ -58,7 +58,7 @@ _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _NO_END = _LOWEST
 # Rows of a ring whose least end is known, and zones of which the least of these is.
 _ZONE = 128
-_GROUP = 16
+_GROUP = 8
 _FIRST_CAPACITY = 4096
 
 _HALF_BITS = np.uint64(32)

@@ -68,6 +68,8 @@ def test_a_key_with_many_tuples_is_forgotten_in_place() -> None:
     ids = np.arange(40_000)
     tables.insert(0, np.full(40_000, 7), ids, ids)
     tables.meet(1, np.array([7]), np.array([0]), np.array([40_000]))
+    assert [held.shape for held in tables.pieces(0, 0, 10)] == [(4, 1)]
+    assert tables.count(0, np.array([7, 8])).tolist() == [40_000, 0]
     counts, unmatched = tables.forget_keys(0, np.array([7]))
     assert (counts.tolist(), unmatched.size, len(tables)) == ([40_000], 0, 1)
     tables.check()

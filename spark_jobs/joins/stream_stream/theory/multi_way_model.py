@@ -1,4 +1,4 @@
-"""Probes a tuple of MJoin and AMJoin, the size of the bit vectors, and what a flushed hash value frees (002 §2)."""
+"""Probes a tuple of MJoin and AMJoin, and the keys that bit vectors mix up (002 §2)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from math import prod
 
 import numpy as np
-
-_ENTRY_BYTES = 6
 
 
 def m_join_probes(shares: Sequence[float]) -> float:
@@ -29,16 +27,6 @@ def failing_probes(shares: Sequence[float]) -> float:
     return (m_join_probes(shares) - len(shares) * found) / (1 - found)
 
 
-def paper_failing_probes(streams: int) -> float:
-    """(n - 1) / 2 (002 §2.1)."""
-    return (streams - 1) / 2
-
-
-def best_order(shares: Sequence[float]) -> list[int]:
-    """The order of independent tables in which a tuple takes fewest probes: the one with the smallest share first."""
-    return sorted(range(len(shares)), key=lambda table: shares[table])
-
-
 def am_join_probes(streams: int, complete: float) -> float:
     """Looks of AMJoin for a tuple: one at its bit vector, and the other tables' if all of them have its key.
 
@@ -49,21 +37,6 @@ def am_join_probes(streams: int, complete: float) -> float:
     return 1 + (streams - 1) * complete
 
 
-def bit_vector_bytes(keys: float) -> float:
-    """The bit vectors of so many keys, 6 bytes each (002 §3), places that are left free not counted."""
-    return _ENTRY_BYTES * keys
-
-
 def mixed_entries(keys: int, lines: int) -> float:
     """Pairs of keys to be expected that share an entry: 32 bits of their hashes and the line are the same."""
     return keys * (keys - 1) / 2 / (2**32 * lines)
-
-
-def tuples_of_random_value(tuples: float, values: float) -> float:
-    """What a flush of a hash value at random frees, of those with tuples: keys fall on values by chance.
-
-    Args:
-        tuples: in memory.
-        values: hash values that have any.
-    """
-    return tuples / values
