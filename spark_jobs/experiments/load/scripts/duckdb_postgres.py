@@ -35,7 +35,9 @@ def load(case: LoadCase, files: Sequence[Path], warehouse_url: str, *, cached: b
             started = time.time()
             paths = [str(file) for file in files_at_once]
             # Joined before the transaction: within one that writes, R would be read over a single connection.
-            connection.execute(f"CREATE OR REPLACE TABLE facts AS {query} {relation} USING (key)", [paths])
+            # Sorted by the primary key: shuffled facts take PostgreSQL twice the time.
+            joined = f"{query} {relation} USING (key) ORDER BY event_id"
+            connection.execute(f"CREATE OR REPLACE TABLE facts AS {joined}", [paths])
             connection.begin()
             markers = [[file.name] for file in files_at_once]
             connection.executemany("INSERT INTO warehouse.bench.loaded_file VALUES (?)", markers)

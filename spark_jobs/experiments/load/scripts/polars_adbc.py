@@ -34,7 +34,9 @@ def _load(case: LoadCase, groups: list[list[Path]], warehouse_url: str) -> list[
         relation = pl.DataFrame(cursor.fetch_arrow_table()).rechunk()
         for files in groups:
             started = time.time()
-            facts = pl.read_parquet(files).join(relation, on="key").drop("key").rename(renamed)
+            # In the events' order, which is that of the primary key: shuffled facts take PostgreSQL twice the time.
+            joined = pl.read_parquet(files).join(relation, on="key", maintain_order="left")
+            facts = joined.drop("key").rename(renamed)
             markers = pl.DataFrame({"name": [file.name for file in files]})
             cursor.adbc_ingest("loaded_file", markers.to_arrow(), mode="append", db_schema_name="bench")
             cursor.adbc_ingest("fact", facts.to_arrow(), mode="append", db_schema_name="bench")
