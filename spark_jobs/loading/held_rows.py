@@ -91,7 +91,10 @@ class HeldRows:
     @property
     def event_hashes(self) -> np.ndarray:
         """Hash codes of the event ids, int64, shape (n,)."""
-        return self._table["event_hash"].to_numpy() if self._table is not None else np.empty(0, np.int64)
+        if self._table is None:
+            return np.empty(0, np.int64)
+        # Arrow's own memory is read-only where it is one chunk: for numba another type, to be compiled in mid-stream.
+        return np.require(self._table["event_hash"].to_numpy(), requirements="W")
 
     def with_keys(self, keys: pa.ChunkedArray) -> HeldRows:
         """The rows as parts of accumulating facts, whose keys these are; string array, shape (n,)."""

@@ -15,7 +15,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -107,14 +106,14 @@ class RehearsedTransaction:
         """Go through it; nothing is stored."""
         session.connection()
         facts, held, event, fact = self._chunk.facts, self._chunk.held, self._rehearsal.event, self._rehearsal.fact
-        held_earlier = HeldFilter(_FILTER_BYTES)
-        held_earlier.add(np.zeros(1, np.int64))  # an empty one is asked nothing
         if facts is not None and facts.tuples.num_rows:
-            held_earlier.may_contain(event_hashes(facts.tuples, fact.key))
+            hashes = event_hashes(facts.tuples, fact.key)
+            held_earlier = HeldFilter(_FILTER_BYTES)
+            held_earlier.add(hashes)
+            held_earlier.may_contain(hashes)
             facts.rows.render(0, facts.rows.count)
             latencies(facts.tuples, event.event_time, 0.0)
         if len(held):
-            held_earlier.may_contain(held.event_hashes)
             rows = held.encoded()
             rows.render(0, rows.count)
         return LoadCounts()

@@ -29,7 +29,7 @@ AIRFLOW = {"airflow-apiserver", "airflow-scheduler", "airflow-dag-processor", "a
 def test_it_has_the_services_of_the_platform(services: dict[str, Any]) -> None:
     assert set(services) == {
         "postgres", "kafka", "spark-master", "spark-worker-1", "spark-worker-2", "seed", "workload", *AIRFLOW,
-        "airflow-init", "warehouse-migrate",
+        "airflow-init", "warehouse-migrate", "metrics",
     }  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_airflow_runs_the_components_that_the_embedded_platform_runs(services: d
 def test_freshets_own_commands_and_variables_exist(services: dict[str, Any]) -> None:
     commands = get_command(app).commands  # type: ignore[attr-defined]
     used = [service["command"] for service in services.values() if service.get("command", [""])[0] == "freshet"]
-    assert len(used) == 3
+    assert len(used) == 4
     for _, name, *_ in used:
         assert name in commands
     assert {HOME_VARIABLE, WAREHOUSE_URL_VARIABLE} <= services["airflow-scheduler"]["environment"].keys()
@@ -156,6 +156,6 @@ def test_all_who_run_tasks_share_the_home_and_the_image(services: dict[str, Any]
         assert services[name]["environment"][HOME_VARIABLE] == "/var/lib/freshet"
 
 
-def test_nothing_but_the_ui_is_open_and_that_on_loopback_only(services: dict[str, Any]) -> None:
+def test_nothing_but_the_ui_and_the_metrics_is_open_and_that_on_loopback_only(services: dict[str, Any]) -> None:
     ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
-    assert ports == {"airflow-apiserver": ["127.0.0.1:8080:8080"]}
+    assert ports == {"airflow-apiserver": ["127.0.0.1:8080:8080"], "metrics": ["127.0.0.1:9464:9464"]}

@@ -58,7 +58,11 @@ class NoSpark:
 def sales(landing: Path, first: int) -> FileSlice:
     """A landed file: hits and misses, unknown customers, no customer, bad records."""
     events = [sale(number) for number in range(first, first + 3000)]
-    land(landing.parent, "sales", [*events, sale(first + 3000, customer=9999), sale(first + 3001, customer=None), b"{"])
+    land(
+        landing.parent,
+        "sales",
+        [*events, sale(first + 3000, customer=9999), sale(first + 3001, customer=None), b"{%d" % first],
+    )
     path = landing / "sales.json"
     return FileSlice(0, str(path), 0, path.stat().st_size, path.stat().st_size, path.stat().st_mtime_ns)
 
