@@ -63,7 +63,8 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
             tables = check_tables(connection, definition)
         except SchemaMismatchError as error:
             connection.rollback()
-            report.problems.append(f"{error}\n`freshet ddl {definition.name}` writes a fact table that fits.")
+            advice = f"\n`freshet ddl {definition.name}` writes a fact table that fits."
+            report.problems.append(f"{error}{advice if definition.fact.table in str(error) else ''}")
         else:
             outcomes = look_at_relations(connection, definition.lookups)
             report.notes += _told_of_tables(definition, tables, outcomes)

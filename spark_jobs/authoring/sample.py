@@ -33,6 +33,10 @@ _NUMBERS = (StreamType("bigint"), StreamType("decimal", 38, 0), StreamType("doub
 _TIMES = (StreamType("date"), StreamType("timestamp"))
 _DIGITS_TO_SPARE = 6
 _MOST_DIGITS = 38
+# More are those of a computed float, of which the next one may have more still.
+_MOST_DECIMAL_PLACES = 6
+# A code or a telephone number: what it begins with would be lost.
+_NO_NUMBER = r"^(\+|-?0[0-9])"
 _LIKELY_ID = re.compile(r"(?:.*_)?(?:id|key|uuid|number|no)", re.IGNORECASE)
 _ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "decimal", "timestamp", "date")
 
@@ -179,6 +183,8 @@ def _narrowest(texts: pa.Array, kinds: Sequence[StreamType]) -> StreamType:
     """The first of some types that takes all values; string where none does, or there is no value."""
     if texts.null_count == len(texts):
         return StreamType("string")
+    if pc.any(pc.match_substring_regex(texts, _NO_NUMBER)).as_py():
+        kinds = [kind for kind in kinds if kind not in _NUMBERS]
     for kind in kinds:
         wanted = _decimal_for(texts) if kind.name == "decimal" else kind
         if wanted is not None and from_texts(texts, wanted).faults is None:
@@ -187,13 +193,15 @@ def _narrowest(texts: pa.Array, kinds: Sequence[StreamType]) -> StreamType:
 
 
 def _decimal_for(texts: pa.Array) -> StreamType | None:
-    """A decimal that holds numbers written so, with digits to spare; None where they need too many, or an exponent."""
+    """A decimal that holds numbers written so, with digits to spare; None where they need too many, or an
+    exponent."""
     parts = pc.extract_regex(texts.drop_null(), r"^-?(?P<whole>[0-9]+)(?:\.(?P<rest>[0-9]+))?$")
     if parts.null_count:
         return None
     whole, rest = (pc.max(pc.utf8_length(parts.field(n))).as_py() for n in range(2))
     digits = min(whole + rest + _DIGITS_TO_SPARE, _MOST_DIGITS)
-    return StreamType("decimal", digits, rest) if whole + rest <= _MOST_DIGITS else None
+    fits = whole + rest <= _MOST_DIGITS and rest <= _MOST_DECIMAL_PLACES
+    return StreamType("decimal", digits, rest) if fits else None
 
 
 def _parquet_columns(path: Path) -> dict[str, _Column]:

@@ -28,7 +28,6 @@ from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse
 from spark_jobs.stages.reports import BatchReport, ReportChannel
-from spark_jobs.warehouse.connection_pool import Borrower
 from spark_jobs.warehouse.fact_table import FactTable
 
 _log = logging.getLogger(__name__)
@@ -112,17 +111,20 @@ class BatchRun:
         """Whether a batch is to be made although nothing has landed."""
         return self._intake.is_due(connection, draining=draining)
 
-    def load(self, session: Borrower, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool) -> None:
+    def load(
+        self, connection: extensions.connection, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool
+    ) -> None:
         """Load an open batch and close it.
 
         Args:
-            session: the driver's; it rests while tasks load.
+            connection: the driver's, from the batch's begin to its end. A server that crashes takes it along, so that
+                the batch stays open: what its tasks had committed may be lost.
             batch: what to load.
             replayed: whether some of it may be stored already.
             draining: whether the stream is to end with what has landed: then nothing is shed.
         """
         try:
-            self._load(session, batch, replayed=replayed, draining=draining)
+            self._load(connection, batch, replayed=replayed, draining=draining)
         except BaseException:
             self._lookups.release(batch.batch_no)
             raise
@@ -131,7 +133,9 @@ class BatchRun:
         """Wait until what the last batch found out is taken in."""
         wait([self._learning])
 
-    def _load(self, session: Borrower, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool) -> None:
+    def _load(
+        self, connection: extensions.connection, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool
+    ) -> None:
         began_at, started = time.time(), time.perf_counter()
         name, ranges = self._definition.name, batch.ranges
         destination = self._intake.destination(self._tables.event, self.fact, self.epoch, batch, replayed=replayed)
@@ -146,15 +150,14 @@ class BatchRun:
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows
         send = self._reports.send
         shuffle = records > _CARRIED_TUPLES
-        waiting = self._intake.front_stage(session.connection(), batch, tasks, context, send, shuffle=shuffle)
-        session.rest()
+        waiting = self._intake.front_stage(connection, batch, tasks, context, send, shuffle=shuffle)
         # After all of R was hot the last batch tells nothing of what misses.
         misses = 0.0 if context.all_is_hot else records if self._was_all_hot or replayed else misses
         settle(waiting, context, send, shuffle=misses > _CARRIED_TUPLES)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
-        self._intake.close(session.connection(), batch, ends, statistics, self.fact, report)
+        self._intake.close(connection, batch, ends, statistics, self.fact, report)
         if report.arrived and not replayed:
             self._records_per_byte, self._misses_per_byte = report.arrived / size, report.misses / size
         self._was_all_hot = context.all_is_hot

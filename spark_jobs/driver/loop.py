@@ -141,7 +141,7 @@ class StreamLoop:
             self._load(batch, replayed=False)
 
     def _load(self, batch: batch_ledger.OpenBatch, *, replayed: bool) -> None:
-        self._batches.load(self._session, batch, replayed=replayed, draining=self._draining)
+        self._batches.load(self._session.connection(), batch, replayed=replayed, draining=self._draining)
         self._loaded_at = time.monotonic()
         self._setbacks.forget()
         self._unblock()

@@ -80,7 +80,7 @@ NOTES = {
     "unreadable": "files can't be read",
     "set_aside": "ranges of files were set aside: nothing of them is loaded",
     "lost": "ranges of files were given up: the files were gone before they were read",
-    "gone": "loaded files are there no longer",
+    "gone": "loaded files, or ranges of topics, are not in the pipeline's source any more",
 }
 """What is not a difference, but worth reporting, in words."""
 
@@ -184,7 +184,7 @@ class Proof:
         balance.add_column(justify="right")
         stored = self.facts + self.shed + self.unmatched + self.rejected + self.pruned
         what = "results" if self.streams else "stored"
-        balance.add_row(what, f"{stored:,}", f"of {self.records:,} records in {self.files:,} files")
+        balance.add_row(what, f"{stored:,}", f"of {self.records:,} records in {self.files:,} files or partitions")
         balance.add_row("= facts", f"{self.facts:,}")
         if self.former:
             balance.add_row("", f"{self.former:,}", "of them equal their master data as it was when they were loaded")
@@ -192,14 +192,18 @@ class Proof:
             hint = "of them can't be proved: how their master data was then is not known any more"
             balance.add_row("", f"{unknown:,}", hint)
         if self.gone_facts:
-            balance.add_row("", f"{self.gone_facts:,}", "of them can't be proved: their records are there no longer")
+            balance.add_row(
+                "", f"{self.gone_facts:,}", "of them can't be proved: their records are not in the source any more"
+            )
         balance.add_row("+ shed", f"{self.shed:,}")
         hint = f"{self.resolvable:,} of them have their master data by now" if self.resolvable else ""
         balance.add_row("+ unmatched", f"{self.unmatched:,}", hint)
         hint = f"{self.unchecked:,} of them for reasons that only PostgreSQL can check" if self.unchecked else ""
         balance.add_row("+ rejected", f"{self.rejected:,}", hint)
         if self.gone_held:
-            balance.add_row("", f"{self.gone_held:,}", "of these three are held of records that are there no longer")
+            balance.add_row(
+                "", f"{self.gone_held:,}", "of these three are held of records that are not in the source any more"
+            )
         if self.pruned:
             balance.add_row("+ pruned", f"{self.pruned:,}", "held, until their time of retention was over")
         if self.pending_files:

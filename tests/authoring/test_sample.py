@@ -58,6 +58,18 @@ def test_csv_of_other_separators_with_a_header_and_packed(tmp_path: Path) -> Non
     assert sample.options == {"sep": ";", "header": "true"}
 
 
+def test_codes_with_leading_zeros_are_no_numbers_and_computed_floats_no_decimals(tmp_path: Path) -> None:
+    csv = written(tmp_path, "shops.csv", "shop,postcode,phone,balance", "1,01234,+49301,0.50", "2,91234,+49302,-0.25")
+    assert kinds(read_sample(csv)) == {
+        "shop": "bigint",
+        "postcode": "string",
+        "phone": "string",
+        "balance": "decimal(9,2)",
+    }
+    json = written(tmp_path, "rates.json", '{"id": 1, "rate": 0.30000000000000004}', '{"id": 2, "rate": 0.1}')
+    assert kinds(read_sample(json)) == {"id": "bigint", "rate": "double"}
+
+
 def test_csv_without_a_header(tmp_path: Path) -> None:
     sample = read_sample(written(tmp_path, "sales.csv", "1,2024-01-02T03:04:05Z", "2,2024-01-02T03:04:05Z"))
     assert kinds(sample) == {"column_1": "bigint", "column_2": "timestamp"}

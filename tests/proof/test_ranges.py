@@ -257,7 +257,7 @@ def test_facts_of_files_that_are_gone_are_no_more_than_those_held(sales: LandedS
     proof = sales.verify()
     assert (proof.holds, proof.gone_facts, proof.unprovable) == (True, 2, 2)
     assert notes(proof) == {"gone": ("gone.json",)}
-    assert "2 of them can't be proved: their records are there no longer" in shown(proof).replace("  ", " ")
+    assert "2 of them can't be proved: their records are not in the source any more" in shown(proof).replace("  ", " ")
     sales.store_sale(4)
     (extra,) = sales.verify().differences
     assert (extra.kind, extra.count) == ("extra_fact", 1)
