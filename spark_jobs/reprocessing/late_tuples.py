@@ -206,7 +206,7 @@ class LateTuples:
         self, candidates: Sequence[_Candidates], others: pa.Array, chosen: Sequence[str]
     ) -> tuple[list[Held], list[tuple[str, ...]]]:
         """The results with a chosen tuple, as tuples to hold, and the ids of the parts of each."""
-        # Of what has been rejected nothing is among the candidates: these make no more than most_facts allowed.
+        # Without most_facts: that keeps one key from holding up the stream, which doesn't wait for this.
         plan = replace(BucketPlan.of(self._definition, 1), most_results=None)
         arrived = [
             each.tuples.filter(pc.invert(pc.is_in(each.ids, others))) if each.tuples.num_rows else None
