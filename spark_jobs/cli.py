@@ -18,6 +18,7 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.settings import home
 
 if TYPE_CHECKING:
+    from spark_jobs.ledger.status.pipeline_status import PipelineStatus
     from spark_jobs.workload.order_events import Written
     from spark_jobs.workload.rates import Phase
 
@@ -192,15 +193,17 @@ def load(
         typer.Option(show_default="all cores of this machine", help="Spark master, such as spark://host:7077."),
     ] = None,
 ) -> None:
-    """Run the Spark job of pipelines here in the foreground, without Airflow, until Ctrl-C."""
+    """Run the Spark job of pipelines here in the foreground, without Airflow, until Ctrl-C; then show their status."""
     from spark_jobs.definition import load_named
 
-    load_named(pipelines)  # a wrong name is reported before the heavy imports
+    definitions = load_named(pipelines)  # a wrong name is reported before the heavy imports
+    from spark_jobs.ledger.status.table import StatusTable
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.stream_load import load as run_load
 
     with warehouse(home(), create=False) as url:
         run_load(pipelines, url, once=once, master=master)
+        console.print(StatusTable([each for each in _statuses(url) if each.name in definitions]))
 
 
 @app.command()
@@ -463,22 +466,30 @@ def rebuild_state(pipeline: Pipeline) -> None:
 @app.command()
 def status(*, as_json: Json = False) -> None:
     """Show how fresh the warehouse is, and what became of the events of each pipeline."""
-    from contextlib import closing
-
-    from spark_jobs.ledger.status.pipeline_status import read_status, to_json
+    from spark_jobs.ledger.status.pipeline_status import to_json
     from spark_jobs.ledger.status.table import StatusTable
-    from spark_jobs.local.warehouse_server import PATIENCE, warehouse
-    from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
-    from spark_jobs.warehouse.connection import connect
+    from spark_jobs.local.warehouse_server import warehouse
 
-    with warehouse(home(), create=False) as url, closing(connect(url, patience=PATIENCE)) as connection:
-        statuses = read_status(connection, look=LandingLook(home(), ONE_LOOK))
+    with warehouse(home(), create=False) as url:
+        statuses = _statuses(url)
     if as_json:
         typer.echo(to_json(statuses))
     elif statuses:
         console.print(StatusTable(statuses))
     else:
         console.print("No pipeline has run in this warehouse yet. Try `freshet up`, or `freshet load PIPELINE`.")
+
+
+def _statuses(url: str) -> list[PipelineStatus]:
+    from contextlib import closing
+
+    from spark_jobs.ledger.status.pipeline_status import read_status
+    from spark_jobs.local.warehouse_server import PATIENCE
+    from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
+    from spark_jobs.warehouse.connection import connect
+
+    with closing(connect(url, patience=PATIENCE)) as connection:
+        return read_status(connection, look=LandingLook(home(), ONE_LOOK))
 
 
 @app.command()

@@ -84,10 +84,11 @@ class AirflowApi:
         runs: list[dict[str, Any]] = self._get(f"/api/v2/dags/{dag_id}/dagRuns", **parameters)["dag_runs"]
         return runs
 
-    def fail_unfinished_runs(self, dag_id: str) -> None:
-        """Mark the DAG's runs that are queued or running as failed; their tasks end."""
+    def fail_unfinished_runs(self, dag_id: str, *, queued_before: datetime | None = None) -> None:
+        """Mark the DAG's runs that are queued or running as failed, maybe the older ones only; their tasks end."""
         for run in self.unfinished_runs(dag_id):
-            self._request("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run['dag_run_id']}", json={"state": "failed"})
+            if queued_before is None or datetime.fromisoformat(run["queued_at"]) < queued_before:
+                self._request("PATCH", f"/api/v2/dags/{dag_id}/dagRuns/{run['dag_run_id']}", json={"state": "failed"})
 
     def task_instances(self, dag_id: str, run_id: str) -> list[dict[str, Any]]:
         """Task instances of a DAG run."""

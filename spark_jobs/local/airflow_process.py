@@ -143,6 +143,10 @@ class EmbeddedAirflow:
         port: loopback port of UI and REST API.
         environment: what DAGs and the drivers that they launch find in their environment, beside the caller's own.
         components: what is to run beside the API server.
+
+    Attributes:
+        url: address of UI and REST API.
+        started_at: when it was started last.
     """
 
     def __init__(
@@ -160,7 +164,7 @@ class EmbeddedAirflow:
         inherited = keeping_bytecode(_without_other_airflow(os.environ), home)
         self._environment = {**inherited, **environment, "AIRFLOW_HOME": str(home.airflow)}
         self._components = components
-        self._started_at = _NEVER
+        self.started_at = _NEVER
         self._processes: list[SessionProcess] = []
 
     def prepare(self) -> None:
@@ -183,7 +187,7 @@ class EmbeddedAirflow:
 
     def start(self) -> None:
         """Start the API server and the components, and return at once; see `wait_until_healthy`."""
-        self._started_at = datetime.now(UTC)
+        self.started_at = datetime.now(UTC)
         for component in ("api_server", *self._components):
             name = _process_name(component)
             self._processes.append(
@@ -209,7 +213,7 @@ class EmbeddedAirflow:
                 self.check()
                 # A component that was killed lately still counts as healthy: its old heartbeat must not deceive.
                 heartbeats = api.heartbeats()
-                waiting = [name for name in self._components if heartbeats.get(name, _NEVER) < self._started_at]
+                waiting = [name for name in self._components if heartbeats.get(name, _NEVER) < self.started_at]
                 if not waiting:
                     return
                 if time.monotonic() > deadline:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from datetime import datetime
 
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.airflow_api import AirflowApi
@@ -96,16 +97,18 @@ class BatchDags:
     Args:
         api: Airflow's REST API.
         pipelines: names.
+        since: when this Airflow was started. Runs of before are left over, and are not taken up again.
     """
 
-    def __init__(self, api: AirflowApi, pipelines: Iterable[str]) -> None:
+    def __init__(self, api: AirflowApi, pipelines: Iterable[str], since: datetime) -> None:
         self._api = api
         self._all = {f"{kind}__{pipeline}" for pipeline in pipelines for kind in KINDS}
+        self._since = since
 
     def start(self) -> None:
-        """Let them run; what an earlier `up` may have left behind is not taken up again."""
+        """Let them run, those that were triggered meanwhile first."""
         for dag_id in self._known():
-            self._api.fail_unfinished_runs(dag_id)
+            self._api.fail_unfinished_runs(dag_id, queued_before=self._since)
             self._api.unpause(dag_id)
 
     def pause(self) -> None:

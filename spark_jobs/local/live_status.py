@@ -14,6 +14,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from spark_jobs.durations import format_duration
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.lag import SourceLook
@@ -98,7 +99,7 @@ def show_once(console: Console, statuses: Sequence[PipelineStatus]) -> None:
 
 def _plain_line(status: PipelineStatus) -> str:
     shown = status.freshness_window if status.state in LOADING else Freshness(None, None)
-    percentiles = " / ".join("-" if ms is None else f"{ms:.0f} ms" for ms in (shown.p50_ms, shown.p99_ms))
+    percentiles = " / ".join("-" if ms is None else _duration(ms) for ms in (shown.p50_ms, shown.p99_ms))
     hits = "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}"
     reason = status.overload_reason or status.blocked_by
     state = f"{status.state} ({reason})" if reason else status.state_in_words
@@ -106,5 +107,9 @@ def _plain_line(status: PipelineStatus) -> str:
         f"{status.name}: {state}, unread {status.lag.in_words}, arrived {status.arrived}, loaded {status.loaded}, "
         f"shed {status.shed}, unmatched {status.unmatched}, rejected {status.rejected}, "
         f"{status.service_rate:.0f} facts/s, hit ratio {hits}, freshness p50 / p99 {percentiles}, "
-        f"target {status.target_ms:.0f} ms"
+        f"target {_duration(status.target_ms)}"
     )
+
+
+def _duration(milliseconds: float) -> str:
+    return format_duration(timedelta(milliseconds=milliseconds))

@@ -172,7 +172,8 @@ class Streaming:
         footer = f"Airflow: {address}   Logs: {escape(str(self._home.logs))}"
         live_status = LiveStatus(self._console, self._url, footer, LandingLook(self._home))
         with self._airflow.api() as api, live_status as live, StopSignal() as stop:
-            runs, batches = StreamRuns(api, self._pipelines), BatchDags(api, self._pipelines)
+            runs = StreamRuns(api, self._pipelines)
+            batches = BatchDags(api, self._pipelines, self._airflow.started_at)
             try:
                 runs.wait_until_known()
                 batches.pause()  # the streams come first

@@ -68,11 +68,11 @@ _FORGET = f"""
 
 @dataclass(frozen=True)
 class HeldGroup:
-    """Held tuples of one place, reason (numbers in it left out) and relation.
+    """Held tuples of one place, relation and reason, but for the numbers in it.
 
     Attributes:
         place: shed, unmatched or rejected.
-        reason: of one of them.
+        reason: of all of them; where its numbers differ, with `…` for each.
         relation: the relation whose lookup it is about; None if it is about none.
         tuples: how many.
         hopeless: how many of them no try can make facts of.
@@ -158,7 +158,9 @@ def held_groups(
     """
     with connection, connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT place, min(reason), relation, count(*), count(*) FILTER (WHERE NOT ({HAS_EVENT})), "
+            "SELECT place, CASE WHEN min(reason) = max(reason) THEN min(reason) "
+            "ELSE regexp_replace(min(reason), '[0-9]+', '…', 'g') END, "
+            f"relation, count(*), count(*) FILTER (WHERE NOT ({HAS_EVENT})), "
             f"min(arrived_at) FROM freshet.held_tuple WHERE {_CHOSEN} "
             "GROUP BY place, relation, regexp_replace(reason, '[0-9]+', '', 'g') "
             f"ORDER BY count(*) DESC, 1, 2 LIMIT {_MOST_GROUPS}",

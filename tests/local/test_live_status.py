@@ -39,7 +39,7 @@ def test_a_file_gets_a_plain_line_for_each_pipeline(warehouse_url: str) -> None:
     assert text.splitlines() == [
         "Draining.",
         "orders: stopped, unread unknown, arrived 0, loaded 0, shed 0, unmatched 0, rejected 0, 0 facts/s, "
-        "hit ratio -, freshness p50 / p99 - / -, target 5000 ms",
+        "hit ratio -, freshness p50 / p99 - / -, target 5.0 s",
     ]
 
 

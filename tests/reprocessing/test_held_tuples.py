@@ -45,6 +45,17 @@ def test_groups_tell_reasons_and_missing_keys(held: Backlog) -> None:
         assert sample.reason.startswith("malformed")
 
 
+def test_a_reason_of_which_the_numbers_differ_is_shown_as_no_single_one(orders: Stream) -> None:
+    for number, fields in enumerate((1, 7, 10)):
+        orders.load(orders.held(range(number, number + 1), "rejected", f"malformed: {fields} fields instead of 8"))
+    orders.load(orders.held(range(3, 5), "rejected", "5 fields too many"))
+    groups = held_groups(orders.connection, HeldFilter("orders"))
+    assert [(each.reason, each.tuples) for each in groups] == [
+        ("malformed: … fields instead of …", 3),
+        ("5 fields too many", 2),
+    ]
+
+
 @pytest.mark.parametrize("path", ["{after}", "{payload,after}"])
 def test_of_an_envelope_the_row_tells_the_missing_keys(orders: Stream, path: str) -> None:
     orders.load(orders.held(range(3), "unmatched", "no such customer"))

@@ -31,8 +31,8 @@ const group = ({ place, reason, tuples, hopeless, keys, oldest }) =>
 const choice = (filter, words) =>
   element("button.link", { type: "button", "data-filter": JSON.stringify(filter), title: "Show these alone" }, words);
 
-// Numbers differ within a group: its longest part without any is in the reasons of all.
-const commonPart = (reason) => reason.split(/[0-9]+/).reduce((long, part) => (part.length > long.length ? part : long), "").trim();
+// A part without numbers is in the reasons of all: the longest.
+const commonPart = (reason) => reason.split(/[0-9…]+/).reduce((long, part) => (part.length > long.length ? part : long), "").trim();
 
 export const samplesList = (samples) => [
   element("h4", {}, `The newest${samples.length > 1 ? ` ${samples.length}` : ""}`),
