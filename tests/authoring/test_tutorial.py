@@ -42,6 +42,9 @@ def test_a_reader_gets_through(tmp_path: Path, warehouse_url: str) -> None:
     prepared, defined, loaded, retried = typed(steps(), tmp_path, warehouse_url)
     assert "INSERT 0 2" in prepared
     assert "Pipeline sales is ready to load." in defined
+    status, *_ = loaded.split(" article_sk ")
+    for told in ("stopped", "arrived", "unmatched"):
+        assert told in status, "load ends with the status of what it loaded"
     assert re.search(r"1 \|\s+100 \|\s+12.50\s+2 \|\s+101 \|\s+3.00", loaded)
     assert re.search(r"\[3\]\s+\|", loaded)
     assert "holds" in loaded
