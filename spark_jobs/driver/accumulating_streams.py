@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -63,7 +63,7 @@ class AccumulatingStreams:
         batch_no = batch_ledger.open_batch(connection, self._definition.name, epoch, ranges, courses)
         return OpenBatch(batch_no, list(ranges), streams=courses, after=former.batch_no)
 
-    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+    def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
         """Never: parts don't expire."""
         return False
 

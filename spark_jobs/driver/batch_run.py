@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.intake import Intake, LandedSource, SourceSlice
+from spark_jobs.driver.session import take_turns
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
@@ -107,9 +108,9 @@ class BatchRun:
         """
         return self._intake.open(connection, self.epoch, ranges)
 
-    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
-        """Whether a batch is to be made although nothing has landed."""
-        return self._intake.is_due(connection, draining=draining)
+    def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
+        """Whether a batch is to be made although nothing has landed; asked again and again, mostly in vain."""
+        return self._intake.is_due(connect, draining=draining)
 
     def load(
         self, connection: extensions.connection, batch: batch_ledger.OpenBatch, *, replayed: bool, draining: bool
@@ -145,6 +146,7 @@ class BatchRun:
         size = sum(ranges[number].bytes for number in wanted)
         records, misses = size * self._records_per_byte, size * self._misses_per_byte
         parts = self._parts if records > _RECORDS_OF_ONE_TASK else 1
+        take_turns(name, self._spark, small=parts == 1)
         tasks = self._source.pieces([(number, ranges[number]) for number in wanted], parts)
         self._spark.setJobDescription(f"{name} batch {batch.batch_no}")
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows

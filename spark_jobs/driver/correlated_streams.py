@@ -7,7 +7,7 @@ the version of its own number before it is closed: whoever goes on with a batch 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -97,9 +97,9 @@ class CorrelatedStreams:
         batch_no = batch_ledger.open_batch(connection, self._definition.name, epoch, ranges, courses)
         return OpenBatch(batch_no, list(ranges), streams=courses, after=former.batch_no)
 
-    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+    def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
         """Whether tuples wait in the state that may have expired since the last batch."""
-        former = self._former or self._last_batch(connection)
+        former = self._former or self._last_batch(connect())
         quiet = draining or time.monotonic() - self._quiet_since > _QUIET_SECONDS
         return quiet and former.waiting > 0 and _reached(self._courses(former)) != _reached(former.courses)
 

@@ -59,7 +59,7 @@ class Intake(Protocol):
             WriterFencedError: a newer driver has taken over.
         """
 
-    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+    def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
         """Whether a batch is to be made although nothing has landed."""
 
     def destination(
@@ -142,7 +142,7 @@ class OneStream:
         """As of `Intake`."""
         return OpenBatch(batch_ledger.open_batch(connection, self._pipeline, epoch, ranges), list(ranges))
 
-    def is_due(self, connection: extensions.connection, *, draining: bool) -> bool:
+    def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
         """Never: without tuples there is nothing to do."""
         return False
 

@@ -97,7 +97,7 @@ def archive_classes(noted: Path, program: Path, class_path: str, ended: threadin
         if making.returncode:
             return False
         written.replace(archive)
-        for outdated in archive.parent.glob(f"{archive.stem}.*.classes"):  # those of drivers that were killed, too
+        for outdated in archive.parent.glob(f"{archive.stem}.*.*"):  # those of drivers that were killed, too
             outdated.unlink(missing_ok=True)
         return True
     finally:

@@ -116,7 +116,7 @@ class StreamLoop:
             ranges = self._source.take(self._batches.most_bytes)
             if ranges:
                 self._load_new(ranges)
-            elif self._batches.is_due(self._session.connection(), draining=self._draining):
+            elif self._batches.is_due(self._session.connection, draining=self._draining):
                 self._load(self._batches.open(self._session.connection(), []), replayed=False)
             elif self._draining:
                 return

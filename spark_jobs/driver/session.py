@@ -31,6 +31,7 @@ _SETTINGS = {
 }
 
 
+_SMALL_JOBS = "0 small jobs"  # before every pipeline's name
 # On one machine nothing needs to be reached from outside.
 _LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
@@ -65,9 +66,18 @@ def _start_workers(started: Future[SparkContext]) -> None:
 
 
 def jobs_of(pipeline: str, spark: SparkContext) -> None:
-    """Let the jobs that this thread starts get a fair share of the cores, as jobs of this pipeline."""
-    spark.setLocalProperty("spark.scheduler.pool", pipeline)
+    """Let the jobs that this thread starts be those of this pipeline."""
+    take_turns(pipeline, spark, small=True)
     spark.addJobTag(pipeline)
+
+
+def take_turns(pipeline: str, spark: SparkContext, *, small: bool) -> None:
+    """Let the next jobs of this thread take turns with those of other pipelines: small ones first come, first served.
+
+    Of pools that run equally many tasks, Spark serves the first by name: fifty with a small job each would starve the
+    last ones for as long as the others have work. Within one pool the oldest job is served first.
+    """
+    spark.setLocalProperty("spark.scheduler.pool", _SMALL_JOBS if small else pipeline)
 
 
 def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkContext:

@@ -85,7 +85,7 @@ class StreamJob:
                 check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
             self._tables = check_tables(connection, definition)
         except SchemaMismatchError:
-            connection.rollback()  # the tables must not be locked while they are fixed
+            self._session.rest()  # which rolls back: the tables must not be locked while they are fixed
             raise
 
     def run(self, spark: SparkContext, *, once: bool, resume: bool = False) -> None:
@@ -150,6 +150,7 @@ class StreamJob:
         lookups = DrivenLookups(definition, self._tables.relations, self._home, self.pool, spark, parts)
         try:
             lookups.begin(connection)
+            self._session.rest()  # others may need it while all is warmed up
             source, intake = self._intake(spark, parts)
             batches = BatchRun(definition, self._tables, spark, self._url, source, intake, lookups, parts)
             started = time.perf_counter()

@@ -87,7 +87,7 @@ class MappedBroadcast:
         (_folder() / f"{self.name}.{self.version}").unlink(missing_ok=True)
 
     def _write(self, path: Path) -> None:
-        written = path.with_name(f"{path.name}.{os.getpid()}")
+        written = path.with_name(f"{path.name}.{os.getpid()}.part")  # ends in no number, as versions do
         written.write_bytes(self.content.value)
         # The worker would keep its copy of the broadcast for as long as it lives; the file serves from now on.
         vars(self.content).pop("_value", None)

@@ -25,6 +25,8 @@ _log = logging.getLogger(__name__)
 # Triggers can be dropped, tables get new partitions: missing ones are installed again at this interval.
 TRIGGERS_CHECKED_SECONDS = 30.0
 _SHORTEST_INTERVAL, _LONGEST_INTERVAL = 0.25, 5.0
+# A driver of many pipelines keeps no connection for each relation that does not change.
+_IDLE_SECONDS = 10.0
 # A change may come right after a look, and its tuples have to be read and published.
 _LOOKS_WITHIN_NOTICE = 4
 _LONGEST_END_SECONDS = 30.0
@@ -94,7 +96,6 @@ class RelationWatch(threading.Thread):
             try:
                 self._look(self._session.connection())
                 self._session.rest()
-                self._reading.close()
                 self._looked.set()
             except (psycopg2.Error, WarehouseUnavailableError) as error:
                 self._session.drop()
@@ -102,6 +103,7 @@ class RelationWatch(threading.Thread):
             except Exception:
                 self._session.drop()
                 _log.exception("relation watch of %s: changes could not be noticed; trying again", self._pipeline)
+            self._reading.close_idle(_IDLE_SECONDS)
             reading = any(watch.reads_whole for watch in self._lookups)
             self._ended.wait(_SHORTEST_INTERVAL if reading else self.interval_seconds)
 

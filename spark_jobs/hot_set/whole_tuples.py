@@ -164,7 +164,8 @@ class WholeTuples:
         vanished = asked.take(np.flatnonzero(~asked.is_in(found.keys)))
         slots = self.hot_set.probe(vanished.codes)
         hot = np.flatnonzero(slots >= 0)
-        hot = hot[vanished.equals(hot, self.base.keys, slots[hot])]
+        # In the base, or over another key of the same code there, which had vanished before.
+        hot = hot[vanished.equals(hot, self.base.keys, slots[hot]) | vanished.take(hot).is_in(self.changed.keys)]
         gone = np.union1d(self.gone, vanished.codes[hot])
         if not changed.keys.codes_differ or self._hides_another(found.keys, gone):
             return None

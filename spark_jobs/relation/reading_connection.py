@@ -41,6 +41,7 @@ class ReadingConnection:
         self.url = url
         self._patience = patience
         self._connection: extensions.connection | None = None
+        self._used_at = 0.0
 
     def run(self, read: Callable[[extensions.connection], Result]) -> Result:
         """The result of `read`, which is called again if the connection was lost under it.
@@ -70,6 +71,11 @@ class ReadingConnection:
         """The result of a query in binary COPY format; read again from its start after a lost connection."""
         return self.run(lambda connection: copy_out(connection, query))
 
+    def close_idle(self, seconds: float) -> None:
+        """Give up the connection if nothing was read for so long."""
+        if time.monotonic() - self._used_at > seconds:
+            self.close()
+
     def close(self) -> None:
         """Give up the connection; a later read makes a new one."""
         if self._connection is not None:
@@ -84,6 +90,7 @@ class ReadingConnection:
         return type(error) is psycopg2.DatabaseError or (error.pgcode or "").startswith(_OPERATOR_INTERVENTION)
 
     def _connected(self) -> extensions.connection:
+        self._used_at = time.monotonic()
         if self._connection is None:
             connection = psycopg2.connect(self.url, **LIVENESS)
             connection.set_session(readonly=True, autocommit=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 import threading
 from datetime import timedelta
 
@@ -40,8 +41,9 @@ class ConnectionPool:
         with self._lock:
             while self._kept:
                 connection = self._kept.pop()
-                if not connection.closed:
+                if not connection.closed and _is_silent(connection):
                     return connection
+                connection.close()
         return connect(self.url, application_name=self._name, patience=patience)
 
     def give_back(self, connection: extensions.connection) -> None:
@@ -58,11 +60,18 @@ class ConnectionPool:
         connection.close()
 
     def close(self) -> None:
-        """Close the connections that nobody uses: at the end, or where one was lost, as they may be, too."""
+        """Close the connections that nobody uses: where one was lost, they may be, too."""
         with self._lock:
             kept, self._kept = self._kept, []
         for connection in kept:
             connection.close()
+
+
+def _is_silent(connection: extensions.connection) -> bool:
+    """Whether the server has said nothing since: where it ends a session it says so, or hangs up."""
+    said = select.poll()
+    said.register(connection.fileno(), select.POLLIN)
+    return not said.poll(0)
 
 
 class Borrower:
