@@ -70,3 +70,13 @@ def test_the_end_of_a_key_that_was_not_hot_leaves_the_one_that_is() -> None:
     whole = WholeTuples.of(rows("a", "b")).with_changes(keys("a'"), rows())
     assert whole is not None
     assert found(whole, "a") == ["a"]
+
+
+def test_what_a_key_has_hidden_does_not_come_back_when_that_one_ends() -> None:
+    whole: WholeTuples | None = WholeTuples.of(rows("a", "b"))
+    for asked, now in (("a", ()), ("a'", ("a'",)), ("a'", ())):
+        assert whole is not None
+        whole = replace(whole, published=0).with_changes(keys(asked), rows(*now))
+    assert whole is not None
+    assert found(whole, "a", "a'", "b") == ["absent", "absent", "b"]
+    assert len(whole) == 1
