@@ -52,3 +52,13 @@ def test_after_a_lost_connection_none_of_those_that_wait_is_used(postgres_databa
             process_id(borrowers[0])
         borrowers[0].drop()
         assert process_id(borrowers[0]) not in lost
+
+
+def test_a_session_that_the_server_has_ended_is_lent_to_nobody(postgres_database: str) -> None:
+    with closing(ConnectionPool(postgres_database, "test")) as pool:
+        ended, other = Borrower(pool), Borrower(pool)
+        number = process_id(ended)
+        ended.rest()
+        with closing(psycopg2.connect(postgres_database)) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT pg_terminate_backend(%s, 10000)", [number])
+        assert process_id(other) != number
