@@ -53,7 +53,9 @@ def _staleness(status: PipelineStatus) -> float | None:
 
 FIGURES = (
     Figure(
-        "unread_files", "Files or records that have landed and are not loaded.", _of_lag(lambda s: s.lag.unread_files)
+        "unread_files",
+        "Files, or partitions of a topic, that are not all loaded.",
+        _of_lag(lambda s: s.lag.unread_files),
     ),
     Figure("unread_bytes", "Their bytes.", _of_lag(lambda s: s.lag.unread_bytes)),
     Figure(
