@@ -25,6 +25,8 @@ _OWN = {
     "auto.offset.reset": "error",  # never from the beginning unasked
     "enable.partition.eof": "true",
     "allow.auto.create.topics": "false",
+    # No group is joined. So long a client that ends waits for the coordinator of a commit, 45 s by default.
+    "session.timeout.ms": "1000",
 }
 _DEFAULTS = {
     # Brokers answer that there is nothing more after this time; a range that ends in a gap waits for it.
