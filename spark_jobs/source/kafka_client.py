@@ -79,6 +79,10 @@ class KafkaClient:
         """This process's consumer, which is given partitions by hand and never joins the group."""
         return _consumer(self)
 
+    def get_ready(self) -> None:
+        """Have this process's consumer, and the compiled code that it reads with, before the first records come."""
+        self.consumer().consume(1, 0.0)
+
 
 @cache
 def _consumer(client: KafkaClient) -> KafkaConsumer:

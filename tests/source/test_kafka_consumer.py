@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from spark_jobs.source import kafka_consumer
+from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_consumer import KafkaConsumer
 from tests.kafka_broker import Topic
 
@@ -37,6 +38,14 @@ def test_records_are_those_that_a_consumer_of_objects_takes(topic: Topic) -> Non
     assert KafkaConsumer(settings(topic)).consume(1, 0.01).told == [], "others end with those who use them"
     ours.unassign()
     assert len(ours.consume(10, 0.01).values) == 0
+
+
+def test_a_client_gets_ready_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    for name in ("read_heads", "take_values"):
+        monkeypatch.setattr(kafka_consumer, name, lambda messages, *_, name=name: called.append((name, len(messages))))
+    KafkaClient("localhost:1", "test").get_ready()
+    assert called == [("read_heads", 0), ("take_values", 0)]
 
 
 def test_messages_that_can_not_be_read_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
