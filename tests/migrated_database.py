@@ -10,7 +10,7 @@ from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.warehouse.migration import migrate
 from spark_jobs.warehouse.roles import MIGRATOR
 
-_TEMPLATE = "migrated"
+_TEMPLATE, _UNFINISHED = "migrated", "being_migrated"
 
 
 def make_migrated(server: EmbeddedPostgres, name: str) -> str:
@@ -19,10 +19,13 @@ def make_migrated(server: EmbeddedPostgres, name: str) -> str:
         connection.autocommit = True
         cursor.execute("SELECT FROM pg_database WHERE datname = %s", [_TEMPLATE])
         if not cursor.rowcount:
-            cursor.execute(f"CREATE DATABASE {_TEMPLATE}")
-            migrate(server.url(_TEMPLATE))
-            # What somebody is connected to can't be copied, not even autovacuum.
-            cursor.execute(f"ALTER DATABASE {_TEMPLATE} ALLOW_CONNECTIONS false")
+            # Under another name until it is whole: a migration that fails leaves no template behind.
+            cursor.execute(f"DROP DATABASE IF EXISTS {_UNFINISHED}")
+            cursor.execute(f"CREATE DATABASE {_UNFINISHED}")
+            migrate(server.url(_UNFINISHED))
+            # What somebody is connected to can't be copied. Autovacuum may still connect: it gives way.
+            cursor.execute(f"ALTER DATABASE {_UNFINISHED} ALLOW_CONNECTIONS false")
+            cursor.execute(f"ALTER DATABASE {_UNFINISHED} RENAME TO {_TEMPLATE}")
         cursor.execute(f"CREATE DATABASE {name} TEMPLATE {_TEMPLATE}")
         cursor.execute(f"GRANT CREATE ON DATABASE {name} TO {MIGRATOR}")  # which a copy lacks
     return server.url(name)

@@ -147,11 +147,11 @@ class PipelineDatasets:
 
     def _looked_up_by(self, lookup: Lookup) -> Iterator[_Column]:
         relation = self._table_name(lookup.relation)
-        for origin, column in lookup.on.items():
+        at = [] if lookup.as_of is None else [self._definition.source.event_time]
+        for origin in [*lookup.on, *at]:
             for made_of in self._made_of(origin):
                 yield _Column(made_of.namespace, made_of.name, made_of.field, [_JOINED_BY])
-            yield _Column(*relation, column, [_JOINED_BY])
-        for column in lookup.validity or ():
+        for column in [*lookup.on.values(), *(lookup.validity or ())]:
             yield _Column(*relation, column, [_JOINED_BY])
 
     def _table_name(self, table: str) -> tuple[str, str]:

@@ -127,16 +127,31 @@ class OneStream:
         definition: the pipeline.
         spark: runs the tasks.
         read: reads a slice in a task.
+        get_ready: what a worker does before it reads for the first time.
     """
 
-    def __init__(self, definition: PipelineDefinition, spark: SparkContext, read: Read) -> None:
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        spark: SparkContext,
+        read: Read,
+        get_ready: Callable[[], None] | None = None,
+    ) -> None:
         self._pipeline = definition.name
         self._spark = spark
         self._read = read
+        self._get_ready = get_ready
 
     def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
         """As of `Intake`."""
-        return rehearsed(self._spark, task, parts)
+        get_ready = self._get_ready
+
+        def readily() -> str | None:
+            if get_ready is not None:
+                get_ready()
+            return task()
+
+        return rehearsed(self._spark, readily, parts)
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`."""

@@ -185,7 +185,7 @@ class StreamJob:
             client = KafkaClient.of(kafka, definition.name)
             read = partial(read_offsets, decoder=RecordDecoder.of(definition.source), client=client)
             positions = PartitionPositions(definition.name, self._session.connection, lambda: self._epoch)
-            return KafkaTopic(kafka, client, positions), OneStream(definition, spark, read)
+            return KafkaTopic(kafka, client, positions), OneStream(definition, spark, read, client.get_ready)
         if definition.streams is None:
             read = partial(read_slice, source=definition.source)
             return self._landed_files(definition.source), OneStream(definition, spark, read)

@@ -22,6 +22,7 @@ from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
+from spark_jobs.ledger.source_ranges import IS_PARTITION
 from spark_jobs.ledger.sums import HITS, PLACED, PROBES, RECORDS, added_histogram
 
 _log = logging.getLogger(__name__)
@@ -89,18 +90,23 @@ _PRUNE_RUNS = f"""
     SELECT count(*) FROM deleted
 """
 # Each batch notes a range of each partition of a topic. Of batches that are gone it matters only how far they reached:
-# ranges that follow on one another become one. Sums of records that nobody counted are not known.
+# ranges that follow on one another become one. Sums of records that nobody counted are not known. Files, which the
+# pipeline may have read before, are told apart by what they were planned as.
+_PARTITIONS = f"""
+    SELECT unit FROM freshet.source_range WHERE pipeline = %(pipeline)s AND {IS_PARTITION} AND EXISTS (
+        SELECT FROM freshet.pipeline WHERE name = %(pipeline)s
+            AND jsonb_typeof(definition #> '{{source,kafka}}') = 'object')
+    GROUP BY unit HAVING count(*) > 1 ORDER BY unit
+"""
 _MERGE_RANGES = """
     WITH old AS (
-        SELECT range_id, unit, first, last, size, records, modified_ns,
-            first IS DISTINCT FROM lag(last) OVER (PARTITION BY unit ORDER BY first, last) AS begins
+        SELECT range_id, first, last, size, records, modified_ns,
+            first IS DISTINCT FROM lag(last) OVER (ORDER BY first, last) AS begins
         FROM freshet.source_range AS range
-        WHERE pipeline = %(pipeline)s AND state = 'loaded' AND batch_no IS NOT NULL AND reason IS NULL
-            AND NOT EXISTS (SELECT FROM freshet.batch WHERE batch.batch_no = range.batch_no)
-            AND EXISTS (SELECT FROM freshet.pipeline WHERE name = %(pipeline)s
-                AND jsonb_typeof(definition #> '{source,kafka}') = 'object')
+        WHERE pipeline = %(pipeline)s AND unit = %(unit)s AND state = 'loaded' AND batch_no IS NOT NULL
+            AND reason IS NULL AND NOT EXISTS (SELECT FROM freshet.batch WHERE batch.batch_no = range.batch_no)
     ), numbered AS (
-        SELECT *, count(*) FILTER (WHERE begins) OVER (ORDER BY unit, first, last) AS stretch FROM old
+        SELECT *, count(*) FILTER (WHERE begins) OVER (ORDER BY first, last) AS stretch FROM old
     ), merged AS (
         SELECT stretch, min(range_id) AS range_id, min(first) AS first, max(last) AS last, sum(size) AS size,
             min(modified_ns) AS modified_ns, CASE WHEN count(records) = count(*) THEN sum(records) END AS records
@@ -181,8 +187,7 @@ def prune(connection: extensions.connection, pipeline: str, retention: Mapping[s
     if age := retention.get("ledger"):
         pruned["batch"] = _repeat(connection, _PRUNE_BATCHES, pipeline, age)
         pruned["reprocessing_run"] = _repeat(connection, _PRUNE_RUNS, pipeline, age)
-        with connection.cursor() as cursor:
-            pruned["source_range"] = _only(cursor, _MERGE_RANGES, {"pipeline": pipeline})
+        pruned["source_range"] = _merge_ranges(connection, pipeline)
         id_sketches.prune(connection, pipeline, ROWS_AT_ONCE)
         for table, old in _BY_AGE.items():
             statement = f"""
@@ -198,6 +203,14 @@ def prune(connection: extensions.connection, pipeline: str, retention: Mapping[s
         if age := retention.get(place):
             pruned[place] = prune_held(connection, pipeline, place, parse_duration(age), ROWS_AT_ONCE)
     return +pruned
+
+
+def _merge_ranges(connection: extensions.connection, pipeline: str) -> int:
+    """Merge what was loaded of a topic, partition by partition; how many ranges are gone."""
+    with connection.cursor() as cursor:
+        cursor.execute(_PARTITIONS, {"pipeline": pipeline})
+        units = [unit for (unit,) in cursor.fetchall()]
+        return sum(_only(cursor, _MERGE_RANGES, {"pipeline": pipeline, "unit": unit}) for unit in units)
 
 
 def _repeat(connection: extensions.connection, statement: str, pipeline: str, age: str) -> int:

@@ -53,7 +53,9 @@ def _staleness(status: PipelineStatus) -> float | None:
 
 FIGURES = (
     Figure(
-        "unread_files", "Files or records that have landed and are not loaded.", _of_lag(lambda s: s.lag.unread_files)
+        "unread_files",
+        "Files, or partitions of a topic, that are not all loaded.",
+        _of_lag(lambda s: s.lag.unread_files),
     ),
     Figure("unread_bytes", "Their bytes.", _of_lag(lambda s: s.lag.unread_bytes)),
     Figure(
@@ -76,6 +78,8 @@ FIGURES = (
     Figure("backlog_rejected", "Tuples that are held as rejected.", lambda s: s.backlog.rejected.count),
     Figure("staleness_ms", "Of the stalest cache: for how long a change of R has not reached it.", _staleness),
     Figure("unaccounted", "Events that were read and are in no place; not 0: some were lost.", lambda s: s.unaccounted),
+    Figure("set_aside", "Files or partitions that can't all be read.", lambda s: s.files_not_loaded.set_aside),
+    Figure("lost", "Files or partitions of which some was gone before it was read.", lambda s: s.files_not_loaded.lost),
     Figure("arrived", "Events that were read.", lambda s: s.arrived, "counter"),
     Figure("loaded", "Facts that were loaded.", lambda s: s.loaded, "counter"),
     Figure("duplicates", "Events that came again.", lambda s: s.duplicates, "counter"),

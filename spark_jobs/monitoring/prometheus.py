@@ -63,18 +63,28 @@ class PipelineCollector(Collector):
             self._warehouse = None
 
     def _read(self) -> list[PipelineStatus] | None:
+        """The status of all pipelines; None while the warehouse does not answer."""
         try:
-            if self._warehouse is None:
-                connection = connect(self._url, application_name="freshet metrics", patience=_PATIENCE)
-                self._warehouse = connection, StatusReader(look=self._look)
-                with connection, connection.cursor() as cursor:
-                    cursor.execute("SELECT set_config('statement_timeout', %s, false)", [_STATEMENT_TIMEOUT])
-            connection, reader = self._warehouse
-            return reader.read(connection)
+            try:
+                return self._read_once()
+            except psycopg2.Error:
+                if self._warehouse is None or not self._warehouse[0].closed:
+                    raise
+                self.close()  # the session had ended, as when the server was restarted: a new one may be had
+                return self._read_once()
         except (psycopg2.Error, WarehouseUnavailableError) as error:
             _log.warning("The warehouse does not answer: %s", str(error).strip())
             self.close()
             return None
+
+    def _read_once(self) -> list[PipelineStatus]:
+        if self._warehouse is None:
+            connection = connect(self._url, application_name="freshet metrics", patience=_PATIENCE)
+            self._warehouse = connection, StatusReader(look=self._look)
+            with connection, connection.cursor() as cursor:
+                cursor.execute("SELECT set_config('statement_timeout', %s, false)", [_STATEMENT_TIMEOUT])
+        connection, reader = self._warehouse
+        return reader.read(connection)
 
 
 def _metric(figure: Figure, statuses: Sequence[PipelineStatus]) -> Metric:

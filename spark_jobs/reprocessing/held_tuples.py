@@ -25,9 +25,9 @@ _CHOSEN = f"""
 """
 # Tuples of an open batch belong to its loaders.
 SETTLED = "batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')"
-# What a lookup's key is in: the record, or of Debezium's envelope the row after the change.
+# What a lookup's key is in: the record, or of Debezium's envelope the row after the change. Of Avro, columns are held.
 _ROW = """(
-    SELECT CASE WHEN definition #>> '{source,envelope}' = 'debezium'
+    SELECT CASE WHEN definition #>> '{source,envelope}' = 'debezium' AND definition #>> '{source,format}' = 'json'
         THEN coalesce(payload::json #> '{payload,after}', payload::json -> 'after') ELSE payload::json END
     FROM freshet.pipeline WHERE name = %(pipeline)s
 )"""

@@ -25,6 +25,8 @@ _OWN = {
     "auto.offset.reset": "error",  # never from the beginning unasked
     "enable.partition.eof": "true",
     "allow.auto.create.topics": "false",
+    # No group is joined. So long a client that ends waits for the coordinator of a commit, 45 s by default.
+    "session.timeout.ms": "1000",
 }
 _DEFAULTS = {
     # Brokers answer that there is nothing more after this time; a range that ends in a gap waits for it.
@@ -76,6 +78,10 @@ class KafkaClient:
     def consumer(self) -> KafkaConsumer:
         """This process's consumer, which is given partitions by hand and never joins the group."""
         return _consumer(self)
+
+    def get_ready(self) -> None:
+        """Have this process's consumer, and the compiled code that it reads with, before the first records come."""
+        self.consumer().consume(1, 0.0)
 
 
 @cache

@@ -126,16 +126,17 @@ class KafkaConsumer:
         if count < 0:
             raise KafkaException(self._error(functions.rd_kafka_last_error()))
         messages = messages[:count]
-        heads, timestamps, kind = np.empty(count, _HEAD), np.empty(count, np.int64), np.empty(1, np.int64)
-        read_heads(
-            *(messages, heads.ctypes.data, _HEAD.itemsize, timestamps, kind.ctypes.data),
-            *(_address(_copy()), _address(functions.rd_kafka_message_timestamp)),
-        )
-        sound = heads["error"] == 0
-        told = [(int(head["offset"]), self._told(head)) for head in heads[~sound]]
-        starts = np.zeros(count + 1, np.int64)
-        np.cumsum(np.where(sound, heads["length"], 0), out=starts[1:])
-        data = np.empty(int(starts[-1]), np.uint8)
+        try:
+            heads, timestamps = self._heads(messages)
+            sound = heads["error"] == 0
+            told = [(int(head["offset"]), self._told(head)) for head in heads[~sound]]
+            starts = np.zeros(count + 1, np.int64)
+            np.cumsum(np.where(sound, heads["length"], 0), out=starts[1:])
+            data = np.empty(int(starts[-1]), np.uint8)
+        except BaseException:
+            for message in messages.tolist():
+                functions.rd_kafka_message_destroy(message)
+            raise
         take_values(
             *(messages, heads["payload"].copy(), starts, data.ctypes.data),
             *(_address(_copy()), _address(functions.rd_kafka_message_destroy)),
@@ -144,6 +145,16 @@ class KafkaConsumer:
         if told:
             values, heads, timestamps = values.filter(pa.array(sound)), heads[sound], timestamps[sound]
         return Consumed(values, heads["offset"].copy(), timestamps, told)
+
+    def _heads(self, messages: NDArray[np.uintp]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """What messages say of themselves, and their timestamps; each of shape (n,)."""
+        count = len(messages)
+        heads, timestamps, kind = np.empty(count, _HEAD), np.empty(count, np.int64), np.empty(1, np.int64)
+        read_heads(
+            *(messages, heads.ctypes.data, _HEAD.itemsize, timestamps, kind.ctypes.data),
+            *(_address(_copy()), _address(self._functions.rd_kafka_message_timestamp)),
+        )
+        return heads, timestamps
 
     def _told(self, head: Any) -> KafkaError:
         said = ctypes.string_at(int(head["payload"]), int(head["length"])) if head["payload"] else b""

@@ -61,6 +61,14 @@ def test_a_topic_and_what_is_looked_up(tmp_path: Path) -> None:
     assert joined_by(visits) == {("visits", "article"), ("shop.master.article", "code")}
 
 
+def test_of_a_relation_with_versions_the_time_of_the_event_chooses(tmp_path: Path) -> None:
+    versions = VISITS.replace("fetch:", "as_of: event_time\n    validity: [valid_from, valid_until]\n    fetch:")
+    found = joined_by(datasets(tmp_path, versions))
+    assert found == {("visits", "article"), ("visits", "seen_at")} | {
+        ("shop.master.article", column) for column in ("code", "valid_from", "valid_until")
+    }
+
+
 def test_each_of_several_streams(tmp_path: Path) -> None:
     joined = datasets(tmp_path, SALES)
     assert {dataset.name for dataset in joined.inputs()} >= {name for name, _ in joined_by(joined)}

@@ -14,7 +14,7 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.drivers import Unread
+from spark_jobs.warehouse.drivers import PartitionLag, Unread
 from tests.ledger.ledger_rows import add_batch, drive, execute, only, register
 
 SECOND = timedelta(seconds=1)
@@ -97,6 +97,19 @@ def test_a_file_of_which_a_batch_reads_a_part_is_one_file(connection: extensions
     tell(connection, epoch, files=1, size=60, waited=1.0)
     lag = status_of(connection).lag
     assert (lag.unread_files, lag.unread_bytes) == (1, 100)
+
+
+def test_of_a_topic_partitions_are_told_and_the_bytes_that_records_take(
+    connection: extensions.connection, epoch: int
+) -> None:
+    batch_ledger.open_batch(connection, "orders", epoch, [SourceRange("t:0@x", 30, 90, 4_000, time.time_ns())])
+    waiting = PartitionLag("t:0", 90, 95, datetime.now(UTC).isoformat(), None)
+    drivers.heartbeat(connection, "orders", epoch, Unread(0, 0, None, time.monotonic(), [waiting]))
+    lag = status_of(connection).lag
+    assert (lag.files_in_words, lag.unread_bytes) == ("1 partition", 4_000)
+    drivers.heartbeat(connection, "orders", epoch, Unread(2, 600, datetime.now(UTC), time.monotonic(), [waiting]))
+    lag = status_of(connection).lag
+    assert (lag.files_in_words, lag.unread_bytes) == ("2 partitions", 4_600)
 
 
 def test_what_waits_for_longer_than_the_target_is_late_however_fresh_the_last_facts_were(

@@ -21,11 +21,13 @@ import psycopg2
 import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
-from psycopg2 import extensions
+from psycopg2 import errors, extensions
 
 from spark_jobs import monitoring
 from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.status.driver_states import State
+from spark_jobs.ledger.status.pipeline_status import StatusReader
+from spark_jobs.monitoring import prometheus
 from spark_jobs.monitoring.figures import STATES
 from spark_jobs.monitoring.prometheus import PipelineCollector, serving
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
@@ -79,16 +81,48 @@ def test_each_pipeline_has_its_metrics(address: str) -> None:
     assert in_state == {("orders", "overloaded"), ("visits", "stopped")}
 
 
+def test_what_is_lost_at_the_source_has_a_metric(address: str, connection: extensions.connection) -> None:
+    for state, unit in [("lost", "a"), ("lost", "a"), ("lost", "b"), ("set aside", "c")]:
+        execute(connection, "INSERT INTO freshet.source_range (pipeline, state, unit, first, last, reason) "
+                "VALUES ('orders', %s, %s, 0, 1, 'gone')", state, unit)  # fmt: skip
+    told = samples(scraped(address))
+    assert [told[f"freshet_{name}", "orders", None] for name in ("lost", "set_aside")] == [2, 1]
+    assert told["freshet_lost", "visits", None] == 0
+
+
 def test_every_state_has_a_number() -> None:
     assert set(STATES) == {state for each in get_args(State) for state in (get_args(each) or (each,))}
 
 
-def test_a_warehouse_that_is_away_is_told_and_waited_for(address: str, connection: extensions.connection) -> None:
+def test_a_session_that_has_ended_is_begun_anew(address: str, connection: extensions.connection) -> None:
     scraped(address)
     execute(connection, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s",
             "freshet metrics")  # fmt: skip
-    assert samples(scraped(address)) == {("freshet_warehouse_up", "", None): 0}
     assert samples(scraped(address))["freshet_loaded_total", "orders", None] == 121
+
+
+def test_a_warehouse_that_is_away_is_told_and_waited_for(
+    address: str, connection: extensions.connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(prometheus, "connect", lambda *_, **__: psycopg2.connect("host=/nowhere"))
+        assert samples(scraped(address)) == {("freshet_warehouse_up", "", None): 0}
+    assert samples(scraped(address))["freshet_loaded_total", "orders", None] == 121
+
+
+def test_what_takes_too_long_is_not_tried_again(
+    address: str, connection: extensions.connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scraped(address)
+    tries = []
+
+    def read(*_: object) -> None:
+        tries.append(1)
+        raise errors.QueryCanceled("canceling statement due to statement timeout")
+
+    monkeypatch.setattr(StatusReader, "read", read)
+    assert samples(scraped(address)) == {("freshet_warehouse_up", "", None): 0}
+    assert len(tries) == 1
 
 
 def test_a_port_that_is_taken_is_told(address: str, warehouse_url: str) -> None:

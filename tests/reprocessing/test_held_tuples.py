@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from spark_jobs.ledger.status.events import read_events
@@ -56,16 +58,19 @@ def test_a_reason_of_which_the_numbers_differ_is_shown_as_no_single_one(orders: 
     ]
 
 
-@pytest.mark.parametrize("path", ["{after}", "{payload,after}"])
-def test_of_an_envelope_the_row_tells_the_missing_keys(orders: Stream, path: str) -> None:
+@pytest.mark.parametrize(
+    ("written_as", "record"), [("json", '{"after": row}'), ("json", '{"payload": {"after": row}}'), ("avro", "row")]
+)
+def test_of_an_envelope_the_row_tells_the_missing_keys(orders: Stream, written_as: str, record: str) -> None:
+    """Of an Avro record its columns are held, without the envelope."""
     orders.load(orders.held(range(3), "unmatched", "no such customer"))
     orders.query(
-        "UPDATE freshet.held_tuple SET relation = 'shop.customer', payload = jsonb_set('{\"payload\": {}}', %s, "
-        "jsonb_build_object('customer', CASE event_id WHEN '[2]' THEN NULL ELSE 7 END))::text, "
-        "payload_encoding = 'json'",
-        [path],
+        "UPDATE freshet.held_tuple SET relation = 'shop.customer', payload_encoding = 'json', payload = replace(%s, "
+        "'row', jsonb_build_object('customer', CASE event_id WHEN '[2]' THEN NULL ELSE 7 END)::text)",
+        [record],
     )
-    orders.query('UPDATE freshet.pipeline SET definition = \'{"source": {"envelope": "debezium"}}\'')
+    definition = {"source": {"envelope": "debezium", "format": written_as}}
+    orders.query("UPDATE freshet.pipeline SET definition = %s", [json.dumps(definition)])
     orders.connection.commit()
     (group,) = held_groups(orders.connection, HeldFilter("orders"), [("shop.customer", ["customer"])])
     assert group.keys == (("7", 2), ("null", 1))

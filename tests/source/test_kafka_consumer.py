@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ctypes
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
+from spark_jobs.source import kafka_consumer
+from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_consumer import KafkaConsumer
 from tests.kafka_broker import Topic
 
@@ -33,6 +38,37 @@ def test_records_are_those_that_a_consumer_of_objects_takes(topic: Topic) -> Non
     assert KafkaConsumer(settings(topic)).consume(1, 0.01).told == [], "others end with those who use them"
     ours.unassign()
     assert len(ours.consume(10, 0.01).values) == 0
+
+
+def test_a_client_gets_ready_without_a_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    called = []
+    for name in ("read_heads", "take_values"):
+        monkeypatch.setattr(kafka_consumer, name, lambda messages, *_, name=name: called.append((name, len(messages))))
+    KafkaClient("localhost:1", "test").get_ready()
+    assert called == [("read_heads", 0), ("take_values", 0)]
+
+
+def test_messages_that_can_not_be_read_are_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    given_back: list[int] = []
+
+    def consume(_queue: int, _milliseconds: int, messages: int, most: int) -> int:
+        np.ctypeslib.as_array((ctypes.c_size_t * most).from_address(messages))[:2] = 7, 8
+        return 2
+
+    def no_memory(*_: object) -> None:
+        raise MemoryError
+
+    consumer = KafkaConsumer({"group.id": "test"})
+    functions = SimpleNamespace(
+        rd_kafka_consume_batch_queue=consume,
+        rd_kafka_message_destroy=given_back.append,
+        rd_kafka_message_timestamp=ctypes.c_void_p(1),
+    )
+    monkeypatch.setattr(consumer, "_functions", functions)
+    monkeypatch.setattr(kafka_consumer, "read_heads", no_memory)
+    with pytest.raises(MemoryError):
+        consumer.consume(10, 0.0)
+    assert given_back == [7, 8]
 
 
 def test_what_the_broker_does_not_have_is_told(topic: Topic) -> None:

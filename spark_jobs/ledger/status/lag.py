@@ -11,6 +11,7 @@ from psycopg2 import extensions
 
 from spark_jobs.byte_sizes import format_bytes
 from spark_jobs.durations import format_duration
+from spark_jobs.ledger.source_ranges import IS_PARTITION
 from spark_jobs.ledger.status.driver_states import DrivenPipeline
 from spark_jobs.warehouse.drivers import PartitionLag, Unread
 
@@ -27,7 +28,8 @@ class Lag:
     """What has landed and can't be read as facts yet.
 
     Attributes:
-        unread_files, unread_bytes: how much; those included that the open batch reads.
+        unread_files: how many files, those included that the open batch reads; of a topic, partitions.
+        unread_bytes: how much that is; of a topic, an estimate.
         oldest_unread: when the oldest of it landed; None where nothing is unread.
         oldest_unread_age_ms: time since then, by the warehouse's clock.
         looked_at: when the source was looked at last; None: never.
@@ -54,11 +56,12 @@ class Lag:
 
     @property
     def files_in_words(self) -> str:
-        """How many files are unread; "unknown" where nobody looks any more, and nothing had been left."""
+        """How many files or partitions are unread; "unknown" where nobody looks, and nothing had been left."""
         if self.oldest_unread is None:
             return "unknown" if self.at_least else "none"
         more = "at least " if self.at_least else ""
-        return f"{more}{self.unread_files:,} file{'' if self.unread_files == 1 else 's'}"
+        kind = "partition" if self.partitions else "file"
+        return f"{more}{self.unread_files:,} {kind}{'' if self.unread_files == 1 else 's'}"
 
     @property
     def in_words(self) -> str:
@@ -72,9 +75,10 @@ class Lag:
 
 
 class _Planned(NamedTuple):
-    """What the open batches of a pipeline read: files to their end, bytes, and when the oldest landed."""
+    """What the open batches of a pipeline read: files to their end, partitions, bytes, and when the oldest landed."""
 
     files: int
+    partitions: int
     bytes: int
     landed_at: datetime | None
 
@@ -116,7 +120,7 @@ def _lag(pipeline: DrivenPipeline, planned: _Planned, last_commit: datetime | No
         files, size, landed_at, looked_at = own.files, own.bytes, own.landed_at, now - own.age
     oldest = min((at for at in (landed_at, planned.landed_at) if at is not None), default=None)
     return Lag(
-        unread_files=files + planned.files,
+        unread_files=max(files, planned.partitions) + planned.files,  # what a batch reads of a partition has no end
         unread_bytes=size + planned.bytes,
         oldest_unread=None if oldest is None else oldest.astimezone(UTC),
         oldest_unread_age_ms=None if oldest is None else max((now - oldest) / _MILLISECOND, 0.0),
@@ -131,10 +135,11 @@ def _lag(pipeline: DrivenPipeline, planned: _Planned, last_commit: datetime | No
 def _read_planned(cursor: extensions.cursor, pipelines: Sequence[str]) -> dict[str, _Planned]:
     # Of a file that is cut, the batch that reads its end counts it: until then it counts among those that wait.
     cursor.execute(
-        """
+        f"""
         SELECT name, planned.* FROM unnest(%s::text[]) AS known (name) CROSS JOIN LATERAL (
-            SELECT count(*) FILTER (WHERE last IS NOT DISTINCT FROM size), coalesce(sum(last - first), 0)::bigint,
-                min(landed_at)
+            SELECT count(*) FILTER (WHERE last IS NOT DISTINCT FROM size AND NOT {IS_PARTITION}),
+                count(DISTINCT unit) FILTER (WHERE {IS_PARTITION}),
+                coalesce(sum(CASE WHEN {IS_PARTITION} THEN size ELSE last - first END), 0)::bigint, min(landed_at)
             FROM freshet.source_range WHERE pipeline = known.name AND state = 'planned') AS planned
         """,
         [list(pipelines)],

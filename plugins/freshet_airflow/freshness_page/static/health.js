@@ -32,10 +32,11 @@ const LOADING = ["running", "idle", "late", "overloaded", "catching up", "draini
 /** Events per second that arrive, as far as batches tell; null where none are loaded: what lands meanwhile is lag. */
 export const arrivalRate = (status) => (LOADING.includes(status.state) ? status.arrival_rate : null);
 
-/** How many files are unread; "unknown" where nobody looks any more, and nothing had been left. */
+/** How many files or partitions are unread; "unknown" where nobody looks any more, and nothing had been left. */
 export function unreadFiles({ lag }) {
   if (!lag.oldest_unread) return lag.at_least ? "unknown" : "none";
-  return `${lag.at_least ? "at least " : ""}${count(lag.unread_files)} file${lag.unread_files === 1 ? "" : "s"}`;
+  const kind = lag.partitions?.length ? "partition" : "file";
+  return `${lag.at_least ? "at least " : ""}${count(lag.unread_files)} ${kind}${lag.unread_files === 1 ? "" : "s"}`;
 }
 
 /** What has landed and is unread, in words. */
