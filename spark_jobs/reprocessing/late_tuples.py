@@ -146,7 +146,7 @@ class LateTuples:
     def _candidates(self, keys: np.ndarray, span: tuple[datetime, datetime]) -> list[_Candidates]:
         """The landed events of some keys that happened in a time, of each stream."""
         with self._connection, self._connection.cursor() as cursor:
-            batches = batches_since(cursor, self._definition.name, span[0])
+            batches = batches_since(cursor, self._definition.name, span[0], deleted=True)
         found: list[list[pa.Table]] = [[] for _ in self._streams]
         first, last = (pa.scalar(end, pa.timestamp("us", "UTC")) for end in span)
         for batch_no in batches:

@@ -123,6 +123,14 @@ def test_what_was_made_before_is_not_made_again(shop: LandedStreams, connection:
     assert {"payments/[12]", "payments/[14]", "orders/[6]"} < held(shop)["rejected"]
 
 
+def test_partners_are_found_whose_batch_retention_has_deleted(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
+    shop.execute("UPDATE freshet.source_range SET batch_no = -1 WHERE unit = 'orders/o1.json'")
+    late_tuples(shop, connection).join(100)
+    assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]"}
+
+
 def test_a_file_that_is_gone_is_named(shop: LandedStreams, connection: extensions.connection) -> None:
     (shop.folder("orders") / "o1.json").unlink()
     with pytest.raises(FreshetError, match=r"o1\.json is needed, and can't be read"):
