@@ -4,7 +4,7 @@
     landed events of theirs ──┴► the streams' join ──► results with a late tuple ──► held as shed ──► facts
 
 Their partners have landed: in facts, or held as expired, which they are no longer then. So a late tuple is joined with
-all landed events of its key, as if it had been in time, and with other late ones as far as their turn has come, too.
+all landed events of its key, as if it had been in time, and with other late ones that are as old, too.
 What comes of it is shed, in the transaction that takes the parts out of the held tuples: the run that goes on makes
 facts of it, as of all that is shed.
 """
@@ -127,7 +127,9 @@ class LateTuples:
         late = pa.array([row[0] for row in rows], pa.string())
         span = (rows[0][3] - 2 * due.longest, rows[-1][3] + 2 * due.longest)
         candidates = self._candidates(self._keys(rows), span)
-        return self._settle(late, candidates)
+        # One that was taken before, or will be, meets these all the same.
+        near = (rows[0][3] - due.longest, min(due.until, rows[-1][3] + due.longest))
+        return self._settle(late, near, candidates)
 
     def _keys(self, rows: Sequence[tuple[str, str, str, datetime]]) -> np.ndarray:
         """Codes of the keys of held tuples."""
@@ -167,21 +169,24 @@ class LateTuples:
             return _Candidates(pa.table({}), pa.array([], pa.string()))
         return _Candidates(tuples, held_ids(plan, tuples))
 
-    def _settle(self, late: pa.Array, candidates: Sequence[_Candidates]) -> int:
+    def _settle(self, late: pa.Array, near: tuple[datetime, datetime], candidates: Sequence[_Candidates]) -> int:
         name, fact = self._definition.name, self._tables.fact
         with self._connection, self._connection.cursor() as cursor:
-            # Only what is held as late and was chosen, and what has expired, can be a part: and what is not held.
+            # Of what is held, only what is late and happened near, and what has expired, can be a part.
             ids = pa.concat_arrays([each.ids for each in candidates] + [late]).unique().to_pylist()
             cursor.execute(
-                "SELECT event_id, starts_with(reason, %s), starts_with(reason, %s) FROM freshet.held_tuple "
+                "SELECT event_id, starts_with(reason, %s) AND event_time BETWEEN %s AND %s AND batch_no <> ALL ("
+                "SELECT batch_no FROM freshet.batch WHERE pipeline = %s AND state = 'started'), "
+                "starts_with(reason, %s) FROM freshet.held_tuple "
                 "WHERE pipeline = %s AND event_id = ANY (%s) ORDER BY event_id FOR UPDATE",
-                [LATE, EXPIRED, name, ids],
+                [LATE, *near, name, EXPIRED, name, ids],
             )
             held = {event_id: (is_late, is_expired) for event_id, is_late, is_expired in cursor}
             cursor.execute(
                 "SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %s AND event_id = ANY (%s)", [name, ids]
             )
-            chosen = [event_id for event_id in late.to_pylist() if held.get(event_id, (False,))[0]]
+            chosen = [event_id for event_id, (is_late, _) in held.items() if is_late]
+            tried = set(late.to_pylist()) & set(chosen)
             others = {event_id for (event_id,) in cursor}
             others |= {event_id for event_id, (_, expired) in held.items() if not expired} - set(chosen)
             parts, released = self._joined(candidates, pa.array(sorted(others), pa.string()), chosen)
@@ -194,13 +199,13 @@ class LateTuples:
             gone = sorted(settled & held.keys())
             cursor.execute(_RELEASE, {"pipeline": name, "ids": gone, "late": LATE})
             [(unmatched, rejected)] = cursor.fetchall()
-            waiting = sorted(set(chosen) - settled)
+            waiting = sorted(tried - settled)
             cursor.execute(_PUT_OFF, {"pipeline": name, "ids": waiting, **vars(self._run.policy)})
             results = int(np.count_nonzero(new))
             cursor.execute(_BALANCE, [name, unmatched + rejected - results])
             advance(cursor, self._run.batch_no, BalanceChange(shed=results, unmatched=-unmatched, rejected=-rejected))
-        _log.info("%s: %d late tuples taken, %d joined tuples made of them", self._run, len(chosen), results)
-        return len(chosen)
+        _log.info("%s: %d late tuples taken, %d joined tuples made of them", self._run, len(tried), results)
+        return len(tried)
 
     def _joined(
         self, candidates: Sequence[_Candidates], others: pa.Array, chosen: Sequence[str]

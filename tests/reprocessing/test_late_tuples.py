@@ -123,6 +123,19 @@ def test_what_was_made_before_is_not_made_again(shop: LandedStreams, connection:
     assert {"payments/[12]", "payments/[14]", "orders/[6]"} < held(shop)["rejected"]
 
 
+def test_late_tuples_meet_each_other_whichever_chunks_they_are_in(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
+    late = late_tuples(shop, connection)
+    while late.join(1):
+        pass
+    assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]"}
+    assert {"orders/[5]", "payments/[17]"} < held(shop)["rejected"]
+    assert shop.differences() == {}
+    tries = shop.rows("SELECT event_id, attempts FROM freshet.held_tuple WHERE attempts > 0 ORDER BY 1")
+    assert tries == [("payments/[15]", 1), ("payments/[16]", 1)]
+
+
 def test_partners_are_found_whose_batch_retention_has_deleted(
     shop: LandedStreams, connection: extensions.connection
 ) -> None:
