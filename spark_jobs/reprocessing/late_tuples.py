@@ -27,6 +27,7 @@ from psycopg2 import extensions
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import EXPIRED, LATE, STREAM_SEPARATOR, qualified
 from spark_jobs.driver.checks import PipelineTables
+from spark_jobs.errors import FreshetError
 from spark_jobs.join_state.bucket import FROM_THE_BEGINNING, Bucket, BucketPlan
 from spark_jobs.join_state.key_codes import codes_of
 from spark_jobs.ledger.batch_streams import batches_since
@@ -117,7 +118,7 @@ class LateTuples:
             most: tuples to take at most.
 
         Raises:
-            FreshetError: a landed file is needed that is gone.
+            FreshetError: a landed file is needed that is gone. What was taken is put off.
         """
         with self._connection, self._connection.cursor() as cursor:
             due = LateDue.of(cursor, self._definition.name, self._definition.correlate)
@@ -126,7 +127,13 @@ class LateTuples:
             return 0
         late = pa.array([row[0] for row in rows], pa.string())
         span = (rows[0][3] - 2 * due.longest, rows[-1][3] + 2 * due.longest)
-        candidates = self._candidates(self._keys(rows), span)
+        try:
+            candidates = self._candidates(self._keys(rows), span)
+        except FreshetError:
+            with self._connection, self._connection.cursor() as cursor:
+                self._put_off(cursor, late.to_pylist())
+                advance(cursor, self._run.batch_no, BalanceChange())
+            raise
         # One that was taken before, or will be, meets these all the same.
         near = (rows[0][3] - due.longest, min(due.until, rows[-1][3] + due.longest))
         return self._settle(late, near, candidates)
@@ -200,12 +207,15 @@ class LateTuples:
             cursor.execute(_RELEASE, {"pipeline": name, "ids": gone, "late": LATE})
             [(unmatched, rejected)] = cursor.fetchall()
             waiting = sorted(tried - settled)
-            cursor.execute(_PUT_OFF, {"pipeline": name, "ids": waiting, **vars(self._run.policy)})
+            self._put_off(cursor, waiting)
             results = int(np.count_nonzero(new))
             cursor.execute(_BALANCE, [name, unmatched + rejected - results])
             advance(cursor, self._run.batch_no, BalanceChange(shed=results, unmatched=-unmatched, rejected=-rejected))
         _log.info("%s: %d late tuples taken, %d joined tuples made of them", self._run, len(tried), results)
         return len(tried)
+
+    def _put_off(self, cursor: extensions.cursor, event_ids: Sequence[str]) -> None:
+        cursor.execute(_PUT_OFF, {"pipeline": self._definition.name, "ids": list(event_ids), **vars(self._run.policy)})
 
     def _joined(
         self, candidates: Sequence[_Candidates], others: pa.Array, chosen: Sequence[str]

@@ -144,11 +144,16 @@ def test_partners_are_found_whose_batch_retention_has_deleted(
     assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]"}
 
 
-def test_a_file_that_is_gone_is_named(shop: LandedStreams, connection: extensions.connection) -> None:
+def test_tuples_that_need_a_file_that_is_gone_are_put_off(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
     (shop.folder("orders") / "o1.json").unlink()
+    late = late_tuples(shop, connection)
     with pytest.raises(FreshetError, match=r"o1\.json is needed, and can't be read"):
-        late_tuples(shop, connection).join(100)
+        late.join(100)
     assert "shed" not in held(shop)
+    assert shop.rows("SELECT count(*), max(attempts) FROM freshet.held_tuple WHERE retry_at > now()") == [(7, 1)]
+    assert late.join(100) == 0
 
 
 def test_nothing_is_joined_that_the_state_may_still_meet(
@@ -171,5 +176,5 @@ def test_a_run_that_joins_nothing_does_not_ask_for_spark(shop: LandedStreams) ->
     ]
     (shop.folder("orders") / "o1.json").unlink()
     shop.execute("UPDATE freshet.held_tuple SET retry_at = NULL")
-    with pytest.raises(FreshetError, match=r"o1\.json is needed"):
+    with pytest.raises(FreshetError, match=r"^Late tuples were put off: .*o1\.json is needed"):
         job.run()
