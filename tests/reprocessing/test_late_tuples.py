@@ -144,6 +144,15 @@ def test_partners_are_found_whose_batch_retention_has_deleted(
     assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]"}
 
 
+def test_a_late_tuple_that_was_forgotten_is_in_no_result_to_the_proof(shop: LandedStreams) -> None:
+    shop.execute(
+        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
+        "SELECT pipeline, event_id, 0, batch_no, place FROM freshet.held_tuple WHERE event_id = 'payments/[14]'"
+    )
+    shop.execute("DELETE FROM freshet.held_tuple WHERE event_id = 'payments/[14]'")
+    assert "missing_result" not in shop.differences()
+
+
 def test_tuples_that_need_a_file_that_is_gone_are_put_off(
     shop: LandedStreams, connection: extensions.connection
 ) -> None:
