@@ -189,18 +189,17 @@ class LateTuples:
                 [LATE, *near, name, EXPIRED, name, ids],
             )
             held = {event_id: (is_late, is_expired) for event_id, is_late, is_expired in cursor}
-            cursor.execute(
-                "SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %s AND event_id = ANY (%s)", [name, ids]
-            )
             chosen = [event_id for event_id, (is_late, _) in held.items() if is_late]
             tried = set(late.to_pylist()) & set(chosen)
-            others = {event_id for (event_id,) in cursor}
+            others = self._pruned(cursor, ids)
             others |= {event_id for event_id, (_, expired) in held.items() if not expired} - set(chosen)
             parts, released = self._joined(candidates, pa.array(sorted(others), pa.string()), chosen)
             rows = HeldRows.build(parts, self._tables.event, fact.key, self._run.batch_no)
             new = np.zeros(0, np.bool_)
             if len(rows):
+                pruned = self._pruned(cursor, rows.event_ids)
                 new = ~stored_event_ids(cursor, fact, rows.event_ids)
+                new &= np.array([event_id not in pruned for event_id in rows.event_ids])
                 new[new] = rows.without(~new).store(cursor)
             settled = {part for result, is_new in zip(released, new.tolist(), strict=True) if is_new for part in result}
             gone = sorted(settled & held.keys())
@@ -216,6 +215,14 @@ class LateTuples:
 
     def _put_off(self, cursor: extensions.cursor, event_ids: Sequence[str]) -> None:
         cursor.execute(_PUT_OFF, {"pipeline": self._definition.name, "ids": list(event_ids), **vars(self._run.policy)})
+
+    def _pruned(self, cursor: extensions.cursor, event_ids: Sequence[str]) -> set[str]:
+        """Those that were held, until retention deleted them or somebody had them forgotten."""
+        cursor.execute(
+            "SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %s AND event_id = ANY (%s)",
+            [self._definition.name, list(event_ids)],
+        )
+        return {event_id for (event_id,) in cursor}
 
     def _joined(
         self, candidates: Sequence[_Candidates], others: pa.Array, chosen: Sequence[str]

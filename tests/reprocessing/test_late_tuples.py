@@ -144,6 +144,17 @@ def test_partners_are_found_whose_batch_retention_has_deleted(
     assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]"}
 
 
+def test_a_joined_tuple_that_was_forgotten_is_not_made_again(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
+    shop.execute(
+        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
+        "VALUES ('paid', '[1,14]', 0, 1, 'shed')"
+    )
+    late_tuples(shop, connection).join(100)
+    assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[6,18]"}
+
+
 def test_a_late_tuple_that_was_forgotten_is_in_no_result_to_the_proof(shop: LandedStreams) -> None:
     shop.execute(
         "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
