@@ -34,7 +34,7 @@ from spark_jobs.ledger.batch_streams import batches_since
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING
-from spark_jobs.reprocessing.landed_events import LandedEvents
+from spark_jobs.reprocessing.landed_events import LandedEvents, held_ids
 from spark_jobs.reprocessing.late_due import LateDue
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.reprocessing.settlement import ReprocessingRun
@@ -42,7 +42,6 @@ from spark_jobs.settings import Home
 from spark_jobs.source.held_records import HeldRecords
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.stages.stream_plan import StreamPlan
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 
 _log = logging.getLogger(__name__)
@@ -259,9 +258,3 @@ class LateTuples:
         for plan in self._streams:
             named = {qualified(plan.held.name, column.source): column.source for column in plan.held.event_id}
             yield held_ids(plan, joined.select(list(named)).rename_columns(list(named.values())))
-
-
-def held_ids(plan: StreamPlan, tuples: pa.Table) -> pa.Array:
-    """The ids under which tuples of a stream are held, shape (n,)."""
-    texts = event_id_texts(tuples, plan.held.event_id).cast(pa.string())
-    return pc.binary_join_element_wise(plan.held.name + STREAM_SEPARATOR, texts, "")
