@@ -180,7 +180,7 @@ class CorrelatedStreams:
                     last_arrival=now if records else course.last_arrival,
                     arrived=records,
                     duplicates=counts[number].duplicates,
-                    rejected=sum(each.rejected for each in found) + counts[number].exploding,
+                    rejected=sum(each.rejected for each in found) + counts[number].too_many,
                     late=counts[number].late,
                     joined=counts[number].joined + (counts[number].expired if name in emitting else 0),
                     expired=0 if name in emitting else counts[number].expired,

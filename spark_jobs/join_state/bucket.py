@@ -262,12 +262,12 @@ class Bucket:
         starts, codes = starts[kept], events.codes[kept]
         keys = codes_of(taken, plan.key)
         results = self._expected(stream, keys.codes)
-        if results is not None and (exploding := results > (self._plan.most_results or 0)).any():
-            counts, which = StreamCounts(exploding=int(exploding.sum())), pa.array(exploding)
-            told = taken.filter(which).append_column(RESULTS, pa.array(results[exploding]))
-            yield self._piece(stream, counts, exploding=told)
-            taken, starts, codes = taken.filter(pc.invert(which)), starts[~exploding], codes[~exploding]
-            keys = keys._replace(codes=keys.codes[~exploding])
+        if results is not None and (too_many := results > (self._plan.most_results or 0)).any():
+            counts, which = StreamCounts(too_many=int(too_many.sum())), pa.array(too_many)
+            told = taken.filter(which).append_column(RESULTS, pa.array(results[too_many]))
+            yield self._piece(stream, counts, too_many=told)
+            taken, starts, codes = taken.filter(pc.invert(which)), starts[~too_many], codes[~too_many]
+            keys = keys._replace(codes=keys.codes[~too_many])
             if not len(starts):
                 return
         ids = np.arange(held.next_id, held.next_id + len(starts))
@@ -338,7 +338,7 @@ class Bucket:
         counts: StreamCounts,
         *,
         late: pa.Table = _NOTHING,
-        exploding: pa.Table = _NOTHING,
+        too_many: pa.Table = _NOTHING,
         expired: pa.Table = _NOTHING,
     ) -> Correlated:
         """What befell one stream."""
@@ -351,7 +351,7 @@ class Bucket:
         def alone(table: pa.Table) -> tuple[pa.Table, ...]:
             return tuple(table if number == stream else _NOTHING for number in streams)
 
-        return Correlated(_NOTHING, alone(late), alone(exploding), alone(expired), tuple(everyone))
+        return Correlated(_NOTHING, alone(late), alone(too_many), alone(expired), tuple(everyone))
 
 
 def _microseconds(tuples: pa.Table, column: str) -> Int64Array:

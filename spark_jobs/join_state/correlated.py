@@ -73,13 +73,13 @@ def _window(correlate: Correlate) -> windows.Window | None:
 
 
 class StreamCounts(NamedTuple):
-    """What became of a stream's tuples: arrived = duplicates + late + exploding + those that the state took.
+    """What became of a stream's tuples: arrived = duplicates + late + too_many + those that the state took.
 
     Attributes:
         arrived: that were given.
         duplicates: whose event id is that of a tuple in the state, or of an earlier one of the same take.
         late: that start before what was told.
-        exploding: that would make too many results.
+        too_many: that would make too many results.
         joined: that are in a result for the first time.
         expired: that have left and never were in a result.
         waiting: in the state now, and in no result yet.
@@ -88,7 +88,7 @@ class StreamCounts(NamedTuple):
     arrived: int = 0
     duplicates: int = 0
     late: int = 0
-    exploding: int = 0
+    too_many: int = 0
     joined: int = 0
     expired: int = 0
     waiting: int = 0
@@ -104,13 +104,13 @@ class Correlated(NamedTuple):
         joined: joined tuples: columns `stream.column` of all streams, `_completed_at`, and `_arrived_at` of the latest
             part. No columns where there are no tuples; so in the other tables.
         late: by stream, as they came.
-        exploding: by stream, as they came, and `RESULTS`: about how many results each would make.
+        too_many: by stream, as they came, and `RESULTS`: about how many results each would make.
         expired: by stream, as they came; what they say of their place in a batch is of the batch in which they came.
         counts: by stream. Their sums over a take's pieces are the take's; of `waiting` the last counts.
     """
 
     joined: pa.Table
     late: tuple[pa.Table, ...]
-    exploding: tuple[pa.Table, ...]
+    too_many: tuple[pa.Table, ...]
     expired: tuple[pa.Table, ...]
     counts: tuple[StreamCounts, ...]

@@ -108,23 +108,36 @@ def former_batch(cursor: extensions.cursor, pipeline: str, before: int | None = 
     return FormerBatch(row[0], courses, _waiting(cursor, row[0]))
 
 
-def batches_since(cursor: extensions.cursor, pipeline: str, newest: datetime | None) -> list[int]:
+def batches_since(
+    cursor: extensions.cursor, pipeline: str, newest: datetime | None, *, deleted: bool = False
+) -> list[int]:
     """Numbers of the committed batches, in their order, from the first that may have brought an event after a time.
 
     Args:
         cursor: in a transaction.
         pipeline: its name.
         newest: the time; None: all batches.
+        deleted: those before the first in the ledger, too, of which retention has left nothing but their ranges, where
+            that one is among them: nobody knows any more how far the streams had come.
     """
     cursor.execute(
         """
-        SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'committed' AND batch_no >= (
-            SELECT min(batch_no) FROM freshet.batch JOIN freshet.batch_stream USING (batch_no)
+        WITH first AS (
+            SELECT min(batch_no) AS batch_no FROM freshet.batch JOIN freshet.batch_stream USING (batch_no)
             WHERE pipeline = %(pipeline)s AND state = 'committed'
-                AND newest >= coalesce(%(newest)s::timestamptz, '-infinity'))
+                AND newest >= coalesce(%(newest)s::timestamptz, '-infinity')
+        )
+        SELECT batch_no FROM freshet.batch
+        WHERE pipeline = %(pipeline)s AND state = 'committed' AND batch_no >= (SELECT batch_no FROM first)
+        UNION
+        SELECT batch_no FROM freshet.source_range AS range
+        WHERE %(deleted)s AND pipeline = %(pipeline)s AND state = 'loaded' AND batch_no IS NOT NULL
+            AND NOT EXISTS (SELECT FROM freshet.batch WHERE batch.batch_no = range.batch_no)
+            AND NOT EXISTS (SELECT FROM freshet.batch JOIN first ON batch.batch_no < first.batch_no
+                            WHERE pipeline = %(pipeline)s AND state = 'committed')
         ORDER BY batch_no
         """,
-        {"pipeline": pipeline, "newest": newest},
+        {"pipeline": pipeline, "newest": newest, "deleted": deleted},
     )
     return [batch_no for (batch_no,) in cursor.fetchall()]
 

@@ -124,7 +124,7 @@ class StreamJoin:
         """The events of a stream that can be parts, each content once.
 
         One that was rejected, as too late or since it would make too many, is none, unless it came before: that is in
-        sight, or may be in what is there no longer.
+        sight, or may be in what is there no longer. Nor is one that was held, and is no longer kept.
         """
         values = [stream.column(name) for name in stream.staging.columns]
         needed = [stream.column(name) for name in (START, *stream.on)]
@@ -149,6 +149,7 @@ class StreamJoin:
                     LEFT JOIN (
                         SELECT event_id FROM {held} WHERE place = 'rejected'
                             AND (starts_with(reason, {late}) OR starts_with(reason, {too_many}))
+                        UNION SELECT event_id FROM {pruned}
                     ) AS late USING (event_id)
                 ) AS part
                 WHERE NOT (is_late AND of_copies = 1 AND {came_once});
@@ -161,6 +162,7 @@ class StreamJoin:
                 landed=stream.landed,
                 known=_AND.join(sql.SQL("{} IS NOT NULL").format(column) for column in needed),
                 held=stream.stored.held,
+                pruned=stream.stored.pruned,
                 came_once=sql.Literal(came_once),
                 late=sql.Literal(LATE),
                 too_many=sql.Literal(TOO_MANY),

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
@@ -17,6 +18,7 @@ from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.landed_streams import StreamSlice
 from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan
+from spark_jobs.warehouse.event_id import event_id_texts
 
 
 class LandedEvents:
@@ -65,3 +67,9 @@ class LandedEvents:
                     yield number, tuples
         except (OSError, UnreadableFileError, SourceRangeGoneError) as error:
             raise FreshetError(f"{path} is needed, and can't be read: {error}") from error
+
+
+def held_ids(plan: StreamPlan, tuples: pa.Table) -> pa.Array:
+    """The ids under which tuples of a stream are held, shape (n,)."""
+    texts = event_id_texts(tuples, plan.held.event_id).cast(pa.string())
+    return pc.binary_join_element_wise(plan.held.name + STREAM_SEPARATOR, texts, "")

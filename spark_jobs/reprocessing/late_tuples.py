@@ -4,7 +4,7 @@
     landed events of theirs ──┴► the streams' join ──► results with a late tuple ──► held as shed ──► facts
 
 Their partners have landed: in facts, or held as expired, which they are no longer then. So a late tuple is joined with
-all landed events of its key, as if it had been in time, and with other late ones as far as their turn has come, too.
+all landed events of its key, as if it had been in time, and with other late ones that are as old, too.
 What comes of it is shed, in the transaction that takes the parts out of the held tuples: the run that goes on makes
 facts of it, as of all that is shed.
 """
@@ -27,13 +27,14 @@ from psycopg2 import extensions
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import EXPIRED, LATE, STREAM_SEPARATOR, qualified
 from spark_jobs.driver.checks import PipelineTables
+from spark_jobs.errors import FreshetError
 from spark_jobs.join_state.bucket import FROM_THE_BEGINNING, Bucket, BucketPlan
 from spark_jobs.join_state.key_codes import codes_of
 from spark_jobs.ledger.batch_streams import batches_since
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING
-from spark_jobs.reprocessing.landed_events import LandedEvents
+from spark_jobs.reprocessing.landed_events import LandedEvents, held_ids
 from spark_jobs.reprocessing.late_due import LateDue
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.reprocessing.settlement import ReprocessingRun
@@ -41,7 +42,6 @@ from spark_jobs.settings import Home
 from spark_jobs.source.held_records import HeldRecords
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.stages.stream_plan import StreamPlan
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 
 _log = logging.getLogger(__name__)
@@ -117,7 +117,7 @@ class LateTuples:
             most: tuples to take at most.
 
         Raises:
-            FreshetError: a landed file is needed that is gone.
+            FreshetError: a landed file is needed that is gone. What was taken is put off.
         """
         with self._connection, self._connection.cursor() as cursor:
             due = LateDue.of(cursor, self._definition.name, self._definition.correlate)
@@ -126,8 +126,16 @@ class LateTuples:
             return 0
         late = pa.array([row[0] for row in rows], pa.string())
         span = (rows[0][3] - 2 * due.longest, rows[-1][3] + 2 * due.longest)
-        candidates = self._candidates(self._keys(rows), span)
-        return self._settle(late, candidates)
+        try:
+            candidates = self._candidates(self._keys(rows), span)
+        except FreshetError:
+            with self._connection, self._connection.cursor() as cursor:
+                self._put_off(cursor, late.to_pylist())
+                advance(cursor, self._run.batch_no, BalanceChange())
+            raise
+        # One that was taken before, or will be, meets these all the same.
+        near = (rows[0][3] - due.longest, min(due.until, rows[-1][3] + due.longest))
+        return self._settle(late, near, candidates)
 
     def _keys(self, rows: Sequence[tuple[str, str, str, datetime]]) -> np.ndarray:
         """Codes of the keys of held tuples."""
@@ -146,7 +154,7 @@ class LateTuples:
     def _candidates(self, keys: np.ndarray, span: tuple[datetime, datetime]) -> list[_Candidates]:
         """The landed events of some keys that happened in a time, of each stream."""
         with self._connection, self._connection.cursor() as cursor:
-            batches = batches_since(cursor, self._definition.name, span[0])
+            batches = batches_since(cursor, self._definition.name, span[0], deleted=True)
         found: list[list[pa.Table]] = [[] for _ in self._streams]
         first, last = (pa.scalar(end, pa.timestamp("us", "UTC")) for end in span)
         for batch_no in batches:
@@ -167,40 +175,53 @@ class LateTuples:
             return _Candidates(pa.table({}), pa.array([], pa.string()))
         return _Candidates(tuples, held_ids(plan, tuples))
 
-    def _settle(self, late: pa.Array, candidates: Sequence[_Candidates]) -> int:
+    def _settle(self, late: pa.Array, near: tuple[datetime, datetime], candidates: Sequence[_Candidates]) -> int:
         name, fact = self._definition.name, self._tables.fact
         with self._connection, self._connection.cursor() as cursor:
-            # Only what is held as late and was chosen, and what has expired, can be a part: and what is not held.
+            # Of what is held, only what is late and happened near, and what has expired, can be a part.
             ids = pa.concat_arrays([each.ids for each in candidates] + [late]).unique().to_pylist()
             cursor.execute(
-                "SELECT event_id, starts_with(reason, %s), starts_with(reason, %s) FROM freshet.held_tuple "
+                "SELECT event_id, starts_with(reason, %s) AND event_time BETWEEN %s AND %s AND batch_no <> ALL ("
+                "SELECT batch_no FROM freshet.batch WHERE pipeline = %s AND state = 'started'), "
+                "starts_with(reason, %s) FROM freshet.held_tuple "
                 "WHERE pipeline = %s AND event_id = ANY (%s) ORDER BY event_id FOR UPDATE",
-                [LATE, EXPIRED, name, ids],
+                [LATE, *near, name, EXPIRED, name, ids],
             )
             held = {event_id: (is_late, is_expired) for event_id, is_late, is_expired in cursor}
-            cursor.execute(
-                "SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %s AND event_id = ANY (%s)", [name, ids]
-            )
-            chosen = [event_id for event_id in late.to_pylist() if held.get(event_id, (False,))[0]]
-            others = {event_id for (event_id,) in cursor}
+            chosen = [event_id for event_id, (is_late, _) in held.items() if is_late]
+            tried = set(late.to_pylist()) & set(chosen)
+            others = self._pruned(cursor, ids)
             others |= {event_id for event_id, (_, expired) in held.items() if not expired} - set(chosen)
             parts, released = self._joined(candidates, pa.array(sorted(others), pa.string()), chosen)
             rows = HeldRows.build(parts, self._tables.event, fact.key, self._run.batch_no)
             new = np.zeros(0, np.bool_)
             if len(rows):
+                pruned = self._pruned(cursor, rows.event_ids)
                 new = ~stored_event_ids(cursor, fact, rows.event_ids)
+                new &= np.array([event_id not in pruned for event_id in rows.event_ids])
                 new[new] = rows.without(~new).store(cursor)
             settled = {part for result, is_new in zip(released, new.tolist(), strict=True) if is_new for part in result}
             gone = sorted(settled & held.keys())
             cursor.execute(_RELEASE, {"pipeline": name, "ids": gone, "late": LATE})
             [(unmatched, rejected)] = cursor.fetchall()
-            waiting = sorted(set(chosen) - settled)
-            cursor.execute(_PUT_OFF, {"pipeline": name, "ids": waiting, **vars(self._run.policy)})
+            waiting = sorted(tried - settled)
+            self._put_off(cursor, waiting)
             results = int(np.count_nonzero(new))
             cursor.execute(_BALANCE, [name, unmatched + rejected - results])
             advance(cursor, self._run.batch_no, BalanceChange(shed=results, unmatched=-unmatched, rejected=-rejected))
-        _log.info("%s: %d late tuples taken, %d joined tuples made of them", self._run, len(chosen), results)
-        return len(chosen)
+        _log.info("%s: %d late tuples taken, %d joined tuples made of them", self._run, len(tried), results)
+        return len(tried)
+
+    def _put_off(self, cursor: extensions.cursor, event_ids: Sequence[str]) -> None:
+        cursor.execute(_PUT_OFF, {"pipeline": self._definition.name, "ids": list(event_ids), **vars(self._run.policy)})
+
+    def _pruned(self, cursor: extensions.cursor, event_ids: Sequence[str]) -> set[str]:
+        """Those that were held, until retention deleted them or somebody had them forgotten."""
+        cursor.execute(
+            "SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %s AND event_id = ANY (%s)",
+            [self._definition.name, list(event_ids)],
+        )
+        return {event_id for (event_id,) in cursor}
 
     def _joined(
         self, candidates: Sequence[_Candidates], others: pa.Array, chosen: Sequence[str]
@@ -237,9 +258,3 @@ class LateTuples:
         for plan in self._streams:
             named = {qualified(plan.held.name, column.source): column.source for column in plan.held.event_id}
             yield held_ids(plan, joined.select(list(named)).rename_columns(list(named.values())))
-
-
-def held_ids(plan: StreamPlan, tuples: pa.Table) -> pa.Array:
-    """The ids under which tuples of a stream are held, shape (n,)."""
-    texts = event_id_texts(tuples, plan.held.event_id).cast(pa.string())
-    return pc.binary_join_element_wise(plan.held.name + STREAM_SEPARATOR, texts, "")

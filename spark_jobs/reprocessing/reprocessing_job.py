@@ -89,6 +89,7 @@ class ReprocessingJob:
         self._connection: extensions.connection | None = None
         self._plan: BatchPlan | None = None
         self._given_up: list[str] = []
+        self._late_put_off: str | None = None
         self._chunk_tuples = CHUNK_TUPLES
         self._suspects = 0  # tuples still to come of the last chunk that failed
         self._batch_no: int | None = None
@@ -117,11 +118,8 @@ class ReprocessingJob:
         heartbeat.start()
         try:
             end = self._take_all(opened, tables, heartbeat)
-            if self._given_up:
-                raise FreshetError(
-                    f"Tuples of {len(self._given_up)} chunks could not be settled; they are held with the reason, and "
-                    f"tried again later. The last error: {self._given_up[-1]}"
-                )
+            if failures := self._failures():
+                raise FreshetError(" ".join(failures))
         except BaseException as error:
             if not self._abandoned:
                 self._close(opened.batch_no, "failed", cause_of(error))
@@ -195,7 +193,7 @@ class ReprocessingJob:
             raise
         except FreshetError as error:  # a landed file is gone: the others may do without
             _log.error("%s: late tuples are not joined: %s", run, error)
-            self._given_up.append(str(error))
+            self._late_put_off = str(error)
 
     def _settle(self, plan: BatchPlan, run: ReprocessingRun, conditions: list[str], tuples: int) -> None:
         """Settle a chunk; one that fails is left for smaller ones to try, or given up if it is small."""
@@ -231,6 +229,18 @@ class ReprocessingJob:
             raise FreshetError(
                 f"{run} was given up after {_MOST_GIVEN_UP} chunks that failed. The last error: {reason}"
             )
+
+    def _failures(self) -> list[str]:
+        """What the run could not do, though it went on."""
+        failures = []
+        if self._late_put_off:
+            failures.append(f"Late tuples were put off: {self._late_put_off}.")
+        if self._given_up:
+            failures.append(
+                f"Tuples of {len(self._given_up)} chunks could not be settled; they are held with the reason, and "
+                f"tried again later. The last error: {self._given_up[-1]}"
+            )
+        return failures
 
     def _planned(self, tables: PipelineTables, run: ReprocessingRun) -> BatchPlan:
         if self._plan is None:

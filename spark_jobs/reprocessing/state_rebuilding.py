@@ -10,16 +10,17 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import FixedWindow
+from spark_jobs.definition.correlation import TOO_MANY, FixedWindow
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import microseconds_reached
@@ -27,12 +28,19 @@ from spark_jobs.errors import FreshetError, StateDamagedError
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, StoredBucket, bucket_of
 from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, batches_since, former_batch, opened_streams
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.reprocessing.landed_events import LandedEvents
+from spark_jobs.reprocessing.landed_events import LandedEvents, held_ids
 from spark_jobs.settings import Home
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.warehouse.drivers import newest_driver
 
 _CHECKPOINT_BYTES = 64 << 20
+# Of what is held no longer, the reason is not known; what was too late can go as well.
+_REJECTED = """
+    SELECT event_id, batch_no FROM freshet.held_tuple
+    WHERE pipeline = %(pipeline)s AND place = 'rejected' AND starts_with(reason, %(too_many)s)
+    UNION ALL
+    SELECT event_id, batch_no FROM freshet.pruned_tuple WHERE pipeline = %(pipeline)s AND place = 'rejected'
+"""
 
 Say = Callable[[str], None]
 
@@ -128,7 +136,9 @@ class _Rebuilding:
         self._definition = definition
         self._sources = definition.streams
         self._folder = folder
-        self._plan = plan
+        # What would have made too many was found when it came: the answer depends on what had not been tidied away.
+        self._most_results = plan.most_results
+        self._plan = replace(plan, most_results=None)
         self._last = last
         self._lost = lost
         self._buckets = buckets
@@ -141,6 +151,7 @@ class _Rebuilding:
         last = self._last
         with self._connection, self._connection.cursor() as cursor:
             batches = batches_since(cursor, self._definition.name, self._needed_since())
+            rejected = self._rejected(cursor)
         made = {number: self._folder / f"{number}.rebuilding" for number in self._lost}
         try:
             with ExitStack() as opened:
@@ -149,7 +160,7 @@ class _Rebuilding:
                     shutil.rmtree(path, ignore_errors=True)
                     states[number] = Bucket(self._plan, path, 0)
                     opened.callback(states[number].close)
-                self._replay(batches, states)
+                self._replay(batches, states, rejected)
             self._check(made)
         except BaseException:
             for path in made.values():
@@ -176,16 +187,33 @@ class _Rebuilding:
         longest: timedelta = within.fixed if isinstance(within, FixedWindow) else within
         return min(each for each in reached if each is not None) - 2 * longest
 
-    def _replay(self, batches: Sequence[int], states: dict[int, Bucket]) -> None:
+    def _rejected(self, cursor: extensions.cursor) -> pa.Table | None:
+        """Ids and batches of what would have made too many; None where nothing is too many."""
+        if self._most_results is None:
+            return None
+        cursor.execute(_REJECTED, {"pipeline": self._definition.name, "too_many": TOO_MANY})
+        rows = cursor.fetchall()
+        return pa.table(
+            {
+                "event_id": pa.array([event_id for event_id, _ in rows], pa.string()),
+                "batch_no": pa.array([batch_no for _, batch_no in rows], pa.int64()),
+            }
+        )
+
+    def _replay(self, batches: Sequence[int], states: dict[int, Bucket], rejected: pa.Table | None) -> None:
         held = 0
         for done, batch_no in enumerate(batches, 1):
             with self._connection, self._connection.cursor() as cursor:
                 by_name = {course.stream: course for course in opened_streams(cursor, batch_no)}
             reached = [microseconds_reached(by_name.get(name, StreamCourse(name))) for name in self._sources]
             arrived: dict[int, list[list[pa.Table]]] = {number: [[] for _ in self._streams] for number in states}
+            # An event that is too late today may have been joined when it landed first.
+            barred = None
+            if rejected is not None:
+                barred = rejected["event_id"].filter(pc.less_equal(rejected["batch_no"], batch_no)).combine_chunks()
             for planned in self._landed.ranges(self._connection, batch_no):
                 held += planned.bytes
-                for stream, number, tuples in self._read(planned):
+                for stream, number, tuples in self._read(planned, barred):
                     if number in arrived:
                         arrived[number][stream].append(tuples)
             for number, state in states.items():
@@ -202,10 +230,14 @@ class _Rebuilding:
             for state in states.values():
                 state.checkpoint(self._last.batch_no)
 
-    def _read(self, planned: SourceRange) -> Iterator[tuple[int, int, pa.Table]]:
-        """The sound tuples of a range, with their stream and bucket."""
+    def _read(self, planned: SourceRange, rejected: pa.Array | None) -> Iterator[tuple[int, int, pa.Table]]:
+        """The sound tuples of a range that were not rejected, with their stream and bucket."""
         try:
-            for stream, tuples in self._landed.read(planned):
+            for stream, landed in self._landed.read(planned):
+                tuples = landed
+                if rejected is not None and len(rejected):
+                    is_rejected = pc.is_in(held_ids(self._streams[stream], landed), rejected)
+                    tuples = landed.filter(pc.invert(is_rejected))
                 owners = bucket_of(tuples, self._streams[stream].on, self._buckets)
                 for owner in np.unique(owners).tolist():
                     yield stream, owner, tuples.filter(pa.array(owners == owner))

@@ -106,13 +106,13 @@ class _Joining:
     def _held(self, correlated: Correlated) -> Iterator[Held]:
         plan = self._plan
         for number, stream in enumerate(plan.streams):
-            late, expired, exploding = correlated.late[number], correlated.expired[number], correlated.exploding[number]
+            late, expired, too_many = correlated.late[number], correlated.expired[number], correlated.too_many[number]
             if late.num_rows:
                 yield Held("rejected", plan.late[number], None, late, stream=stream.held)
-            if exploding.num_rows:
-                count, allowed = exploding[RESULTS].cast(pa.string()), f" facts; most_facts: {plan.bucket.most_results}"
+            if too_many.num_rows:
+                count, allowed = too_many[RESULTS].cast(pa.string()), f" facts; most_facts: {plan.bucket.most_results}"
                 about = pc.binary_join_element_wise(f"{TOO_MANY}about ", count, allowed, "")
-                yield Held("rejected", about.combine_chunks(), None, exploding, stream=stream.held)
+                yield Held("rejected", about.combine_chunks(), None, too_many, stream=stream.held)
             if expired.num_rows and plan.becomes[number] != "emit":
                 place: Place = "unmatched" if plan.becomes[number] == "hold" else "rejected"
                 yield Held(place, plan.expired[number], None, _of_former_batch(expired), stream=stream.held)

@@ -72,11 +72,11 @@ def test_a_tuple_that_would_make_too_many_results_is_not_taken(memory: int, tmp_
     batches = [[table(first), None, None], [None, table(first[:7]), None], [None, None, table(first[:3])]]
     for batch in batches:
         pieces = list(bucket.take(batch, [-(2**63)] * 3, [-(2**63)] * 3))
-    [told] = [piece.exploding[2] for piece in pieces if piece.exploding[2].num_rows]
+    [told] = [piece.too_many[2] for piece in pieces if piece.too_many[2].num_rows]
     assert told.select(["id", "_results"]).to_pydict() == {"id": [0, 2], "_results": [16, 16]}
     assert sum(piece.joined.num_rows for piece in pieces) == 12
     sums = total_counts([piece.counts for piece in pieces])[2]
-    assert (sums.arrived, sums.exploding, sums.joined, sums.waiting) == (3, 2, 1, 0)
+    assert (sums.arrived, sums.too_many, sums.joined, sums.waiting) == (3, 2, 1, 0)
 
 
 def test_what_memory_does_not_hold_is_joined_from_disk(tmp_path: Path) -> None:

@@ -123,11 +123,57 @@ def test_what_was_made_before_is_not_made_again(shop: LandedStreams, connection:
     assert {"payments/[12]", "payments/[14]", "orders/[6]"} < held(shop)["rejected"]
 
 
-def test_a_file_that_is_gone_is_named(shop: LandedStreams, connection: extensions.connection) -> None:
+def test_late_tuples_meet_each_other_whichever_chunks_they_are_in(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
+    late = late_tuples(shop, connection)
+    while late.join(1):
+        pass
+    assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]"}
+    assert {"orders/[5]", "payments/[17]"} < held(shop)["rejected"]
+    assert shop.differences() == {}
+    tries = shop.rows("SELECT event_id, attempts FROM freshet.held_tuple WHERE attempts > 0 ORDER BY 1")
+    assert tries == [("payments/[15]", 1), ("payments/[16]", 1)]
+
+
+def test_partners_are_found_whose_batch_retention_has_deleted(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
+    shop.execute("UPDATE freshet.source_range SET batch_no = -1 WHERE unit = 'orders/o1.json'")
+    late_tuples(shop, connection).join(100)
+    assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]"}
+
+
+def test_a_joined_tuple_that_was_forgotten_is_not_made_again(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
+    shop.execute(
+        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
+        "VALUES ('paid', '[1,14]', 0, 1, 'shed')"
+    )
+    late_tuples(shop, connection).join(100)
+    assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[6,18]"}
+
+
+def test_a_late_tuple_that_was_forgotten_is_in_no_result_to_the_proof(shop: LandedStreams) -> None:
+    shop.execute(
+        "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
+        "SELECT pipeline, event_id, 0, batch_no, place FROM freshet.held_tuple WHERE event_id = 'payments/[14]'"
+    )
+    shop.execute("DELETE FROM freshet.held_tuple WHERE event_id = 'payments/[14]'")
+    assert "missing_result" not in shop.differences()
+
+
+def test_tuples_that_need_a_file_that_is_gone_are_put_off(
+    shop: LandedStreams, connection: extensions.connection
+) -> None:
     (shop.folder("orders") / "o1.json").unlink()
+    late = late_tuples(shop, connection)
     with pytest.raises(FreshetError, match=r"o1\.json is needed, and can't be read"):
-        late_tuples(shop, connection).join(100)
+        late.join(100)
     assert "shed" not in held(shop)
+    assert shop.rows("SELECT count(*), max(attempts) FROM freshet.held_tuple WHERE retry_at > now()") == [(7, 1)]
+    assert late.join(100) == 0
 
 
 def test_nothing_is_joined_that_the_state_may_still_meet(
@@ -150,5 +196,5 @@ def test_a_run_that_joins_nothing_does_not_ask_for_spark(shop: LandedStreams) ->
     ]
     (shop.folder("orders") / "o1.json").unlink()
     shop.execute("UPDATE freshet.held_tuple SET retry_at = NULL")
-    with pytest.raises(FreshetError, match=r"o1\.json is needed"):
+    with pytest.raises(FreshetError, match=r"^Late tuples were put off: .*o1\.json is needed"):
         job.run()
