@@ -13,7 +13,7 @@ import pytest
 import spark_jobs.joins
 
 ROOM = Path(spark_jobs.joins.__file__).parent
-LIBRARIES = {"numpy", "numba", "pyarrow", "scipy"}
+LIBRARIES = {"numpy", "numba", "llvmlite", "pyarrow", "scipy"}
 STANDARD = {
     "__future__",
     "abc",

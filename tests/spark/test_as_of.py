@@ -104,10 +104,9 @@ def test_a_hot_tuple_gives_late_events_the_version_of_their_time(residents: Shop
     assert {stored[n] for n in range(200)} == {709}
     assert [stored[n] for n in range(200, 400)] == [700 + n % 9 + 1 for n in range(200, 400)]
     assert list(reasons(residents).values()) == [1]
-    # The first batch has made the tuple hot, whichever file that was.
+    # Hot from the first batch on, or if that was earlier from the second one.
     batches = "SELECT (statistics->>'front_stage_hits')::bigint, facts + unmatched FROM freshet.batch ORDER BY batch_no"
-    first, *others = query(residents.url, batches)
-    assert first[0] == 0
+    _, *others = query(residents.url, batches)
     assert [hits for hits, _ in others] == [count for _, count in others]
     assert residents.verify().holds
 
