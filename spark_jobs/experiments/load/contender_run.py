@@ -11,6 +11,7 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -136,7 +137,8 @@ def _keep_to(cores: int, warehouse_url: str) -> None:
     chosen = sorted(os.sched_getaffinity(0))[:cores]
     server = postmaster(warehouse_url)
     for process in (psutil.Process(), server, *server.children(recursive=True)):
-        process.cpu_affinity(chosen)
+        with suppress(psutil.NoSuchProcess):  # of the server's some end by themselves
+            process.cpu_affinity(chosen)
 
 
 def main() -> None:
