@@ -101,7 +101,7 @@ def archive_classes(noted: Path, program: Path, class_path: str, ended: threadin
             outdated.unlink(missing_ok=True)
         return True
     finally:
-        classes.unlink()
+        classes.unlink(missing_ok=True)
         written.unlink(missing_ok=True)
 
 
