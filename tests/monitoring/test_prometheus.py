@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any, get_args
-from urllib.parse import urlsplit
+from urllib.error import URLError
+from urllib.parse import urlencode, urlsplit
 from urllib.request import urlopen
 
 import psycopg2
@@ -32,6 +33,7 @@ from spark_jobs.monitoring.figures import STATES
 from spark_jobs.monitoring.prometheus import PipelineCollector, serving
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, register
+from tests.waiting import wait_for
 
 FOLDER = Path(monitoring.__file__).parent
 Samples = dict[tuple[str, str, str | None], float]
@@ -151,24 +153,74 @@ def test_the_command_serves_until_it_is_ended(
         assert process.wait(60) == 0
 
 
+DASHBOARD = json.loads((FOLDER / "grafana-dashboard.json").read_text())
+
+
 def queries() -> list[str]:
-    """Of the alert rules and of the dashboard."""
+    """Of the alert rules and of the dashboard's panels."""
     rules = yaml.safe_load((FOLDER / "alert-rules.yml").read_text())
-    dashboard = json.loads((FOLDER / "grafana-dashboard.json").read_text())
-    asked: list[Any] = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    asked += [target["expr"] for panel in dashboard["panels"] for target in panel["targets"]]
-    return [*asked, *(variable["query"] for variable in dashboard["templating"]["list"])]
+    asked = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    return asked + [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
 
 
 def test_rules_and_dashboard_ask_for_metrics_that_there_are(address: str) -> None:
     there_are = {name for name, *_ in samples(scraped(address))}
     described = {family.name for family in text_string_to_metric_families(scraped(address))}
-    asked = {name for query in queries() for name in re.findall(r"freshet_\w+", query)}
+    variables = [variable["query"] for variable in DASHBOARD["templating"]["list"]]
+    asked = {name for query in queries() + variables for name in re.findall(r"freshet_\w+", query)}
     assert asked - there_are - described == set()
     assert asked
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="Debian's package prometheus has it")
+prometheus_is_there = pytest.mark.skipif(shutil.which("prometheus") is None, reason="a package of Debian's has it")
+
+
+@prometheus_is_there
 def test_prometheus_itself_finds_nothing_wrong(address: str) -> None:
     subprocess.run(["promtool", "check", "rules", FOLDER / "alert-rules.yml"], check=True)
     subprocess.run(["promtool", "check", "metrics"], input=scraped(address), text=True, check=True)
+
+
+@pytest.fixture
+def server(address: str, tmp_path: Path) -> Iterator[str]:
+    """A Prometheus that scrapes and judges by the shipped rules each second."""
+    config = {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(FOLDER / "alert-rules.yml")],
+        "scrape_configs": [{"job_name": "freshet", "static_configs": [{"targets": [urlsplit(address).netloc]}]}],
+    }
+    (tmp_path / "prometheus.yml").write_text(yaml.safe_dump(config))
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        listening = f"127.0.0.1:{probe.getsockname()[1]}"
+    options = {
+        "config.file": tmp_path / "prometheus.yml",
+        "storage.tsdb.path": tmp_path,
+        "web.listen-address": listening,
+    }
+    command = ["prometheus", *(f"--{name}={value}" for name, value in options.items())]
+    with (tmp_path / "log").open("wb") as log, subprocess.Popen(command, stderr=log) as process:
+        yield f"http://{listening}/api/v1"
+        process.terminate()
+
+
+def answer(server: str, path: str, **parameters: str) -> Any:
+    with urlopen(f"{server}/{path}?{urlencode(parameters)}", timeout=60) as response:
+        return json.load(response)["data"]
+
+
+@prometheus_is_there
+def test_prometheus_scrapes_and_judges(server: str) -> None:
+    def overloaded() -> list[str]:
+        try:
+            alerts = [alert["labels"] for alert in answer(server, "alerts")["alerts"]]
+        except URLError:  # It does not listen yet.
+            return []
+        return [labels["pipeline"] for labels in alerts if labels["alertname"] == "FreshetOverloaded"]
+
+    assert wait_for(overloaded, "an alert") == ["orders"]
+    (loaded,) = answer(server, "query", query='freshet_loaded_total{pipeline="orders"}')["result"]
+    assert loaded["value"][1] == "121"
+    rules = [rule for group in answer(server, "rules")["groups"] for rule in group["rules"]]
+    assert {rule["health"] for rule in rules} == {"ok"}, rules
+    for query in queries():
+        answer(server, "query", query=query.replace("$pipeline", ".*"))
