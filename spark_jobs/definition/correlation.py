@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fields import Bytes, Duration, Part, Word
+from spark_jobs.definition.matching import Match, match_problems
 from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ class Correlate(Part):
     """When tuples of the streams belong together, and what becomes of those that find no partner.
 
     Attributes:
-        on: stream -> its columns that must equal the other streams' (one name, or a list).
+        on: stream -> its columns that must match the other streams' (one name, or a list).
+        match: how: `equal`; or `overlap`, of two columns [from, to); or at most a band apart. Of three streams and more
+            each two must match.
         within: how long a tuple is valid from its event time on: tuples are joined that are valid at a common time
             (004 §5.1). Or fixed windows. None: for ever.
         emit: `complete`: a fact when all parts are there. `accumulate`: one fact for each key, made by the first
@@ -89,6 +92,7 @@ class Correlate(Part):
     on: dict[Word, Annotated[tuple[Word, ...], BeforeValidator(_columns), Field(min_length=1), _COLUMNS]] = Field(
         min_length=2, examples=["on: {orders: order_id, payments: order_id}"]
     )
+    match: Match = Field(default="equal", examples=["match: overlap"])
     within: Duration | Annotated[FixedWindow, BeforeValidator(_window)] | None = Field(
         default=None, examples=["within: 2h"]
     )
@@ -180,6 +184,12 @@ def correlation_problems(streams: Mapping[str, Source], correlate: Correlate) ->
             )
     if correlate.required and correlate.emit != "accumulate":
         yield Problem("correlate.required", "means nothing with emit: complete. Remove it, or write emit: accumulate.")
+    if correlate.match != "equal":
+        if correlate.emit == "accumulate":
+            yield Problem("correlate.match", "means nothing with emit: accumulate: a fact has one key. Remove it.")
+        if correlate.most_facts is not None:
+            text = "counts tuples of equal keys, and means nothing with another match. Remove one of them."
+            yield Problem("correlate.most_facts", text)
     if correlate.most_facts is not None and correlate.emit == "accumulate":
         yield Problem("correlate.most_facts", "means nothing with emit: accumulate: one fact a key. Remove it.")
     yield from _expired_problems(streams, correlate)
@@ -228,6 +238,13 @@ def emission_problems(
 
 def _key_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:
     kinds: dict[int, tuple[str, StreamType]] = {}
+    known_columns = [
+        (name, [(column, streams[name].columns[column]) for column in columns if column in streams[name].columns])
+        for name, columns in correlate.on.items()
+        if name in streams
+    ]
+    for text in match_problems(correlate.match, known_columns):
+        yield Problem("correlate.match", text)
     for name, columns in correlate.on.items():
         key = path_of("correlate", "on", name)
         if name not in streams:

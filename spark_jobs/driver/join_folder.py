@@ -37,10 +37,12 @@ class JoinFolder:
 
     def __init__(self, home: Home, definition: PipelineDefinition, parts: int) -> None:
         assert definition.streams is not None
+        assert definition.correlate is not None
         self.path = home.join_state(definition.name)
         self.buckets = 0
         self._pipeline = definition.name
-        self._parts = parts
+        # Only equal keys are sure to lie in one bucket.
+        self._parts = parts if definition.correlate.match == "equal" else 1
         self._columns = {
             stream: {column: str(kind) for column, kind in source.columns.items()}
             for stream, source in definition.streams.items()

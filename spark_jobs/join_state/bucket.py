@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from spark_jobs.errors import JoinStateError
 from spark_jobs.join_state.correlated import RESULTS, BucketPlan, Correlated, CorrelatedStream, StreamCounts
 from spark_jobs.join_state.joined_tuples import have_same_keys, side_by_side
-from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of
+from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of, keys_of
 from spark_jobs.join_state.segment import Segment
 from spark_jobs.join_state.sorted_join import sorted_join
 from spark_jobs.join_state.spill_files import SpillFiles
@@ -41,7 +41,6 @@ from spark_jobs.join_state.stored_bucket import StoredBucket, bound, made_for, s
 from spark_jobs.joins.stream_stream import create
 from spark_jobs.joins.stream_stream.base import Tuples
 from spark_jobs.joins.stream_stream.emission import AsFound
-from spark_jobs.joins.stream_stream.predicates import Equality
 from spark_jobs.joins.stream_stream.temporal_join import TemporalJoin
 
 __all__ = [
@@ -216,7 +215,7 @@ class Bucket:
         plan = self._plan
         name = "temporal_join" if plan.algorithm == "auto" else plan.algorithm
         memory = int(plan.memory_bytes * _OPERATOR_SHARE)
-        operator = create(name, len(plan.streams), Equality(), memory, self._spill, emission=AsFound())
+        operator = create(name, len(plan.streams), plan.predicate, memory, self._spill, emission=AsFound())
         assert isinstance(operator, TemporalJoin)
         return operator
 
@@ -237,10 +236,8 @@ class Bucket:
         for number, stream in enumerate(self._streams):
             for segment in stream.segments:
                 rows = segment.living_rows()
-                ids, keys, starts, ends = (
-                    column[rows] for column in (segment.ids, segment.keys(), segment.starts, segment.ends)
-                )
-                self._operator.hold(number, Tuples(ids, keys, None, starts, ends), segment.joined[rows])
+                held = Tuples(segment.ids, segment.keys(), segment.highs, segment.starts, segment.ends)
+                self._operator.hold(number, held.part(rows), segment.joined[rows])
         for number, start in enumerate(self._reached):
             self._operator.reach(number, start)
 
@@ -260,7 +257,7 @@ class Bucket:
         whole = kept.all()
         taken = tuples if whole else tuples.filter(pa.array(kept))
         starts, codes = starts[kept], events.codes[kept]
-        keys = codes_of(taken, plan.key)
+        keys = keys_of(taken, plan.key, self._plan.predicate)
         results = self._expected(stream, keys.codes)
         if results is not None and (too_many := results > (self._plan.most_results or 0)).any():
             counts, which = StreamCounts(too_many=int(too_many.sum())), pa.array(too_many)
@@ -274,8 +271,8 @@ class Bucket:
         window = self._plan.window
         ends = np.full(len(starts), FOR_EVER) if window is None else window.ends(starts)
         self._choose_place(len(ids))
-        held.add(Segment.of((ids, keys.codes, starts, ends, codes), taken, np.zeros(len(ids), np.bool_)))
-        given = Tuples(ids, keys.codes, None, starts, ends)
+        held.add(Segment.of((ids, keys.codes, starts, ends, codes), taken, np.zeros(len(ids), np.bool_), keys.highs))
+        given = Tuples(ids, keys.codes, keys.highs, starts, ends)
         first, most = 0, _TAKEN_FIRST
         while first < len(ids):
             results = self._results(stream, given.part(slice(first, first + most)))
@@ -302,7 +299,7 @@ class Bucket:
     def _results(self, stream: int, tuples: Tuples) -> Int64Array:
         """The ids that results are made of; int64, shape (streams, m)."""
         if not self.in_memory:
-            return sorted_join(self._streams, stream, tuples)
+            return sorted_join(self._streams, stream, tuples, self._plan.predicate)
         results = self._operator.arrive(stream, tuples)
         assert not results.refused.size
         return results.ids

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition import PipelineDefinition, matching
 from spark_jobs.definition.correlation import Correlate, FixedWindow
 from spark_jobs.joins.stream_stream import windows
+from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -21,7 +22,7 @@ class CorrelatedStream:
 
     Attributes:
         name: what its columns are called by in joined tuples.
-        key: the columns that must equal the other streams'.
+        key: the columns that must match the other streams'.
         event_id: the columns that tell its events apart.
         event_time: the column with the start of its tuples' validity.
     """
@@ -42,6 +43,7 @@ class BucketPlan:
         algorithm: of the catalogue of spark_jobs.joins.stream_stream, or "auto".
         memory_bytes: for the operator and the directories of this bucket. Pages of mapped files are not counted.
         most_results: a tuple that would make more is not taken; None: all are.
+        predicate: when keys match. But for equality a key is one value, or the two ends of an interval.
     """
 
     streams: tuple[CorrelatedStream, ...]
@@ -49,6 +51,7 @@ class BucketPlan:
     algorithm: str
     memory_bytes: int
     most_results: int | None = None
+    predicate: Predicate = field(default_factory=Equality)
 
     @classmethod
     def of(cls, definition: PipelineDefinition, buckets: int) -> BucketPlan:
@@ -60,7 +63,19 @@ class BucketPlan:
             CorrelatedStream(name, correlate.on[name], source.event_id, source.event_time)
             for name, source in definition.streams.items()
         )
-        return cls(streams, _window(correlate), correlate.algorithm, correlate.memory // buckets, correlate.most_facts)
+        memory = correlate.memory // buckets
+        predicate = _predicate(definition)
+        return cls(streams, _window(correlate), correlate.algorithm, memory, correlate.most_facts, predicate)
+
+
+def _predicate(definition: PipelineDefinition) -> Predicate:
+    assert definition.streams is not None
+    assert definition.correlate is not None
+    correlate = definition.correlate
+    if not isinstance(correlate.match, matching.Band):
+        return Overlap() if correlate.match == "overlap" else Equality()
+    name, (column,) = next(iter(correlate.on.items()))
+    return Band(correlate.match.width(definition.streams[name].columns[column]))
 
 
 def _window(correlate: Correlate) -> windows.Window | None:

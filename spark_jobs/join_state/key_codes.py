@@ -1,4 +1,7 @@
-"""Columns of any type as int64 codes: equal values have equal codes, in every process, on every machine."""
+"""Columns of any type as int64 codes: equal values have equal codes, in every process, on every machine.
+
+Where values are compared otherwise than by being equal, their codes are in their order.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.errors import JoinStateError
+from spark_jobs.joins.stream_stream.predicates import Equality, Predicate
 from spark_jobs.joins.structures.hashing import combine, hash_bytes, hash_int64
 from spark_jobs.relation.arrow_buffers import binary_parts, plain_array
 
@@ -23,12 +27,14 @@ class Codes(NamedTuple):
     """Codes of n values.
 
     Attributes:
-        codes: int64, shape (n,).
+        codes: int64, shape (n,); of an interval [low, high) the low end's.
         exact: whether different values have different codes; if not, they have with probability 1 - 2**-64 a pair.
+        highs: int64, shape (n,): codes of the high ends; None where a key is one value.
     """
 
     codes: Int64Array
     exact: bool
+    highs: Int64Array | None = None
 
 
 def codes_of(tuples: pa.Table, columns: Sequence[str]) -> Codes:
@@ -43,6 +49,31 @@ def codes_of(tuples: pa.Table, columns: Sequence[str]) -> Codes:
     if len(parts) == 1:
         return parts[0]
     return Codes(reduce(combine, [part.codes for part in parts]), False)
+
+
+def keys_of(tuples: pa.Table, key: Sequence[str], predicate: Predicate) -> Codes:
+    """Codes of the keys of tuples, as a predicate compares them. O(bytes of the keys).
+
+    Args:
+        tuples: shape (n,).
+        key: for equality any columns; else one, or the two ends of an interval: whole numbers, dates, timestamps or
+            decimals of up to 18 digits. Their codes are in the order of their values.
+        predicate: when keys match.
+
+    Raises:
+        JoinStateError: a value is null: such tuples have no key.
+    """
+    if isinstance(predicate, Equality):
+        return codes_of(tuples, key)
+    low, *high = (_ordered_codes(tuples, column) for column in key)
+    return Codes(low, True, *high)
+
+
+def _ordered_codes(tuples: pa.Table, name: str) -> Int64Array:
+    if not pa.types.is_decimal128(tuples.schema.field(name).type):
+        return _codes_of_column(tuples, name).codes
+    low, _ = _words(_without_nulls(tuples, name))
+    return low
 
 
 def bucket_of(tuples: pa.Table, key: Sequence[str], buckets: int) -> NDArray[np.int32]:
@@ -62,10 +93,21 @@ def bucket_of(tuples: pa.Table, key: Sequence[str], buckets: int) -> NDArray[np.
     return ((upper * np.uint64(buckets)) >> _HALF_BITS).astype(np.int32)
 
 
-def _codes_of_column(tuples: pa.Table, name: str) -> Codes:
+def _without_nulls(tuples: pa.Table, name: str) -> pa.Array:
     column = plain_array(tuples[name])
     if column.null_count:
         raise JoinStateError(f"{column.null_count} values of {name} are null: tuples without a key can't be joined")
+    return column
+
+
+def _words(column: pa.Array) -> tuple[Int64Array, Int64Array]:
+    """The lower and the upper halves of decimals; int64, shape (n,)."""
+    words = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
+    return np.ascontiguousarray(words[0::2]), np.ascontiguousarray(words[1::2])
+
+
+def _codes_of_column(tuples: pa.Table, name: str) -> Codes:
+    column = _without_nulls(tuples, name)
     kind = column.type
     if pa.types.is_boolean(kind):
         return Codes(column.cast(pa.int8()).to_numpy(zero_copy_only=False).astype(np.int64), True)
@@ -76,9 +118,7 @@ def _codes_of_column(tuples: pa.Table, name: str) -> Codes:
     if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
         return Codes(column.cast(pa.int64()).to_numpy(), True)
     if pa.types.is_decimal128(kind):
-        words = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
-        low, high = np.ascontiguousarray(words[0::2]), np.ascontiguousarray(words[1::2])
-        return Codes(combine(low, high), False)
+        return Codes(combine(*_words(column)), False)
     if not (_is_text(kind)):
         column = column.cast(pa.string())
     return Codes(hash_bytes(*binary_parts(column)), False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,17 @@ from numpy.typing import NDArray
 from spark_jobs.durable_files import HEADER_BYTES, FileKind, checked_content
 from spark_jobs.errors import CacheDamagedError, StateDamagedError
 from spark_jobs.join_state.spill_files import STATE_ADVICE
-from spark_jobs.joins.structures.sorted_lookup import first_positions
+from spark_jobs.joins.structures.sorted_lookup import first_positions, overlaps
 
 Int64Array = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
+_GREATEST = 2**63 - 1
 SEGMENT = FileKind(b"FRSHSGM\0", 1, "segment of a bucket's tuples", STATE_ADVICE)
 # Ids, starts and ends by row; the rows by end; codes of keys and of event ids, ascending, and the rows of each.
 _INDEX = (".id", ".start", ".end", ".by_end", ".key", ".by_key", ".event", ".by_event")
+# High ends of keys by row, where keys are intervals.
+_HIGH = ".high"
 
 
 class Segment:
@@ -36,27 +40,39 @@ class Segment:
         tuples: the tuples as they came, shape (n,).
         joined: bool, shape (n,): which are in a result; changed as that changes.
         number: of the file; 0 where there is none.
+        highs: int64, shape (n,): of keys that are intervals the high ends, by row; else None.
 
     Attributes:
         gone: how many rows, in the order of their ends, have left the state.
     """
 
-    def __init__(self, index: Sequence[Int64Array], tuples: pa.Table, joined: Flags, number: int = 0) -> None:
+    def __init__(
+        self,
+        index: Sequence[Int64Array],
+        tuples: pa.Table,
+        joined: Flags,
+        number: int = 0,
+        highs: Int64Array | None = None,
+    ) -> None:
         self._index = tuple(index)
         self.ids, self.starts, self.ends, self._by_end = self._index[:4]
         self._keys, self._by_key, self._events, self._by_event = self._index[4:]
         self.tuples = tuples
         self.joined = joined
         self.number = number
+        self.highs = highs
         self.gone = 0
         self._dense = int(self.ids[-1]) - int(self.ids[0]) == len(self.ids) - 1
 
     @classmethod
-    def of(cls, columns: Sequence[Int64Array], tuples: pa.Table, joined: Flags) -> Segment:
+    def of(
+        cls, columns: Sequence[Int64Array], tuples: pa.Table, joined: Flags, highs: Int64Array | None = None
+    ) -> Segment:
         """Tuples in memory, from their ids, keys, starts, ends and codes of the event ids by row. O(n log n)."""
         ids, keys, starts, ends, events = columns
         by_end, by_key, by_event = np.argsort(ends, kind="stable"), np.argsort(keys), np.argsort(events)
-        return cls((ids, starts, ends, by_end, keys[by_key], by_key, events[by_event], by_event), tuples, joined)
+        index = (ids, starts, ends, by_end, keys[by_key], by_key, events[by_event], by_event)
+        return cls(index, tuples, joined, highs=highs)
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -97,6 +113,32 @@ class Segment:
         """
         return _pairs(keys, self._keys, self._by_key)
 
+    def overlapping(self, lows: Int64Array, lasts: Int64Array, width: int) -> tuple[Int64Array, Int64Array, Int64Array]:
+        """Pairs of an asked interval and a key here that have a value in common; intervals contain their ends.
+
+        Args:
+            lows, lasts: int64, shape (k,), the asked ones; the lows ascend.
+            width: a key x is the interval [x, x + width], unless keys here are intervals themselves.
+
+        Returns:
+            The asked row and the row here of each pair, int64, shape (m,); and from where to where they overlap, shape
+            (2, m). O(k log(1 + n / k)), and O(1) for each pair that would overlap if all were as long as the longest.
+        """
+        keys, ends = self._keys, add_within(self._keys, width) if self.highs is None else self._ends
+        asked, found = overlaps(keys, ends, lows, lasts, width if self.highs is None else self._longest)
+        values = np.stack((np.maximum(lows[asked], keys[found]), np.minimum(lasts[asked], ends[found])))
+        return asked, self._by_key[found], values
+
+    @cached_property
+    def _ends(self) -> Int64Array:
+        """The last values of keys that are intervals, in the order of the keys."""
+        assert self.highs is not None
+        return self.highs[self._by_key] - 1
+
+    @cached_property
+    def _longest(self) -> int:
+        return int((self._ends - self._keys).max())
+
     def count_keys(self, keys: Int64Array) -> Int64Array:
         """How many tuples have each of some codes of the key, those that have left among them; int64, shape (k,).
 
@@ -122,6 +164,8 @@ class Segment:
         table = self.tuples.combine_chunks()
         for name, values in zip(_INDEX, self._index, strict=True):
             table = table.append_column(name, pa.array(values))
+        if self.highs is not None:
+            table = table.append_column(_HIGH, pa.array(self.highs))
         sink = pa.BufferOutputStream()
         with pa.ipc.new_stream(sink, table.schema) as writer:
             writer.write_table(table)
@@ -178,7 +222,9 @@ def merged(segments: Sequence[Segment]) -> Segment | None:
     ]
     joined = np.concatenate([segment.joined[rows] for segment, rows in kept])
     tables = [segment.tuples.take(rows) if segment.gone else segment.tuples for segment, rows in kept]
-    return Segment.of(columns, pa.concat_tables(tables, promote_options="default"), joined)
+    highs = [segment.highs[rows] for segment, rows in kept if segment.highs is not None]
+    tuples = pa.concat_tables(tables, promote_options="default")
+    return Segment.of(columns, tuples, joined, np.concatenate(highs) if highs else None)
 
 
 def _pairs(asked: Int64Array, codes: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:
@@ -193,6 +239,11 @@ def _pairs(asked: Int64Array, codes: Int64Array, rows: Int64Array) -> tuple[Int6
     return np.repeat(beginning + there, counts), rows[np.repeat(first, counts) + offsets]
 
 
+def add_within(values: Int64Array, width: int) -> Int64Array:
+    """Each value plus a width, or the greatest there is."""
+    return np.minimum(values, _GREATEST - width) + width
+
+
 def _by_row(codes: Int64Array, rows: Int64Array) -> Int64Array:
     ordered = np.empty(len(rows), np.int64)
     ordered[rows] = codes
@@ -202,4 +253,6 @@ def _by_row(codes: Int64Array, rows: Int64Array) -> Int64Array:
 def _from_content(content: pa.Buffer, joined: Flags, number: int) -> Segment:
     table = pa.ipc.open_stream(content).read_all()
     index = [table[name].chunk(0).to_numpy() for name in _INDEX]
-    return Segment(index, table.drop_columns(list(_INDEX)), joined, number)
+    highs = table[_HIGH].chunk(0).to_numpy() if _HIGH in table.column_names else None
+    own = [name for name in (*_INDEX, _HIGH) if name in table.column_names]
+    return Segment(index, table.drop_columns(own), joined, number, highs)

@@ -14,45 +14,55 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.join_state.segment import add_within
 from spark_jobs.join_state.stream_tuples import StreamTuples
 from spark_jobs.joins.stream_stream.base import Tuples
+from spark_jobs.joins.stream_stream.predicates import Band, Equality, Predicate
 
 Int64Array = NDArray[np.int64]
 
 
-def sorted_join(streams: Sequence[StreamTuples], stream: int, tuples: Tuples) -> Int64Array:
+def sorted_join(streams: Sequence[StreamTuples], stream: int, tuples: Tuples, predicate: Predicate) -> Int64Array:
     """Results of tuples that come with those that the other streams hold.
 
     Args:
         streams: what each holds.
         stream: whose tuples come.
-        tuples: with starts and ends, in any order; those of the other streams with a code of theirs match, where all
-            have a time in common.
+        tuples: with starts and ends, in any order; they match those of the other streams where all have a time in
+            common, and their keys match.
+        predicate: when keys do: equality, a band or overlap.
 
     Returns:
         int64, shape (streams, m): the ids that each result is made of. O(n log(1 + segment / n)) a segment, and O(1) a
-        result, final or intermediate.
+        result, final or intermediate; of intervals that overlap see `Segment.overlapping`.
     """
     assert tuples.starts is not None
     assert tuples.ends is not None
-    order = np.argsort(tuples.keys, kind="stable")
-    keys, starts, ends = tuples.keys[order], tuples.starts[order], tuples.ends[order]
-    ids = np.empty((len(streams), len(order)), np.int64)
-    ids[stream] = tuples.ids[order]
+    width = predicate.width if isinstance(predicate, Band) else 0
+    lasts = add_within(tuples.keys, width) if tuples.highs is None else tuples.highs - 1
+    # What all parts of a combination have in common: values from low to last, and a time from start to end.
+    common = np.stack((tuples.keys, lasts, tuples.starts, tuples.ends))
+    ids = np.empty((len(streams), len(tuples.ids)), np.int64)
+    ids[stream] = tuples.ids
     for other, held in enumerate(streams):
         if other == stream:
             continue
-        pairs, theirs = [np.empty(0, np.int64)], [np.empty((3, 0), np.int64)]
+        order = np.argsort(common[0], kind="stable")
+        common, ids = common[:, order], ids[:, order]
+        pairs, partners, found = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.empty((4, 0), np.int64)]
         for segment in held.segments:
-            asked, rows = segment.same_keys(keys)
-            both = np.stack((segment.ids[rows], segment.starts[rows], segment.ends[rows]))
-            both[1], both[2] = np.maximum(both[1], starts[asked]), np.minimum(both[2], ends[asked])
-            valid = both[1] < both[2]
+            if isinstance(predicate, Equality):
+                asked, rows = segment.same_keys(common[0])
+                both = common[:, asked]
+            else:
+                asked, rows, values = segment.overlapping(common[0], common[1], width)
+                both = np.concatenate((values, common[2:, asked]))
+            np.maximum(both[2], segment.starts[rows], out=both[2])
+            np.minimum(both[3], segment.ends[rows], out=both[3])
+            valid = both[2] < both[3]
             pairs.append(asked[valid])
-            theirs.append(both[:, valid])
-        rows = np.concatenate(pairs)
-        order = np.argsort(rows, kind="stable")
-        rows, (partners, starts, ends) = rows[order], np.hstack(theirs)[:, order]
-        keys, ids = keys[rows], ids[:, rows]
-        ids[other] = partners
+            partners.append(segment.ids[rows[valid]])
+            found.append(both[:, valid])
+        common, ids = np.hstack(found), ids[:, np.concatenate(pairs)]
+        ids[other] = np.concatenate(partners)
     return ids

@@ -11,6 +11,7 @@ from spark_jobs.join_state.correlated import BucketPlan
 from spark_jobs.join_state.segment import read_segment
 from spark_jobs.join_state.state_folder import VersionRecord, expect_made_for, read_version
 from spark_jobs.join_state.stream_tuples import StreamTuples
+from spark_jobs.joins.stream_stream.predicates import Equality
 
 
 class StoredBucket:
@@ -57,7 +58,9 @@ def streams_of(plan: BucketPlan, folder: Path, record: VersionRecord | None) -> 
 def made_for(plan: BucketPlan) -> dict[str, object]:
     """What of a plan can't change while there is state."""
     streams = [(stream.name, stream.key, stream.event_id, stream.event_time) for stream in plan.streams]
-    return {"streams": streams, "window": repr(plan.window)}
+    # Equality is not told: a state that was made before there was a choice tells none.
+    predicate = None if isinstance(plan.predicate, Equality) else repr(plan.predicate)
+    return {"streams": streams, "window": repr(plan.window), "predicate": predicate}
 
 
 def bound(reached: Sequence[int], stream: int) -> int:

@@ -39,7 +39,7 @@ class StagedStream:
     Attributes:
         number, name: as given.
         source: where its events come from.
-        on: its columns that must equal the other streams'.
+        on: its columns that must match the other streams'.
         id_positions: of the first and the last column of its event id among those of all streams, from 1.
         prefix: how its files and held tuples are called in the warehouse.
         stored: its held tuples, by the ids of its events.
@@ -53,6 +53,7 @@ class StagedStream:
         self.name = name
         self.source = definition.streams[name]
         self.on = definition.correlate.on[name]
+        self._match = definition.correlate.match
         first = event_ids(definition.streams).index(qualified(name, self.source.event_id[0])) + 1
         self.id_positions = (first, first + len(self.source.event_id) - 1)
         self.prefix = name + STREAM_SEPARATOR
@@ -91,11 +92,11 @@ class StagedStream:
 
     @property
     def can_match(self) -> sql.Composable:
-        """SQL: the event of `landed` can be joined: its time is known, and so is its key."""
-        needed = sql.SQL(" AND ").join(
-            sql.SQL("landed.{} IS NOT NULL").format(self.column(name)) for name in (START, *self.on)
-        )
-        return sql.SQL("({})").format(needed)
+        """SQL: the event of `landed` can be joined: its time is known, and so is its key, which is not empty."""
+        needed = [sql.SQL("landed.{} IS NOT NULL").format(self.column(name)) for name in (START, *self.on)]
+        if self._match == "overlap":
+            needed.append(sql.SQL("landed.{} < landed.{}").format(*map(self.column, self.on)))
+        return sql.SQL("({})").format(sql.SQL(" AND ").join(needed))
 
     @property
     def no_id(self) -> str:

@@ -1,14 +1,15 @@
 """The plain SQL join of the landed events of several streams: the events that facts are made of.
 
 A tuple is valid from its event time on for the length of the window, or in the fixed window that holds it, or for ever;
-tuples with equal keys are joined that are all valid at a common time (004 §5.1). Of intervals on a line, all have a
-time in common where each two have one.
+tuples whose keys match are joined where all are valid at a common time (004 §5.1). Of intervals on a line, all have a
+time in common where each two have one; so have keys that overlap or lie in a band.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from decimal import Decimal
 from itertools import combinations
 
 import pyarrow as pa
@@ -16,6 +17,8 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID, LATE, TOO_MANY, FixedWindow
+from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.matching import Band
 from spark_jobs.proof.account import AbsentRecords, Account
 from spark_jobs.proof.held import Int64Array
 from spark_jobs.proof.join import JoinedEvents
@@ -127,7 +130,6 @@ class StreamJoin:
         sight, or may be in what is there no longer. Nor is one that was held, and is no longer kept.
         """
         values = [stream.column(name) for name in stream.staging.columns]
-        needed = [stream.column(name) for name in (START, *stream.on)]
         self._cursor.execute(
             sql.SQL(
                 """
@@ -143,7 +145,7 @@ class StreamJoin:
                             bool_and(pending) AS pending, count(*) AS copies, {values}
                         FROM {landed} AS landed JOIN unnest(%s::integer[], %s::integer[]) AS ranked (file, rank)
                             USING (file)
-                        WHERE event_id IS NOT NULL AND NOT raw_held AND {known}
+                        WHERE event_id IS NOT NULL AND NOT raw_held AND {can_match}
                         GROUP BY event_id, {values}
                     ) AS part
                     LEFT JOIN (
@@ -160,7 +162,7 @@ class StreamJoin:
                 values=_COMMA.join(values),
                 slot=self._slot(stream),
                 landed=stream.landed,
-                known=_AND.join(sql.SQL("{} IS NOT NULL").format(column) for column in needed),
+                can_match=stream.can_match,
                 held=stream.stored.held,
                 pruned=stream.stored.pruned,
                 came_once=sql.Literal(came_once),
@@ -280,16 +282,32 @@ class StreamJoin:
             yield sql.SQL(" JOIN {} ON {}").format(table, _AND.join(conditions)) if conditions else table
 
     def _conditions(self, one: StagedStream, other: StagedStream) -> Iterator[sql.Composable]:
-        """SQL: parts of two streams have equal keys, and are both valid at some time."""
-        for mine, theirs in zip(one.on, other.on, strict=True):
-            pair = (self._part(one, one.column(mine)), self._part(other, other.column(theirs)))
-            yield sql.SQL("{} = {}").format(*pair)
+        """SQL: parts of two streams have keys that match, and are both valid at some time."""
+        match = self._correlate.match
+        mine, theirs = ([self._part(stream, stream.column(name)) for name in stream.on] for stream in (one, other))
+        if match == "overlap":
+            yield sql.SQL("{} < {} AND {} < {}").format(mine[0], theirs[1], theirs[0], mine[1])
+        elif isinstance(match, Band):
+            yield from self._in_band(match, one.source.columns[one.on[0]], mine[0], theirs[0])
+        else:
+            yield from (sql.SQL("{} = {}").format(*pair) for pair in zip(mine, theirs, strict=True))
         slot = sql.SQL("slot")
         yield sql.SQL("{} = {}").format(self._part(one, slot), self._part(other, slot))
         if isinstance(self._correlate.within, timedelta):
             length = sql.Literal(self._correlate.within // _MICROSECOND)
             pair = (self._part(one, one.column(START)), self._part(other, other.column(START)))
             yield sql.SQL("abs({}::numeric - {}) < {}").format(*pair, length)
+
+    def _in_band(
+        self, band: Band, kind: StreamType, left: sql.Composable, right: sql.Composable
+    ) -> Iterator[sql.Composable]:
+        width: object = Decimal(band.width(kind)).scaleb(-kind.scale)
+        exact = sql.SQL("::numeric")
+        if kind.name == "timestamp":
+            width, exact = timedelta(microseconds=band.width(kind)), _NOTHING
+        elif kind.name == "date":
+            width, exact = band.width(kind), _NOTHING
+        yield sql.SQL("greatest({0}, {1}){2} - least({0}, {1}) <= {3}").format(left, right, exact, sql.Literal(width))
 
     def _parts(self, column: str) -> Iterator[sql.Composable]:
         return (self._part(stream, sql.Identifier(column)) for stream in self._streams)

@@ -152,7 +152,7 @@ class LateTuples:
         return np.unique(np.concatenate(codes))
 
     def _candidates(self, keys: np.ndarray, span: tuple[datetime, datetime]) -> list[_Candidates]:
-        """The landed events of some keys that happened in a time, of each stream."""
+        """The landed events that happened in a time, of each stream; where keys have to be equal, those of some."""
         with self._connection, self._connection.cursor() as cursor:
             batches = batches_since(cursor, self._definition.name, span[0], deleted=True)
         found: list[list[pa.Table]] = [[] for _ in self._streams]
@@ -162,9 +162,10 @@ class LateTuples:
                 for stream, tuples in self._landed.read(planned):
                     plan = self._streams[stream]
                     times = tuples[plan.held.event.event_time].cast(first.type)
-                    wanted = np.isin(codes_of(tuples, plan.on).codes, keys)
-                    in_time = pc.and_(pc.greater_equal(times, first), pc.less_equal(times, last))
-                    found[stream].append(tuples.filter(pc.and_(in_time, pa.array(wanted))))
+                    wanted = pc.and_(pc.greater_equal(times, first), pc.less_equal(times, last))
+                    if plan.match == "equal":
+                        wanted = pc.and_(wanted, pa.array(np.isin(codes_of(tuples, plan.on).codes, keys)))
+                    found[stream].append(tuples.filter(wanted))
         return [
             self._identified(plan, pa.concat_tables(parts).combine_chunks() if parts else None)
             for plan, parts in zip(self._streams, found, strict=True)

@@ -170,7 +170,10 @@ def rehearse_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType
     try:
         with TemporaryDirectory(prefix="freshet-rehearsal-") as folder:
             bucket = Bucket(plan, Path(folder), 0)
-            for _ in bucket.take([_tuples(each, set()).slice(0, 1) for each in columns], reached, reached):
+            arrived = [_tuples(each, set()).slice(0, 1) for each in columns]
+            if plan.predicate.interval:
+                arrived = [_from_below(part, stream.key[0]) for part, stream in zip(arrived, plan.streams, strict=True)]
+            for _ in bucket.take(arrived, reached, reached):
                 pass
             bucket.checkpoint(1)
             bucket.close()
@@ -244,6 +247,12 @@ def _tuples(columns: Mapping[str, pa.DataType], keys: Set[str]) -> pa.Table:
         ],
         names=[*columns, ARRIVED_AT, RECORD, RANGE, POSITION],
     )
+
+
+def _from_below(tuples: pa.Table, low: str) -> pa.Table:
+    """The same with the low end of their keys below any value of `_value`."""
+    position = tuples.schema.get_field_index(low)
+    return tuples.set_column(position, low, pa.array([-1] * tuples.num_rows, tuples.schema.field(low).type))
 
 
 def _value(kind: pa.DataType) -> Any:

@@ -40,7 +40,7 @@ def screen(tuples: pa.Table, event: EventColumns) -> tuple[pa.Table, list[Held]]
 
 
 def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held]]:
-    """Take out the tuples of one of several streams that have no event id, no key, or no time.
+    """Take out the tuples of one of several streams that have no event id, no key, an empty one, or no time.
 
     Args:
         tuples: of the stream, as they arrive, shape (n,).
@@ -52,10 +52,18 @@ def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held
     event = plan.held.event
     reasons = [
         *((column, _NO_EVENT_ID) for column in event.event_id),
-        *((column, CAN_NOT_MATCH + "{} is null, which equals no value of the other streams") for column in plan.on),
+        *((column, CAN_NOT_MATCH + "{} is null, which matches no value of the other streams") for column in plan.on),
         (event.event_time, "event time: {} is null, so that it can't be told what the event belongs to"),
     ]
     sound, rejected = _without_nulls(tuples, reasons)
+    if plan.match == "overlap":
+        first, end = plan.on
+        some = pc.less(sound[first], sound[end])
+        if not pc.all(some).as_py():
+            empty = sound.filter(pc.invert(some))
+            why = f"which has to be after {first}: what is empty overlaps nothing"
+            rejected.append(Held("rejected", _reasons(empty[end], end, why), None, empty))
+            sound = sound.filter(some)
     return sound, [replace(group, stream=plan.held) for group in rejected]
 
 

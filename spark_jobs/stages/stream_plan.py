@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.correlation import Expired
+from spark_jobs.definition.matching import Match
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
@@ -22,12 +23,14 @@ class StreamPlan:
     Attributes:
         held: how its tuples are held that are in no result.
         source: how its records look.
-        on: its columns that must equal the other streams'.
+        on: its columns that must match the other streams'.
+        match: how.
     """
 
     held: HeldStream
     source: Source
     on: tuple[str, ...]
+    match: Match = "equal"
 
     @classmethod
     def of(cls, definition: PipelineDefinition, name: str, fact: FactTable) -> StreamPlan:
@@ -42,7 +45,8 @@ class StreamPlan:
         assert definition.correlate is not None
         source = definition.streams[name]
         event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
-        return cls(HeldStream.of(name, event, fact), source, definition.correlate.on[name])
+        correlate = definition.correlate
+        return cls(HeldStream.of(name, event, fact), source, correlate.on[name], correlate.match)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.definition import PipelineDefinition, load_definition
+from spark_jobs.definition.matching import Band
 from spark_jobs.errors import PipelineDefinitionError
 
 SALES = """\
@@ -136,6 +137,66 @@ MISTAKES = {
 def test_mistakes_are_told_with_their_place(tmp_path: Path, change: tuple[str, str], told: str) -> None:
     with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
         load(tmp_path, change)
+
+
+BAND = ("on: {orders: order_id, payments: order_id}", "on: {orders: at, payments: at}\n  match: {band: 5m}")
+
+
+@pytest.mark.parametrize(
+    ("on", "band", "width"),
+    [("at", "5m", 300_000_000), ("amount", 0.05, 5), ("amount", "0.10", 10), ("order_id", 7, 7), ("at", "0s", 0)],
+)
+def test_a_band_is_as_wide_as_the_columns_count(tmp_path: Path, on: str, band: str | float, width: int) -> None:
+    numbers = ("order_id bigint, at timestamp", "order_id bigint, amount decimal(12,2), at timestamp")
+    between = (
+        "on: {orders: order_id, payments: order_id}",
+        f"on: {{orders: {on}, payments: {on}}}\n  match: {{band: {band}}}",
+    )
+    definition = load(tmp_path, numbers, between)
+    assert definition.correlate is not None
+    assert isinstance(definition.correlate.match, Band)
+    assert definition.correlate.match.width(definition.streams["orders"].columns[on]) == width
+    assert PipelineDefinition.model_validate_json(definition.model_dump_json(by_alias=True)) == definition
+
+
+MATCH_MISTAKES = {
+    "of no kind": (("band: 5m}", "near: 5m}"), "correlate.match: {'near': '5m'} is no match."),
+    "without a unit": (("band: 5m", "band: 5"), "correlate.match: 5 has no unit; write a duration, for example 5m."),
+    "below nothing": (("{band: 5m}", "{band: -5}"), "-5 has no unit"),
+    "true": (
+        ("band: 5m", "band: true"),
+        "correlate.match: {'band': True} is no match. Allowed: equal, overlap, or a band such as {band: 5m}.",
+    ),
+    "of two columns": (
+        ("{orders: at, payments: at}", "{orders: [at, order_id], payments: [at, order_id]}"),
+        "correlate.match: takes one column of each stream; correlate.on.orders names 2.",
+    ),
+    "overlap of one": (
+        ("{band: 5m}", "overlap"),
+        "correlate.match: takes two columns of each stream, from and to; correlate.on.orders names 1.",
+    ),
+    "of texts": (
+        ("{orders: at, payments: at}", "{orders: at, payments: payment_id}"),
+        "correlate.match: takes values that have an order; payments.payment_id is of type string. Allowed: bigint,",
+    ),
+    "of facts that accumulate": (("within: 2h", "emit: accumulate"), "correlate.match: means nothing with emit: acc"),
+    "with most_facts": (
+        ("within: 2h", "within: 2h\n  most_facts: 5"),
+        "correlate.most_facts: counts tuples of equal keys",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "told"), MATCH_MISTAKES.values(), ids=MATCH_MISTAKES)
+def test_mistakes_of_a_match(tmp_path: Path, change: tuple[str, str], told: str) -> None:
+    with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
+        load(tmp_path, BAND, change)
+
+
+@pytest.mark.parametrize("band", ["-5", ".inf", ".nan", "0.5", "1e30", "soon"])
+def test_a_band_that_whole_numbers_do_not_have_is_refused(tmp_path: Path, band: str) -> None:
+    with pytest.raises(PipelineDefinitionError, match=r"correlate\.match: .* is not "):
+        load(tmp_path, ("payments: order_id}\n", f"payments: order_id}}\n  match: {{band: {band}}}\n"))
 
 
 OUTER_MISTAKES = {

@@ -7,16 +7,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 
 import pyarrow as pa
 
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream, StreamCounts
+from spark_jobs.joins.stream_stream.predicates import Band, Overlap
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
-KEY_TYPES = {"whole": pa.int64(), "text": pa.string(), "amount": pa.decimal128(12, 2), "composite": pa.int32()}
+KEY_TYPES = {
+    "whole": pa.int64(),
+    "text": pa.string(),
+    "amount": pa.decimal128(12, 2),
+    "composite": pa.int32(),
+    "interval": pa.int32(),
+}
 
 
 @dataclass(frozen=True)
@@ -27,13 +34,18 @@ class Event:
     key: int
     time: int
 
+    @property
+    def key_end(self) -> int:
+        """Where the key ends, of those that are intervals."""
+        return self.key + 1 + self.id % 4
+
 
 WINDOW = SlidingWindow(100)
 
 
 def plan_of(streams: int = 2, window: Window | None = WINDOW, key: str = "whole", memory: int = 1 << 22) -> BucketPlan:
     """A plan whose streams are called a, b, c ..."""
-    columns = ("key", "site") if key == "composite" else ("key",)
+    columns = {"composite": ("key", "site"), "interval": ("key", "key_end")}.get(key, ("key",))
     return BucketPlan(
         tuple(CorrelatedStream("abcdef"[number], columns, ("id", "part"), "at") for number in range(streams)),
         window,
@@ -52,6 +64,7 @@ def table(events: Sequence[Event], key: str = "whole", *, arrived: int = 0) -> p
     return pa.table(
         {
             "key": pa.array(keys, KEY_TYPES[key]),
+            "key_end": pa.array([event.key_end for event in events], pa.int32()),
             "site": pa.array([f"site {event.key % 3}" for event in events], pa.string()),
             "id": pa.array([event.id for event in events], pa.int64()),
             "part": pa.array(["x" for _ in events], pa.string()),
@@ -106,6 +119,7 @@ class PlainState:
 
     def __init__(self, plan: BucketPlan) -> None:
         self._window = plan.window
+        self._predicate = plan.predicate
         self._state: list[list[Event]] = [[] for _ in plan.streams]
         self._matched: list[set[int]] = [set() for _ in plan.streams]
         self._reached = [-(2**63)] * len(plan.streams)
@@ -117,6 +131,13 @@ class PlainState:
         if isinstance(self._window, FixedWindow):
             return (event.time // self._window.length + 1) * self._window.length
         return 2**63 - 1
+
+    def match(self, parts: Sequence[Event]) -> bool:
+        """Whether each two keys match."""
+        if isinstance(self._predicate, Overlap):
+            return all(one.key < other.key_end and other.key < one.key_end for one, other in combinations(parts, 2))
+        apart = max(part.key for part in parts) - min(part.key for part in parts)
+        return apart <= (self._predicate.width if isinstance(self._predicate, Band) else 0)
 
     def take(self, batch: Sequence[Sequence[Event]], late_before: Sequence[int], reached: Sequence[int]) -> None:
         for stream, events in enumerate(batch):
@@ -131,7 +152,7 @@ class PlainState:
                     continue
                 others = [[event] if number == stream else held for number, held in enumerate(self._state)]
                 for combination in product(*others):
-                    if len({part.key for part in combination}) == 1 and max(part.time for part in combination) < min(
+                    if self.match(combination) and max(part.time for part in combination) < min(
                         self.end(part) for part in combination
                     ):
                         self.outcome.joined.append(tuple(part.id for part in combination))

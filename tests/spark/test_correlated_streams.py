@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import operator
 import random
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.proof.verification import verify
 from spark_jobs.source import landed_files
 from spark_jobs.warehouse.connection import connect
 from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment, shipment
@@ -100,6 +104,39 @@ def test_every_event_has_its_place(paid: CorrelatedShop) -> None:
         paid.url, "SELECT sum(arrived)::int, sum(duplicates)::int, sum(placed)::int FROM freshet.batch"
     )
     assert (arrived, duplicates, placed) == (309, 1, 308)
+
+
+@pytest.mark.parametrize("match", [{"band": "5s"}, "overlap"], ids=str)
+def test_streams_match_by_a_band_or_by_overlap(paid: CorrelatedShop, match: Any) -> None:
+    """By the second at which they happened; or by numbers, some of which lie in no interval."""
+    draw = random.Random(5)
+    orders = [
+        order(n, at / 60, customer=n + draw.randrange(-1, 9)) for n, at in enumerate(draw.sample(range(5000), 300))
+    ]
+    payments = [payment(n, n + draw.randrange(5), draw.randrange(5000) / 60) for n in range(300)]
+    on = {"orders": "ordered_at", "payments": "paid_at"}
+    if match == "overlap":
+        on = {"orders": ["order_id", "customer"], "payments": ["payment_id", "order_id"]}
+    paid.define(on=on, match=match, lateness="2h")
+    for half in (slice(0, 150), slice(150, 300)):
+        paid.land("orders", orders[half])
+        paid.land("payments", payments[half])
+        paid.load()
+
+    def belong(one: dict[str, Any], other: dict[str, Any]) -> bool:
+        if match == "overlap":
+            low, high = max(one["order_id"], other["payment_id"]), min(one["customer"], other["order_id"])
+            return low < high
+        times = (datetime.fromisoformat(text) for text in (one["ordered_at"], other["paid_at"]))
+        return abs(operator.sub(*times)) <= timedelta(seconds=5)
+
+    plain = {(o["order_id"], p["payment_id"]) for o in orders for p in payments if belong(o, p)}
+    assert paid.facts() == plain
+    law = paid.law()
+    assert law["orders"]["rejected"] == sum(o["customer"] <= o["order_id"] for o in orders if match == "overlap")
+    assert verify(load_definition(paid.path), paid.url, paid.home).holds
+    query(paid.url, "DELETE FROM shop.fact_paid WHERE ctid = (SELECT min(ctid) FROM shop.fact_paid)")
+    assert not verify(load_definition(paid.path), paid.url, paid.home).holds
 
 
 def test_joined_tuples_are_looked_up(paid: CorrelatedShop) -> None:

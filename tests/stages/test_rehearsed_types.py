@@ -17,11 +17,13 @@ from spark_jobs.definition.ddl import TYPE_NAMES, parse_ddl
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.publishing import FrontStagePlan
+from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream
+from spark_jobs.joins.stream_stream.predicates import Overlap
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.relation.keys.values import KEY_KINDS
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan
 from spark_jobs.stages.rehearsal import Rehearsal as Destination
-from spark_jobs.stages.rehearsal import RehearsedTransaction, rehearse
+from spark_jobs.stages.rehearsal import RehearsedTransaction, rehearse, rehearse_bucket
 
 STREAM_TYPES = {
     **{name: name.replace("(n)", "(7)") for name in TYPE_NAMES if name != "decimal(p,s)"},
@@ -175,3 +177,14 @@ def test_an_error_of_the_rehearsal_itself_is_told_and_one_that_a_batch_would_mee
     execute(connection, "DROP TABLE r")
     with pytest.raises(psycopg2.errors.UndefinedTable):
         rehearse(context, columns)
+
+
+@pytest.mark.parametrize("kind", ["tinyint", "bigint", "date", "timestamp", "decimal(12,2)"])
+def test_a_bucket_of_intervals_is_rehearsed(kind: str) -> None:
+    columns = parse_ddl(f"low {kind}, high {kind}, id string, at timestamp")
+    streams = (
+        CorrelatedStream("a", ("low", "high"), ("id",), "at"),
+        CorrelatedStream("b", ("low", "high"), ("id",), "at"),
+    )
+    plan = BucketPlan(streams, None, "auto", 1 << 22, predicate=Overlap())
+    assert rehearse_bucket(plan, [columns, columns]) is None
