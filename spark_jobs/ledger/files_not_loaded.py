@@ -80,7 +80,8 @@ class FilesNotLoaded:
 
     Attributes:
         set_aside: those that can't be read, or were changed after they had been read.
-        lost: those that were gone before they were read, and were given up.
+        lost: ranges that were gone before they were read: given up, or removed by a topic's retention. Ranges and not
+            files, for a partition may lose some again and again.
         newest: the newest of them, with the reason; None where there is none.
     """
 
@@ -94,7 +95,7 @@ def read_files_not_loaded(cursor: extensions.cursor) -> dict[str, FilesNotLoaded
     cursor.execute(
         """
         SELECT pipeline, count(DISTINCT unit) FILTER (WHERE state = 'set aside'),
-            count(DISTINCT unit) FILTER (WHERE state = 'lost'),
+            count(*) FILTER (WHERE state = 'lost'),
             (array_agg(concat_ws(': ', unit, reason) ORDER BY range_id DESC))[1]
         FROM freshet.source_range WHERE state IN ('set aside', 'lost')
         GROUP BY pipeline

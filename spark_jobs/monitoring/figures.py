@@ -79,7 +79,9 @@ FIGURES = (
     Figure("staleness_ms", "Of the stalest cache: for how long a change of R has not reached it.", _staleness),
     Figure("unaccounted", "Events that were read and are in no place; not 0: some were lost.", lambda s: s.unaccounted),
     Figure("set_aside", "Files or partitions that can't all be read.", lambda s: s.files_not_loaded.set_aside),
-    Figure("lost", "Files or partitions of which some was gone before it was read.", lambda s: s.files_not_loaded.lost),
+    Figure(
+        "lost", "Ranges of files or partitions that were gone before they were read.", lambda s: s.files_not_loaded.lost
+    ),
     Figure("arrived", "Events that were read.", lambda s: s.arrived, "counter"),
     Figure("loaded", "Facts that were loaded.", lambda s: s.loaded, "counter"),
     Figure("duplicates", "Events that came again.", lambda s: s.duplicates, "counter"),

@@ -88,7 +88,7 @@ def test_what_is_lost_at_the_source_has_a_metric(address: str, connection: exten
         execute(connection, "INSERT INTO freshet.source_range (pipeline, state, unit, first, last, reason) "
                 "VALUES ('orders', %s, %s, 0, 1, 'gone')", state, unit)  # fmt: skip
     told = samples(scraped(address))
-    assert [told[f"freshet_{name}", "orders", None] for name in ("lost", "set_aside")] == [2, 1]
+    assert [told[f"freshet_{name}", "orders", None] for name in ("lost", "set_aside")] == [3, 1]
     assert told["freshet_lost", "visits", None] == 0
 
 
@@ -179,6 +179,34 @@ prometheus_is_there = pytest.mark.skipif(shutil.which("prometheus") is None, rea
 def test_prometheus_itself_finds_nothing_wrong(address: str) -> None:
     subprocess.run(["promtool", "check", "rules", FOLDER / "alert-rules.yml"], check=True)
     subprocess.run(["promtool", "check", "metrics"], input=scraped(address), text=True, check=True)
+
+
+@prometheus_is_there
+def test_what_is_lost_is_told_for_a_day_each_time_and_what_is_set_aside_until_it_is_settled(tmp_path: Path) -> None:
+    """Of a shop that lost something long ago, loses more at 02:00, and has a file set aside from 40:00 to 42:00."""
+    told = {"1h": False, "3h": True, "24h": True, "27h": False, "41h": True, "43h": False}
+    tests = {
+        "rule_files": [str(FOLDER / "alert-rules.yml")],
+        "tests": [
+            {
+                "interval": "1h",
+                "input_series": [
+                    {"series": 'freshet_lost{pipeline="shop"}', "values": "2 2 3x60"},
+                    {"series": 'freshet_set_aside{pipeline="shop"}', "values": "0x39 1 1 0x20"},
+                ],
+                "promql_expr_test": [
+                    {
+                        "expr": 'count(ALERTS{alertname="FreshetSourceLost"}) or vector(0)',
+                        "eval_time": at,
+                        "exp_samples": [{"labels": "{}", "value": int(fires)}],
+                    }
+                    for at, fires in told.items()
+                ],
+            }
+        ],
+    }
+    (tmp_path / "tests.yml").write_text(yaml.safe_dump(tests))
+    subprocess.run(["promtool", "test", "rules", tmp_path / "tests.yml"], check=True)
 
 
 @pytest.fixture

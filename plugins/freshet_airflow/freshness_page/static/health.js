@@ -53,11 +53,12 @@ export const places = (status) =>
 /** Whether the ledger counts less than nothing in a place: more has left it than ever came. It adds up even then. */
 export const isLedgerDamaged = (status) => places(status).some(([, count]) => count < 0);
 
-/** How many files were not loaded, in words; null if all were. */
+/** What was not loaded of the source, in words; null if all was. */
 export function filesNotLoaded({ files_not_loaded: files }) {
   if (!files?.newest) return null;
-  const counts = [[files.set_aside, "set aside"], [files.lost, "lost"]].filter(([count]) => count);
-  return `${counts.map(([count, how]) => `${count} ${count === 1 ? "file" : "files"} ${how}`).join(", ")}; the newest: ${files.newest}`;
+  const counts = [[files.set_aside, "file", "set aside"], [files.lost, "range", "lost"]].filter(([count]) => count);
+  const told = counts.map(([count, what, how]) => `${count} ${what}${count === 1 ? "" : "s"} ${how}`);
+  return `${told.join(", ")}; the newest: ${files.newest}`;
 }
 
 /** What is wrong, worst first: [{severity, text}]; severity 0 is the worst. */
