@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Expired
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse.fact_table import FactTable
 
 
@@ -21,28 +22,28 @@ class StreamPlan:
 
     Attributes:
         held: how its tuples are held that are in no result.
-        source: how its records look.
+        reader: reads slices of it.
         on: its columns that must equal the other streams'.
     """
 
     held: HeldStream
-    source: Source
+    reader: SliceReader
     on: tuple[str, ...]
 
     @classmethod
-    def of(cls, definition: PipelineDefinition, name: str, fact: FactTable) -> StreamPlan:
+    def of(cls, definition: PipelineDefinition, name: str, fact: FactTable, reader: SliceReader) -> StreamPlan:
         """A stream of a pipeline whose joined tuples become facts.
 
         Args:
             definition: the pipeline.
             name: the stream's.
             fact: the fact table.
+            reader: of the stream.
         """
-        assert definition.streams is not None
         assert definition.correlate is not None
-        source = definition.streams[name]
+        source = reader.source
         event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
-        return cls(HeldStream.of(name, event, fact), source, definition.correlate.on[name])
+        return cls(HeldStream.of(name, event, fact), reader, definition.correlate.on[name])
 
 
 @dataclass(frozen=True)
