@@ -37,17 +37,15 @@ from tests.schema_registry import Registry, confluent
 from tests.spark.conftest import Shop
 from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment
 from tests.spark.running_stream import running
-from tests.spark.shop import query, sale, sales_definition
+from tests.spark.shop import from_topic, query, sale, sales_definition
 from tests.waiting import wait_for
 
 
 def define(shop: Shop, topic: Topic, *, event_id: list[str] | None = None, **kafka: Any) -> None:
     """Let the shop's pipeline read the topic."""
-    definition = sales_definition(shop.folder)
-    source = {name: value for name, value in definition["source"].items() if name != "path"}
-    source["kafka"] = {"servers": topic.servers, "topic": topic.name} | kafka
-    source["event_id"] = event_id or source["event_id"]
-    shop.path.write_text(yaml.safe_dump({**definition, "source": source}, sort_keys=False))
+    definition = from_topic(sales_definition(shop.folder), topic, **kafka)
+    definition["source"]["event_id"] = event_id or definition["source"]["event_id"]
+    shop.define(definition)
 
 
 def sales(numbers: Iterable[int]) -> list[bytes]:
