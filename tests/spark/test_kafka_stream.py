@@ -322,7 +322,7 @@ def test_a_secured_broker_is_read_and_its_password_is_nowhere_to_be_seen(
     assert not any(PASSWORD in each for each in written)
 
 
-ORDER = {
+ORDER: dict[str, Any] = {
     "type": "record",
     "name": "Sale",
     "fields": [
@@ -334,12 +334,21 @@ ORDER = {
 }
 
 
+# A type that was narrower, a field that is no column, and one that is missing; then one of another type.
+EVOLVED: dict[int, dict[str, Any]] = {
+    2: ORDER | {"fields": [ORDER["fields"][0] | {"type": "int"}, *ORDER["fields"][1:], {"name": "n", "type": "int"}]},
+    3: ORDER | {"fields": [field for field in ORDER["fields"] if field["name"] != "amount"]},
+    4: ORDER | {"fields": [*ORDER["fields"][:3], {"name": "sold_at", "type": "boolean"}]},
+}
+
+
 def avro_sale(number: int, schema_id: int = 1, **changes: Any) -> bytes:
-    values = sale(number, **changes)
-    moment = datetime.fromisoformat(values["sold_at"])
+    values = sale(number) | {"n": 1} | changes
+    values |= {"amount": Decimal(values["amount"]), "sold_at": datetime.fromisoformat(values["sold_at"])}
+    if schema_id == 4:
+        values["sold_at"] = True
     content = io.BytesIO()
-    schema = fastavro.parse_schema(ORDER)
-    fastavro.schemaless_writer(content, schema, values | {"amount": Decimal(values["amount"]), "sold_at": moment})
+    fastavro.schemaless_writer(content, fastavro.parse_schema(EVOLVED.get(schema_id, ORDER)), values)
     return confluent(schema_id, content.getvalue())
 
 
@@ -347,7 +356,8 @@ def test_avro_of_a_registry_is_loaded_held_and_proved_and_the_registry_waited_fo
     shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry()
-    registry.register(1, ORDER)
+    for schema_id, schema in {1: ORDER, **EVOLVED}.items():
+        registry.register(schema_id, schema)
     with registry.answering():
         pass  # it has an address now, and is away
     define(shop, topic)
@@ -356,6 +366,7 @@ def test_avro_of_a_registry_is_loaded_held_and_proved_and_the_registry_waited_fo
     shop.path.write_text(yaml.safe_dump(definition, sort_keys=False))
     bad = [avro_sale(20, schema_id=9), b"{}"]
     topic.send([*map(avro_sale, range(20)), *bad, avro_sale(21, customer=5000), None])
+    topic.send([avro_sale(number, schema_id=number - 20) for number in (22, 23, 24)])
     with monkeypatch.context() as patience:
         patience.setattr(setbacks, "MOST_FAILURES", 1)
         with pytest.raises(FreshetError, match=r"schema registry .* can't be asked"):
@@ -363,21 +374,23 @@ def test_avro_of_a_registry_is_loaded_held_and_proved_and_the_registry_waited_fo
     assert facts(shop) == []
     with registry.answering():
         shop.load()
-        assert facts(shop) == list(range(20))
+        assert facts(shop) == [*range(20), 22, 23]
+        assert query(shop.url, "SELECT amount FROM shop.fact_sales WHERE sale_id = 23") == [(None,)]
         held = query(
             shop.url,
             "SELECT reason, source_unit, source_position, payload, payload_encoding FROM freshet.rejected "
             "ORDER BY source_position",
         )
         assert [(unit.partition("@")[0], offset) for _, unit, offset, *_ in held] == [
-            (f"{topic.name}:0", offset) for offset in (20, 21, 23)
+            (f"{topic.name}:0", offset) for offset in (20, 21, 23, 26)
         ]
-        unknown, no_head, _ = held
+        unknown, no_head, _, unfit = held
+        assert "sold_at" in unfit[0]
         assert unknown[0] == "malformed: schema id 9 is unknown to the registry"
         assert (base64.b64decode(unknown[3]), unknown[4]) == (bad[0], "avro.base64")
         assert no_head[3:] == ("{}", "avro")
         proof = shop.verify()
-        assert (proof.differences, proof.records, proof.facts, proof.rejected, proof.unmatched) == ((), 24, 20, 3, 1)
+        assert (proof.differences, proof.records, proof.facts, proof.rejected, proof.unmatched) == ((), 27, 22, 4, 1)
     # What is held of a record that was read needs no registry any more.
     query(shop.url, "INSERT INTO shop.customer VALUES (5000, 77, 'new')")
     reprocess(shop)
