@@ -29,7 +29,7 @@ from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
-from spark_jobs.reprocessing.state_rebuilding import rebuild_state
+from spark_jobs.reprocessing.state_rebuilding import RebuiltState, rebuild_state
 from spark_jobs.source import kafka_offsets
 from spark_jobs.warehouse.connection import connect
 from tests.kafka_broker import PASSWORD, Topic
@@ -173,6 +173,11 @@ def proved(shop: CorrelatedShop) -> Proof:
     return verify(load_definition(shop.path), shop.url, shop.home)
 
 
+def rebuild(shop: CorrelatedShop) -> RebuiltState | None:
+    with closing(connect(shop.url)) as connection:
+        return rebuild_state(connection, load_definition(shop.path), shop.home, 2, print)
+
+
 def reprocess(shop: Shop | CorrelatedShop) -> None:
     request = ReprocessingRequest(limit=10, yields=False)
     ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark, shop.home).run()
@@ -203,9 +208,7 @@ def test_a_topic_is_joined_with_a_folder(tmp_path: Path, warehouse_url: str, spa
     assert proved(shop).differences == ()
 
     shutil.rmtree(shop.home.join_state("paid"))
-    with closing(connect(shop.url)) as connection:
-        rebuilt = rebuild_state(connection, load_definition(shop.path), shop.home, 2, print)
-    assert rebuilt is not None
+    assert rebuild(shop) is not None
     shop.land("orders", [order(300, 200), order(301, 1000)])  # the first one is late
     shop.land("payments", [payment(300, 300, 201), payment(301, 301, 1000)])
     shop.load()
@@ -230,6 +233,13 @@ def test_a_topic_is_joined_with_a_folder(tmp_path: Path, warehouse_url: str, spa
         (f"orders/{orders.name}:0", 56, 56),
         (f"orders/{orders.name}:1", 53, 53),
     ]
+    shutil.rmtree(shop.home.join_state("paid"))
+    with pytest.raises(FreshetError, match=rf"{orders.name}:0 is needed.*removed by the topic's retention"):
+        rebuild(shop)
+    orders.delete()
+    orders.make(partitions=2)
+    with pytest.raises(FreshetError, match=rf"{orders.name}:\d is needed.*deleted and made anew"):
+        rebuild(shop)
 
 
 def test_parts_of_a_fact_come_from_topics_and_wait_under_their_places(
