@@ -382,6 +382,7 @@ def source(
     from contextlib import closing
 
     from spark_jobs.definition import load_definition
+    from spark_jobs.definition.correlation import STREAM_SEPARATOR
     from spark_jobs.ledger import files_not_loaded
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.source.file_names import unit_of
@@ -389,8 +390,11 @@ def source(
 
     definition = load_definition(pipeline)
     name = definition.name
-    if retry and definition.source.kafka is not None:
-        raise FreshetError(f"{name} reads from Kafka: what is at an offset is read once. Only files are read again.")
+    for file in retry or []:
+        of_stream = (definition.streams or {}).get(file.partition(STREAM_SEPARATOR)[0], definition.source)
+        if of_stream.kafka is not None:
+            text = f"{file}: {name} reads it from Kafka, where what is at an offset is read once."
+            raise FreshetError(f"{text} Only files are read again.")
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
         for file in retry or []:
             if not files_not_loaded.ask_to_retry(connection, name, unit_of(file)):

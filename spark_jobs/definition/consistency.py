@@ -61,7 +61,7 @@ def inconsistencies(
                 if _RESERVED_COLUMNS.fullmatch(name):
                     yield Problem(path_of(path, "schema"), f"column {name!r} {_RESERVED}; choose another.")
             if each.kafka is not None:
-                yield from _kafka_problems(path, each, in_several=bool(streams))
+                yield from _kafka_problems(path, each)
     for position, lookup in enumerate(lookups):
         if lookup is not None:
             fetched = _outputs_of(lookups[:position])
@@ -152,10 +152,8 @@ def _format_problems(path: str, source: Source) -> Iterator[Problem]:
             yield Problem(key, f"{value!r} is not text on a single line.")
 
 
-def _kafka_problems(path: str, source: Source, *, in_several: bool) -> Iterator[Problem]:
+def _kafka_problems(path: str, source: Source) -> Iterator[Problem]:
     assert source.kafka is not None
-    if in_several:
-        yield Problem(path_of(path, "kafka"), "is not allowed in streams yet. Allowed there: path.")
     if source.format not in _KAFKA_FORMATS:
         text = f"{source.format!r} is a format of files. Allowed with kafka: {', '.join(_KAFKA_FORMATS)}."
         yield Problem(path_of(path, "format"), text)

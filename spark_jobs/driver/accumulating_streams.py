@@ -22,6 +22,7 @@ from spark_jobs.loading.accumulation.accumulating_batch import AccumulatingBatch
 from spark_jobs.loading.accumulation.closing import settle_held_parts
 from spark_jobs.source.held_records import HeldRecords
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, accumulated
 from spark_jobs.stages.exchange import Parcel
@@ -37,10 +38,17 @@ class AccumulatingStreams:
     Args:
         definition: the pipeline.
         spark: runs the tasks.
-        source: the landed files of the streams.
+        source: what the streams bring.
+        readers: read their slices, by name.
     """
 
-    def __init__(self, definition: PipelineDefinition, spark: SparkContext, source: LandedStreams) -> None:
+    def __init__(
+        self,
+        definition: PipelineDefinition,
+        spark: SparkContext,
+        source: LandedStreams,
+        readers: Mapping[str, SliceReader],
+    ) -> None:
         assert definition.streams is not None
         assert definition.correlate is not None
         self._definition = definition
@@ -48,11 +56,13 @@ class AccumulatingStreams:
         self._streams = definition.streams
         self._spark = spark
         self._source = source
+        self._readers = readers
+        self._decoders = {name: reader.decoder for name, reader in readers.items()}
         self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
 
     def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
         """As of `Intake`."""
-        return rehearsed(self._spark, task, parts)
+        return rehearsed(self._spark, task, parts, list(self._readers.values()))
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`."""
@@ -72,7 +82,7 @@ class AccumulatingStreams:
     ) -> AccumulatingBatch:
         """As of `Intake`."""
         table = AccumulatingTable.of(self._definition, fact)
-        read_back = HeldRecords.of_parts(self._definition, table)
+        read_back = HeldRecords.of_parts(self._decoders, table)
         units = tuple(each.unit for each in batch.ranges)
         return AccumulatingBatch(event, table, read_back, epoch, batch.batch_no, replayed, units)
 
@@ -89,7 +99,7 @@ class AccumulatingStreams:
         """As of `Intake`: of parts that make rows those are left that miss a front stage; all others are loaded."""
         table = AccumulatingTable.of(self._definition, context.destination.fact)
         plans = [
-            StreamPlan(held_stream(part), self._streams[part.stream], self._correlate.on[part.stream])
+            StreamPlan(held_stream(part), self._readers[part.stream], self._correlate.on[part.stream])
             for part in table.parts
         ]
         return accumulated(self._spark, tasks, plans, context, report, shuffle=shuffle)
@@ -105,7 +115,7 @@ class AccumulatingStreams:
     ) -> None:
         """As of `Intake`."""
         table = AccumulatingTable.of(self._definition, fact)
-        read_back = HeldRecords.of_parts(self._definition, table)
+        read_back = HeldRecords.of_parts(self._decoders, table)
 
         def settle(cursor: extensions.cursor) -> list[StreamTally]:
             settle_held_parts(cursor, table, read_back, self._definition.name, batch.batch_no)

@@ -25,6 +25,7 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.source.kafka_slice import OffsetSlice
+from spark_jobs.source.landed_streams import StreamSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse
@@ -240,7 +241,8 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]],
     for piece in planned:
         records[piece.range_no] += told[piece].records
         reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
-        if told[piece].unreadable and isinstance(piece, OffsetSlice):
+        read = piece.piece if isinstance(piece, StreamSlice) else piece
+        if told[piece].unreadable and isinstance(read, OffsetSlice):
             lost.add(piece.range_no)  # some of it was removed; what was still there is loaded
     return [
         RangeEnd(None if number in lost else count, reason)

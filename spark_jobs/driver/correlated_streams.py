@@ -35,6 +35,7 @@ from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.settings import Home
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, correlated
 from spark_jobs.stages.exchange import Parcel
@@ -55,13 +56,20 @@ class CorrelatedStreams:
     Args:
         definition: the pipeline.
         spark: runs the tasks.
-        source: the landed files of the streams.
+        source: what the streams bring.
+        readers: read their slices, by name.
         home: the installation.
         parts: how many buckets a new state gets.
     """
 
     def __init__(
-        self, definition: PipelineDefinition, spark: SparkContext, source: LandedStreams, home: Home, parts: int
+        self,
+        definition: PipelineDefinition,
+        spark: SparkContext,
+        source: LandedStreams,
+        readers: Mapping[str, SliceReader],
+        home: Home,
+        parts: int,
     ) -> None:
         assert definition.streams is not None
         assert definition.correlate is not None
@@ -70,6 +78,7 @@ class CorrelatedStreams:
         self._streams = definition.streams
         self._spark = spark
         self._source = source
+        self._readers = readers
         self._folder = JoinFolder(home, definition, parts)
         self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
         self._since = datetime.now(UTC)
@@ -88,7 +97,7 @@ class CorrelatedStreams:
             yield rehearse_bucket(plan, columns)
 
         pinned = pinned_over_parcels(self._spark, self._definition.name, [], buckets, of_bucket).collect()
-        return pinned + rehearsed(self._spark, task, parts)
+        return pinned + rehearsed(self._spark, task, parts, list(self._readers.values()))
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`; notes how far the streams have come, which decides what is late in the batch."""
@@ -191,7 +200,7 @@ class CorrelatedStreams:
 
     def _plan(self, connection: extensions.connection, batch: OpenBatch, fact: FactTable) -> JoinPlan:
         buckets = self._folder.open(connection, batch.after)
-        streams = tuple(StreamPlan.of(self._definition, name, fact) for name in self._streams)
+        streams = tuple(StreamPlan.of(self._definition, name, fact, self._readers[name]) for name in self._streams)
         by_name = {course.stream: course for course in batch.streams}
         courses = [by_name[name] for name in self._streams]
         return JoinPlan(

@@ -18,27 +18,33 @@ from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
-from spark_jobs.source.landed_streams import LandedStreams
+from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, front_stage
 from spark_jobs.stages.exchange import Parcel
-from spark_jobs.stages.front_task import Read
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.warehouse.fact_table import FactTable
 
 LandedSource = LandedFiles | LandedStreams | KafkaTopic
 """What is new, and in which pieces it is read."""
 
-SourceSlice = FileSlice | OffsetSlice
+SourceSlice = FileSlice | OffsetSlice | StreamSlice
 """A piece of it that one task reads."""
 
 Rehearse = Callable[[], str | None]
 
 
-def rehearsed(spark: SparkContext, task: Rehearse, parts: int) -> list[str | None]:
+def rehearsed(spark: SparkContext, task: Rehearse, parts: int, readers: Sequence[SliceReader]) -> list[str | None]:
     """What was wrong in the workers that read, and do lookups."""
-    return spark.parallelize(range(parts), parts).map(lambda _: task()).collect()
+
+    def readily(_: int) -> str | None:
+        for reader in readers:
+            reader.get_ready()
+        return task()
+
+    return spark.parallelize(range(parts), parts).map(readily).collect()
 
 
 class Intake(Protocol):
@@ -126,32 +132,17 @@ class OneStream:
     Args:
         definition: the pipeline.
         spark: runs the tasks.
-        read: reads a slice in a task.
-        get_ready: what a worker does before it reads for the first time.
+        reader: reads slices in the tasks.
     """
 
-    def __init__(
-        self,
-        definition: PipelineDefinition,
-        spark: SparkContext,
-        read: Read,
-        get_ready: Callable[[], None] | None = None,
-    ) -> None:
+    def __init__(self, definition: PipelineDefinition, spark: SparkContext, reader: SliceReader) -> None:
         self._pipeline = definition.name
         self._spark = spark
-        self._read = read
-        self._get_ready = get_ready
+        self._reader = reader
 
     def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
         """As of `Intake`."""
-        get_ready = self._get_ready
-
-        def readily() -> str | None:
-            if get_ready is not None:
-                get_ready()
-            return task()
-
-        return rehearsed(self._spark, readily, parts)
+        return rehearsed(self._spark, task, parts, [self._reader])
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`."""
@@ -178,7 +169,7 @@ class OneStream:
         shuffle: bool,
     ) -> RDD[Parcel]:
         """As of `Intake`."""
-        return front_stage(self._spark, tasks, self._read, context, report)
+        return front_stage(self._spark, tasks, self._reader, context, report)
 
     def close(
         self,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import extensions
 
-from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
@@ -27,13 +27,10 @@ from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, Wr
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.settings import Home
 from spark_jobs.source.after_load import LoadedFiles
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
-from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
@@ -180,21 +177,29 @@ class StreamJob:
     def _intake(self, spark: SparkContext, parts: int) -> tuple[LandedSource, Intake]:
         """Where the pipeline's tuples come from, and how they come to the front stage."""
         definition = self.definition
-        kafka = definition.source.kafka
-        if kafka is not None:
-            client = KafkaClient.of(kafka, definition.name)
-            read = partial(read_offsets, decoder=RecordDecoder.of(definition.source), client=client)
-            positions = PartitionPositions(definition.name, self._session.connection, lambda: self._epoch)
-            return KafkaTopic(kafka, client, positions), OneStream(definition, spark, read, client.get_ready)
         if definition.streams is None:
-            read = partial(read_slice, source=definition.source)
-            return self._landed_files(definition.source), OneStream(definition, spark, read)
-        source = LandedStreams({name: self._landed_files(stream) for name, stream in definition.streams.items()})
+            reader = SliceReader.of(definition.source, definition.name)
+            return self._landed(reader), OneStream(definition, spark, reader)
+        readers = SliceReader.of_streams(definition)
+        source = LandedStreams({name: self._landed(reader, stream_unit(name, "")) for name, reader in readers.items()})
         if definition.accumulates:
-            return source, AccumulatingStreams(definition, spark, source)
-        return source, CorrelatedStreams(definition, spark, source, self._home, parts)
+            return source, AccumulatingStreams(definition, spark, source, readers)
+        return source, CorrelatedStreams(definition, spark, source, readers, self._home, parts)
 
-    def _landed_files(self, source: Source) -> LandedFiles:
+    def _landed(self, reader: SliceReader, prefix: str = "") -> LandedFiles | KafkaTopic:
+        """What is new of a source.
+
+        Args:
+            reader: reads it.
+            prefix: how the ledger's units of it begin.
+        """
+        source = reader.source
+        if source.kafka is not None:
+            assert reader.client is not None
+            positions = PartitionPositions(
+                self.definition.name, self._session.connection, lambda: self._epoch, prefix=prefix
+            )
+            return KafkaTopic(source.kafka, reader.client, positions)
         folder = source.resolved_path(self._home)
         folder.mkdir(parents=True, exist_ok=True)
         return LandedFiles(folder, cuttable=source.format != "parquet")

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,15 +41,16 @@ class ContenderRunner:
         folder: as it was given.
         warehouse_url: as it was given.
         say: as it was given.
+        environment: as it was given; what is added counts for the processes that are started afterwards.
     """
 
     def __init__(
-        self, folder: Path, warehouse_url: str, say: Callable[[str], None], environment: Mapping[str, str]
+        self, folder: Path, warehouse_url: str, say: Callable[[str], None], environment: dict[str, str]
     ) -> None:
         self.folder = folder
         self.warehouse_url = warehouse_url
         self.say = say
-        self._environment = environment
+        self.environment = environment
         self._runs = 0
 
     def __call__(self, module: str, name: str, case: dict[str, Any], *options: str) -> dict[str, Any] | None:
@@ -65,7 +66,7 @@ class ContenderRunner:
         self._runs += 1
         scratch = self.folder / f"run-{self._runs}"
         command = [sys.executable, "-m", module, name, json.dumps(case), str(scratch), self.warehouse_url, *options]
-        finished = subprocess.run(command, capture_output=True, text=True, check=False, env=self._environment)
+        finished = subprocess.run(command, capture_output=True, text=True, check=False, env=self.environment)
         shutil.rmtree(scratch, ignore_errors=True)
         if finished.returncode:
             self.say(f"{name} could not be run, and is left out: {finished.stderr.strip()[-1500:]}")

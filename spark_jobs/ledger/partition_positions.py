@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from psycopg2 import extensions
@@ -21,9 +22,21 @@ class PartitionPositions:
         pipeline: its name.
         connect: gives the driver's connection to the warehouse, not in a transaction.
         epoch: tells the driver's epoch.
+        prefix: how the ledger's units of the topic begin: with the stream that it is of several; they are given and
+            told without it.
+
+    Attributes:
+        prefix: as it was given.
     """
 
-    def __init__(self, pipeline: str, connect: Callable[[], extensions.connection], epoch: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        pipeline: str,
+        connect: Callable[[], extensions.connection],
+        epoch: Callable[[], int],
+        prefix: str = "",
+    ) -> None:
+        self.prefix = prefix
         self._pipeline = pipeline
         self._connect = connect
         self._epoch = epoch
@@ -33,9 +46,11 @@ class PartitionPositions:
         connection = self._connect()
         with connection, connection.cursor() as cursor:
             cursor.execute(
-                "SELECT unit, max(last) FROM freshet.source_range WHERE pipeline = %s GROUP BY unit", [self._pipeline]
+                "SELECT unit, max(last) FROM freshet.source_range WHERE pipeline = %s AND starts_with(unit, %s) "
+                "GROUP BY unit",
+                [self._pipeline, self.prefix],
             )
-            return dict(cursor.fetchall())
+            return {unit.removeprefix(self.prefix): last for unit, last in cursor.fetchall()}
 
     def note(self, ranges: Sequence[SourceRange], state: Literal["loaded", "lost"], reason: str) -> None:
         """Note ranges that no batch reads.
@@ -51,4 +66,5 @@ class PartitionPositions:
         connection = self._connect()
         with connection, connection.cursor() as cursor:
             require_epoch(cursor, self._pipeline, self._epoch())
-            note_ranges(cursor, self._pipeline, ranges, state, reason=reason)
+            own = [replace(each, unit=self.prefix + each.unit) for each in ranges]
+            note_ranges(cursor, self._pipeline, own, state, reason=reason)

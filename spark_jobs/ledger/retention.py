@@ -94,8 +94,9 @@ _PRUNE_RUNS = f"""
 # pipeline may have read before, are told apart by what they were planned as.
 _PARTITIONS = f"""
     SELECT unit FROM freshet.source_range WHERE pipeline = %(pipeline)s AND {IS_PARTITION} AND EXISTS (
-        SELECT FROM freshet.pipeline WHERE name = %(pipeline)s
-            AND jsonb_typeof(definition #> '{{source,kafka}}') = 'object')
+        SELECT FROM freshet.pipeline WHERE name = %(pipeline)s AND jsonb_typeof(coalesce(
+            definition #> ARRAY['streams', split_part(unit, '/', 1), 'kafka'], definition #> '{{source,kafka}}'
+        )) = 'object')
     GROUP BY unit HAVING count(*) > 1 ORDER BY unit
 """
 _MERGE_RANGES = """

@@ -12,7 +12,7 @@ from psycopg2 import extensions
 from spark_jobs.ledger.unread_files import TAKEN, landing_time
 from spark_jobs.warehouse.copy_encoding.characters import storable
 
-IS_PARTITION = "unit ~ '^[^:@/]+:[0-9]+@'"
+IS_PARTITION = "unit ~ '^([^:@/]+/)?[^:@/]+:[0-9]+@'"
 """SQL condition: a range is one of offsets, in a partition of a topic; others are bytes of a file."""
 _WHOLE = "(first = 0 AND last IS NOT DISTINCT FROM size)"
 _FEW_UNITS = 50_000

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.definition.stream_tuple import RECORD, EventColumns
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, RECORD, EventColumns
 from spark_jobs.relation.arrow_buffers import binary_parts, plain_array
 from spark_jobs.warehouse.copy_encoding.characters import is_sound_text, text_faults
 from spark_jobs.warehouse.json_text import json_objects
@@ -19,6 +20,14 @@ from spark_jobs.warehouse.json_text import json_objects
 HELD_ID, PAYLOAD, PAYLOAD_ENCODING = "_held_id", "_payload", "_payload_encoding"
 SOURCE_UNIT, SOURCE_POSITION = "_source_unit", "_source_position"
 """Columns of tuples that are read back: the event id as freshet.held_tuple has it, and what holds the record."""
+_HELD_COLUMNS = {
+    HELD_ID: pa.string(),
+    PAYLOAD: pa.string(),
+    PAYLOAD_ENCODING: pa.string(),
+    ARRIVED_AT: pa.timestamp("us", tz="UTC"),
+    SOURCE_UNIT: pa.string(),
+    SOURCE_POSITION: pa.int64(),
+}
 RECORD_ENCODINGS = ("json", "csv", "avro", "json.base64", "csv.base64", "avro.base64")
 """Encodings of payloads that are records: a format, or the bytes of it in base64."""
 
@@ -55,6 +64,16 @@ def payloads(tuples: pa.Table, event: EventColumns) -> Payloads:
         texts = pc.replace_with_mask(records, unsound, coded)
         encodings = pc.if_else(unsound, pc.binary_join_element_wise(encodings, "base64", "."), encodings)
     return Payloads(texts, encodings, records.view(pa.large_binary()))
+
+
+def held_table(rows: Sequence[Sequence[Any]]) -> pa.Table:
+    """Held tuples as they are read back, shape (n,).
+
+    Args:
+        rows: of freshet.held_tuple: event_id, payload, payload_encoding, arrived_at, source_unit, source_position.
+    """
+    columns = enumerate(_HELD_COLUMNS.items())
+    return pa.table({name: pa.array([row[k] for row in rows], kind) for k, (name, kind) in columns})
 
 
 def payload_bytes(texts: pa.Array, encodings: pa.Array) -> pa.Array:

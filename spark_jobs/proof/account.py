@@ -18,6 +18,7 @@ from psycopg2 import extensions
 from rich.progress import Progress
 
 from spark_jobs.definition import Source
+from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.proof.landed_partitions import LandedPartition, accounted_partitions
 from spark_jobs.proof.landed_records import LandedRecords, read_records
@@ -123,8 +124,9 @@ class Account:
     def read(self, progress: Progress) -> None:
         """Take all files into account that have landed, or that the ledger knows."""
         if self._landing.folder is None:
-            partitions = accounted_partitions(self._cursor, self._landing.pipeline, self._source)
-            for partition in progress.track(partitions, total=None, description="reading the topic"):
+            partitions = accounted_partitions(self._cursor, self._landing, self._source)
+            told = f"reading the topic {self._landing.prefix}".rstrip()
+            for partition in progress.track(partitions, total=None, description=told):
                 self._enter(partition)
             self._staging.finish()
             return
@@ -225,7 +227,7 @@ class Account:
 
 
 def _named(file: LandedFile | LandedPartition | AbsentFile, each: LedgerRange) -> str:
-    what = "bytes" if Partition.of(file.unit) is None else "offsets"
+    what = "bytes" if Partition.of(file.unit.rpartition(STREAM_SEPARATOR)[2]) is None else "offsets"
     return file.unit if len(file.ranges) == 1 else f"{file.unit}, {what} {each.first:,} to {each.last:,}"
 
 

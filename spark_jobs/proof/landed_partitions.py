@@ -13,7 +13,7 @@ from psycopg2 import extensions
 from spark_jobs.definition import Source
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.proof.landed_records import LandedRecords, landed_records
-from spark_jobs.proof.landing_folder import AbsentFile, LedgerRange, ledger_ranges
+from spark_jobs.proof.landing_folder import AbsentFile, Landing, LedgerRange, ledger_ranges
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_offsets import TopicOffsets
 from spark_jobs.source.kafka_reading import read_offsets
@@ -71,31 +71,31 @@ class LandedPartition:
 
 
 def accounted_partitions(
-    cursor: extensions.cursor, pipeline: str, source: Source
+    cursor: extensions.cursor, landing: Landing, source: Source
 ) -> Iterator[LandedPartition | AbsentFile]:
     """All partitions of the source's topic, and those that the ledger knows, with their ranges.
 
     Args:
         cursor: in the proof's transaction.
-        pipeline: its name.
+        landing: of the source.
         source: a topic of Kafka.
 
     Raises:
         SourceAwayError: not all of the topic's partitions answer, or it is not there.
     """
     assert source.kafka is not None
-    client = KafkaClient.of(source.kafka, pipeline)
+    client = KafkaClient.of(source.kafka, landing.pipeline)
     there = _watermarks(client, source.kafka.topic)
-    for unit, of_unit in groupby(ledger_ranges(cursor, pipeline, ""), lambda each: each.unit):
+    for unit, of_unit in groupby(ledger_ranges(cursor, landing.pipeline, landing.prefix), lambda each: each.unit):
         ranges = sorted(of_unit, key=lambda each: each.first)
-        partition = Partition.of(unit)
+        partition = Partition.of(unit.removeprefix(landing.prefix))
         marks = None if partition is None else there.pop(partition, None)
         if partition is None or marks is None:
             yield AbsentFile(unit, [each for each in ranges if _was_to_be_read(each)], is_changed=False)
         else:
-            yield from _with_ranges(partition, marks, ranges, client)
+            yield from _with_ranges(unit, partition, marks, ranges, client)
     for partition, marks in there.items():
-        yield LandedPartition(partition.unit, partition, client, *marks, datetime.now(UTC), ())
+        yield LandedPartition(landing.prefix + partition.unit, partition, client, *marks, datetime.now(UTC), ())
 
 
 def _watermarks(client: KafkaClient, topic: str) -> dict[Partition, tuple[int, int]]:
@@ -112,19 +112,19 @@ def _watermarks(client: KafkaClient, topic: str) -> dict[Partition, tuple[int, i
 
 
 def _with_ranges(
-    partition: Partition, marks: tuple[int, int], ranges: Sequence[LedgerRange], client: KafkaClient
+    unit: str, partition: Partition, marks: tuple[int, int], ranges: Sequence[LedgerRange], client: KafkaClient
 ) -> Iterator[LandedPartition | AbsentFile]:
     oldest, end = marks
     to_be_read = [each for each in ranges if _was_to_be_read(each)]
     start = max((each.last for each in ranges if not _was_to_be_read(each)), default=0)
     gone = [_gone(each, oldest) for each in to_be_read if each.first < oldest]
     if gone:
-        yield AbsentFile(partition.unit, gone, is_changed=False)
+        yield AbsentFile(unit, gone, is_changed=False)
     own = [_cut(each, max(each.first, oldest), each.last) for each in to_be_read if each.last > oldest]
     seen_ns = min((each.modified_ns for each in to_be_read if each.modified_ns is not None), default=None)
     arrived = datetime.now(UTC) if seen_ns is None else datetime.fromtimestamp(seen_ns / 1e9, UTC)
     first = max(start, oldest)
-    yield LandedPartition(partition.unit, partition, client, first, end, arrived, own)
+    yield LandedPartition(unit, partition, client, first, end, arrived, own)
 
 
 def _gone(each: LedgerRange, oldest: int) -> LedgerRange:

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.definition import Source
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.errors import FreshetError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger.source_ranges import SourceRange, loaded_ranges
 from spark_jobs.settings import Home
 from spark_jobs.source.file_names import name_of
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.landed_streams import StreamSlice
+from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka_offsets import TopicOffsets
+from spark_jobs.source.kafka_slice import OffsetSlice, Partition
+from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.warehouse.event_id import event_id_texts
@@ -36,6 +41,7 @@ class LandedEvents:
         self._home = home
         self._streams = {stream.held.name: stream for stream in streams}
         self._numbers = {stream.held.name: number for number, stream in enumerate(streams)}
+        self._topic_ids: dict[str, str] = {}
         self.records = 0
 
     def ranges(self, connection: extensions.connection, batch_no: int) -> list[SourceRange]:
@@ -47,26 +53,44 @@ class LandedEvents:
         """The sound tuples of a range, in blocks, with the number of their stream.
 
         Raises:
-            FreshetError: the file is gone or damaged.
+            FreshetError: the file is gone or damaged; or the topic has not all of these offsets any more, or its
+                brokers don't answer.
         """
         stream, _, unit = planned.unit.partition(STREAM_SEPARATOR)
-        planned, plan, number = replace(planned, unit=unit), self._streams[stream], self._numbers[stream]
-        source, name = plan.source, name_of(planned.unit)
-        path = source.resolved_path(self._home) / name
-        archive = None if source.after_load == "keep" else source.after_load.archive_folder(self._home)
-        if archive is not None and not path.exists():
-            path = archive / name
-        assert planned.size is not None
-        assert planned.modified_ns is not None
-        piece = StreamSlice(0, str(path), planned.first, planned.last, planned.size, planned.modified_ns, stream=number)
+        plan, number = self._streams[stream], self._numbers[stream]
+        where, piece = self._piece(replace(planned, unit=unit), plan.reader)
         try:
-            for arrivals in read_slice(piece, source):
+            for arrivals in plan.reader(piece):
                 self.records += arrivals.records
                 tuples, _ = screen_part(arrivals.tuples, plan)
                 if tuples.num_rows:
                     yield number, tuples
         except (OSError, UnreadableFileError, SourceRangeGoneError) as error:
-            raise FreshetError(f"{path} is needed, and can't be read: {error}") from error
+            raise FreshetError(f"{where} is needed, and can't be read: {error}") from error
+
+    def _piece(self, planned: SourceRange, reader: SliceReader) -> tuple[str, FileSlice | OffsetSlice]:
+        """A range whole, and what it is called."""
+        partition = None if reader.source.kafka is None else Partition.of(planned.unit)
+        if partition is not None and reader.client is not None:
+            if self._topic_id(partition.topic, reader.client) != partition.topic_id:
+                raise FreshetError(f"{partition} is needed, and can't be read: the topic was deleted and made anew.")
+            return str(partition), OffsetSlice(0, partition, planned.first, planned.last)
+        path = self._path(name_of(planned.unit), reader.source)
+        assert planned.size is not None
+        assert planned.modified_ns is not None
+        return str(path), FileSlice(0, str(path), planned.first, planned.last, planned.size, planned.modified_ns)
+
+    def _path(self, name: str, source: Source) -> Path:
+        if source.path is None:
+            raise FreshetError(f"{name} is needed, and can't be read: its stream's source was changed to Kafka.")
+        path = source.resolved_path(self._home) / name
+        archive = None if source.after_load == "keep" else source.after_load.archive_folder(self._home)
+        return archive / name if archive is not None and not path.exists() else path
+
+    def _topic_id(self, topic: str, client: KafkaClient) -> str:
+        if topic not in self._topic_ids:
+            self._topic_ids[topic], _ = TopicOffsets(client, topic).described()
+        return self._topic_ids[topic]
 
 
 def held_ids(plan: StreamPlan, tuples: pa.Table) -> pa.Array:

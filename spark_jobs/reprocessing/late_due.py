@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from psycopg2 import extensions
 
@@ -16,6 +16,20 @@ _CONDITION = """
     AND (retry_at IS NULL OR retry_at <= clock_timestamp())
     AND batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')
 """
+
+
+class LateTuple(NamedTuple):
+    """A late tuple.
+
+    Attributes:
+        event_time: when it happened.
+        held_id: its event id, as it is held.
+        record: its row, as `held_table` takes it.
+    """
+
+    event_time: datetime
+    held_id: str
+    record: tuple[Any, ...]
 
 
 class LateDue(NamedTuple):
@@ -52,14 +66,14 @@ class LateDue(NamedTuple):
         cursor.execute(f"SELECT EXISTS (SELECT FROM freshet.held_tuple WHERE {_CONDITION})", self._arguments)
         return cursor.fetchone() == (True,)
 
-    def read(self, cursor: extensions.cursor, most: int) -> list[tuple[str, str, str, datetime]]:
-        """Event id, payload, its encoding and event time of the oldest."""
+    def read(self, cursor: extensions.cursor, most: int) -> list[LateTuple]:
+        """The oldest."""
         cursor.execute(
-            f"SELECT event_id, payload, payload_encoding, event_time FROM freshet.held_tuple WHERE {_CONDITION} "
-            "ORDER BY event_time LIMIT %(most)s",
+            "SELECT event_time, event_id, payload, payload_encoding, arrived_at, source_unit, source_position "
+            f"FROM freshet.held_tuple WHERE {_CONDITION} ORDER BY event_time LIMIT %(most)s",
             {**self._arguments, "most": most},
         )
-        return cursor.fetchall()
+        return [LateTuple(row[0], row[1], row[1:]) for row in cursor.fetchall()]
 
     @property
     def _arguments(self) -> dict[str, object]:

@@ -33,14 +33,14 @@ from spark_jobs.join_state.key_codes import codes_of
 from spark_jobs.ledger.batch_streams import batches_since
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held
-from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING
+from spark_jobs.loading.payload import HELD_ID, held_table
 from spark_jobs.reprocessing.landed_events import LandedEvents, held_ids
-from spark_jobs.reprocessing.late_due import LateDue
+from spark_jobs.reprocessing.late_due import LateDue, LateTuple
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.settings import Home
 from spark_jobs.source.held_records import HeldRecords
-from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 
@@ -100,12 +100,12 @@ class LateTuples:
         home: Home,
         run: ReprocessingRun,
     ) -> None:
-        assert definition.streams is not None
         self._connection = connection
         self._definition = definition
         self._tables = tables
         self._run = run
-        self._streams = [StreamPlan.of(definition, name, tables.fact) for name in definition.streams]
+        readers = SliceReader.of_streams(definition)
+        self._streams = [StreamPlan.of(definition, name, tables.fact, reader) for name, reader in readers.items()]
         self._landed = LandedEvents(home, self._streams)
 
     def join(self, most: int) -> int:
@@ -117,15 +117,15 @@ class LateTuples:
             most: tuples to take at most.
 
         Raises:
-            FreshetError: a landed file is needed that is gone. What was taken is put off.
+            FreshetError: a landed file, or a record of a topic, is needed that is gone. What was taken is put off.
         """
         with self._connection, self._connection.cursor() as cursor:
             due = LateDue.of(cursor, self._definition.name, self._definition.correlate)
             rows = due.read(cursor, min(most, _AT_ONCE)) if due is not None else []
         if due is None or not rows:
             return 0
-        late = pa.array([row[0] for row in rows], pa.string())
-        span = (rows[0][3] - 2 * due.longest, rows[-1][3] + 2 * due.longest)
+        late = pa.array([row.held_id for row in rows], pa.string())
+        span = (rows[0].event_time - 2 * due.longest, rows[-1].event_time + 2 * due.longest)
         try:
             candidates = self._candidates(self._keys(rows), span)
         except FreshetError:
@@ -134,19 +134,18 @@ class LateTuples:
                 advance(cursor, self._run.batch_no, BalanceChange())
             raise
         # One that was taken before, or will be, meets these all the same.
-        near = (rows[0][3] - due.longest, min(due.until, rows[-1][3] + due.longest))
+        near = (rows[0].event_time - due.longest, min(due.until, rows[-1].event_time + due.longest))
         return self._settle(late, near, candidates)
 
-    def _keys(self, rows: Sequence[tuple[str, str, str, datetime]]) -> np.ndarray:
+    def _keys(self, rows: Sequence[LateTuple]) -> np.ndarray:
         """Codes of the keys of held tuples."""
         codes = [np.empty(0, np.int64)]
         for stream in self._streams:
             prefix = stream.held.name + STREAM_SEPARATOR
-            own = [row for row in rows if row[0].startswith(prefix)]
+            own = [row for row in rows if row.held_id.startswith(prefix)]
             if own:
-                names = (HELD_ID, PAYLOAD, PAYLOAD_ENCODING)
-                held = pa.table({name: pa.array([row[k] for row in own], pa.string()) for k, name in enumerate(names)})
-                read = HeldRecords(RecordDecoder.of(stream.source), stream.held.event_id, prefix)
+                held = held_table([row.record for row in own])
+                read = HeldRecords(stream.reader.decoder, stream.held.event_id, prefix)
                 tuples, _ = read.read(held, (HELD_ID,))
                 codes.append(codes_of(tuples, stream.on).codes)
         return np.unique(np.concatenate(codes))

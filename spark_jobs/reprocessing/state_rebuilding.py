@@ -1,4 +1,4 @@
-"""Makes the lost state of a join of several streams anew, from the landed files: `freshet rebuild-state`.
+"""Makes the lost state of a join of several streams anew, from the landed events: `freshet rebuild-state`.
 
 The ledger names each batch's ranges, and how far the streams had come in it: that is all that a bucket's state follows
 from. So the batches are taken again, in their order, and what they settle is thrown away: it has been loaded. Batches
@@ -30,6 +30,7 @@ from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, batches_s
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.reprocessing.landed_events import LandedEvents, held_ids
 from spark_jobs.settings import Home
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.warehouse.drivers import newest_driver
 
@@ -84,8 +85,8 @@ def rebuild_state(
         what was made; None if nothing was missing.
 
     Raises:
-        FreshetError: it has no such state, its stream runs, a landed file that it takes is gone, or what was made does
-            not agree with the ledger. The message says what to do; all is as it was.
+        FreshetError: it has no such state, its stream runs, a landed file or a record of a topic that it takes is gone,
+            or what was made does not agree with the ledger. The message says what to do; all is as it was.
     """
     name = definition.name
     if definition.streams is None or definition.accumulates:
@@ -144,7 +145,8 @@ class _Rebuilding:
         self._buckets = buckets
         self._say = say
         fact = check_tables(connection, definition).fact
-        self._streams = [StreamPlan.of(definition, name, fact) for name in definition.streams]
+        readers = SliceReader.of_streams(definition)
+        self._streams = [StreamPlan.of(definition, name, fact, reader) for name, reader in readers.items()]
         self._landed = LandedEvents(home, self._streams)
 
     def run(self) -> RebuiltState:
@@ -243,8 +245,8 @@ class _Rebuilding:
                     yield stream, owner, tuples.filter(pa.array(owners == owner))
         except FreshetError as error:
             raise FreshetError(
-                f"The state can't be made anew, for events may wait in it that landed there. {error}. Bring the file "
-                f"back as it was, or the folder {self._folder} from a backup; or load the streams under another "
+                f"The state can't be made anew, for events may wait in it that landed there. {error}. Bring "
+                f"it back as it was, or the folder {self._folder} from a backup; or load the streams under another "
                 "pipeline name, with a fact table of its own."
             ) from error
 
@@ -259,6 +261,6 @@ class _Rebuilding:
         if waiting != self._last.waiting:
             raise FreshetError(
                 f"The state made anew does not agree with the ledger: {waiting:,} events wait in it, and "
-                f"{self._last.waiting:,} should. Its batches, or landed files, are not all there any more. Bring the "
+                f"{self._last.waiting:,} should. Its batches, or landed events, are not all there any more. Bring the "
                 f"folder {self._folder} back from a backup, or load the streams under another pipeline name."
             )

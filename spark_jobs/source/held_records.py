@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition import Source
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.outcome import Held
@@ -52,12 +52,11 @@ class HeldRecords:
     prefix: str = ""
 
     @classmethod
-    def of_parts(cls, definition: PipelineDefinition, table: AccumulatingTable) -> tuple[HeldRecords, ...]:
-        """One for each stream of a pipeline whose facts accumulate, in the order of the definition."""
-        assert definition.streams is not None
+    def of_parts(cls, decoders: Mapping[str, RecordDecoder], table: AccumulatingTable) -> tuple[HeldRecords, ...]:
+        """One for each stream of a pipeline whose facts accumulate, in its order; their decoders are given by name."""
         return tuple(
             cls(
-                RecordDecoder.of(definition.streams[part.stream]),
+                decoders[part.stream],
                 part.named_in_stream(part.event_id),
                 part.stream + STREAM_SEPARATOR,
             )

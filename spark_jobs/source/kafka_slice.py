@@ -13,6 +13,7 @@ from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.ledger.source_ranges import SourceRange
 
 _UNIT = re.compile(r"(?P<topic>[^:@/]+):(?P<partition>\d+)@(?P<topic_id>.*)", re.DOTALL)
+_OF_ANY_STREAM = rf"^(?:[^/]*/)?{_UNIT.pattern}$"
 
 
 class Partition(NamedTuple):
@@ -78,12 +79,13 @@ def with_place(values: pa.Table, units: pa.ChunkedArray, offsets: pa.ChunkedArra
 
     Args:
         values: shape (n,).
-        units: partitions as the ledger calls them, shape (n,); null, or of another kind of source: not known.
+        units: partitions as the ledger calls them, be they of one of several streams, shape (n,); null, or of another
+            kind of source: not known.
         offsets: int64, shape (n,).
         times: when the records were written, shape (n,).
     """
     # Arrow knows the names of a pattern's groups as RE2 writes them.
-    parts = pc.extract_regex(units.cast(pa.string()), _UNIT.pattern)
+    parts = pc.extract_regex(units.cast(pa.string()), _OF_ANY_STREAM)
     columns = {
         TOPIC: pc.struct_field(parts, "topic"),
         PARTITION: pc.struct_field(parts, "partition").cast(pa.int32()),

@@ -76,6 +76,11 @@ class KafkaTopic:
         self._looked_at = time.monotonic()
         self.unread: Unread | None = None
 
+    @property
+    def has_waiting(self) -> bool:
+        """Whether there are offsets that have not been taken, or there may be: a partition can't be read."""
+        return bool(self._troubles) or any(end > self._next[partition] for partition, end in self._ends.items())
+
     def resume(self, taken: Callable[[list[str]], Iterable[tuple[str, int, int | None, int | None]]]) -> None:
         """Begin anew with what the ledger knows; before the first look.
 
@@ -191,7 +196,7 @@ class KafkaTopic:
             raise SourceAwayError(
                 f"A batch was to read {', '.join(files)} when the pipeline's source was changed to Kafka. Change it "
                 "back until the batch is loaded, then to Kafka again; or give the files up: freshet source PIPELINE "
-                f"--give-up {files[0]}"
+                f"--give-up {self._positions.prefix}{files[0]}"
             )
         topic_id, _ = self._offsets.described()
         former = [each.unit for _, each in ranges if (of := Partition.of(each.unit)) and of.topic_id != topic_id]
@@ -199,7 +204,7 @@ class KafkaTopic:
             raise SourceAwayError(
                 f"Topic {self._kafka.topic} was deleted and made anew while a batch was to read {', '.join(former)}: "
                 "what was there is lost at the source. Give it up, and the stream goes on: freshet source PIPELINE "
-                f"--give-up {former[0]}"
+                f"--give-up {self._positions.prefix}{former[0]}"
             )
 
     def _find_partitions(self) -> None:

@@ -81,6 +81,11 @@ class LandedFiles:
         return len(self._waiting)
 
     @property
+    def has_waiting(self) -> bool:
+        """Whether there are any."""
+        return bool(self._waiting)
+
+    @property
     def waiting_bytes(self) -> int:
         """Their bytes, of begun ones what is left. O(waiting files)."""
         return sum(size - self._begun_at(name) for _, name, size in self._waiting)

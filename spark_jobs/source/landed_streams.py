@@ -1,4 +1,4 @@
-"""Several landing folders as one source: that of each stream, whose files are told apart by the stream's name."""
+"""Folders and topics as one source, one of each stream; their units are told apart by the stream's name."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.source.kafka_slice import OffsetSlice
+from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.warehouse.drivers import Unread
@@ -24,80 +26,90 @@ def stream_unit(stream: str, unit: str) -> str:
 
 
 @dataclass(frozen=True)
-class StreamSlice(FileSlice):
-    """Some records of a landed file of a stream.
+class StreamSlice:
+    """Some records of a stream.
 
     Attributes:
         stream: the stream's number in the pipeline, from 0.
+        piece: where they lie.
     """
 
     stream: int
+    piece: FileSlice | OffsetSlice
+
+    @property
+    def range_no(self) -> int:
+        """Number of the range within its batch."""
+        return self.piece.range_no
 
 
 class LandedStreams:
-    """The landed files of several streams, as `LandedFiles` of one; units are called `stream/unit`.
+    """The sources of several streams, as `LandedFiles` or `KafkaTopic` of one; units are called `stream/unit`.
 
     Args:
-        files: of each stream, by name, in the order of the pipeline.
+        sources: of each stream, by name, in the order of the pipeline.
     """
 
-    def __init__(self, files: Mapping[str, LandedFiles]) -> None:
-        self._files = dict(files)
-        self._behind_first = list(files)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Bytes that have been seen and not been taken."""
-        return sum(files.waiting_bytes for files in self._files.values())
+    def __init__(self, sources: Mapping[str, LandedFiles | KafkaTopic]) -> None:
+        self._sources = dict(sources)
+        self._behind_first = list(sources)
 
     @property
     def unread(self) -> Unread | None:
         """What was seen and left when ranges were taken last, of all streams; None before that."""
-        seen = [files.unread for files in self._files.values()]
-        known = [each for each in seen if each is not None]
+        seen = {stream: source.unread for stream, source in self._sources.items()}
+        known = [each for each in seen.values() if each is not None]
         if len(known) < len(seen):
             return None
+        lags = [
+            replace(lag, partition=stream_unit(stream, lag.partition))
+            for stream, each in seen.items()
+            if each is not None
+            for lag in each.partitions
+        ]
         landed = [each.landed_at for each in known if each.landed_at is not None]
         return Unread(
             sum(each.files for each in known),
             sum(each.bytes for each in known),
             min(landed, default=None),
             min(each.looked_at for each in known),
+            lags,
         )
 
     def has_waiting(self, stream: str) -> bool:
-        """Whether files of a stream have landed that have not been taken whole."""
-        return self._files[stream].waiting_files > 0
+        """Whether a stream has, or may have, what has not been taken."""
+        return self._sources[stream].has_waiting
 
     def prefer(self, behind_first: Sequence[str]) -> None:
         """Take from these streams in this order: the one first whose events are the furthest behind."""
         self._behind_first = list(behind_first)
 
     def resume(self, taken: Callable[[list[str]], Iterable[TakenRow]]) -> None:
-        """Begin anew with what the ledger knows; as of `LandedFiles`."""
-        for stream, files in self._files.items():
-            files.resume(_of_stream(stream, taken))
+        """Begin anew with what the ledger knows; as of `LandedFiles` and `KafkaTopic`."""
+        for stream, source in self._sources.items():
+            source.resume(_of_stream(stream, taken))
 
     def look(self) -> None:
         """See what has landed since the last look.
 
         Raises:
-            SourceAwayError: a folder can't be listed; the message says which, and what to do.
+            SourceAwayError: a folder can't be listed, or a topic's brokers don't answer; the message says which, and
+                what to do.
         """
-        for files in self._files.values():
-            files.look()
+        for source in self._sources.values():
+            source.look()
 
     def take(self, most_bytes: int) -> list[SourceRange]:
         """The next ranges: at most `most_bytes` or so, but at least one range where there is any.
 
         Streams that are behind in event time come first: what the others bring would have to wait for them in memory.
         """
-        reserved = most_bytes // (_LEAST_SHARE * len(self._files))
+        reserved = most_bytes // (_LEAST_SHARE * len(self._sources))
         taken: list[SourceRange] = []
         left = most_bytes
         for number, stream in enumerate(self._behind_first):
-            of_others = reserved * (len(self._files) - number - 1)
-            ranges = self._files[stream].take(max(left - of_others, 1))
+            of_others = reserved * (len(self._sources) - number - 1)
+            ranges = self._sources[stream].take(max(left - of_others, 1))
             taken += [replace(each, unit=stream_unit(stream, each.unit)) for each in ranges]
             left -= sum(each.bytes for each in ranges)
         return taken
@@ -106,15 +118,15 @@ class LandedStreams:
         """Let files of these names be taken again, whole."""
         for unit in units:
             stream, _, name = unit.partition(STREAM_SEPARATOR)
-            if stream in self._files:
-                self._files[stream].forget([name])
+            if stream in self._sources:
+                self._sources[stream].forget([name])
 
     def changed(self) -> list[SourceRange]:
         """Files that were written to after they had been taken, as they are now; each is told once."""
         return [
             replace(each, unit=stream_unit(stream, each.unit))
-            for stream, files in self._files.items()
-            for each in files.changed()
+            for stream, source in self._sources.items()
+            for each in source.changed()
         ]
 
     def pieces(self, ranges: Sequence[tuple[int, SourceRange]], parts: int) -> list[list[StreamSlice]]:
@@ -123,26 +135,31 @@ class LandedStreams:
         Args:
             ranges: with their numbers in the batch.
             parts: tasks.
+
+        Raises:
+            SourceAwayError: as of `KafkaTopic`.
         """
-        shares: list[list[StreamSlice]] = []
-        for number, (stream, files) in enumerate(self._files.items()):
+        shares: list[tuple[float, list[StreamSlice]]] = []
+        for number, (stream, source) in enumerate(self._sources.items()):
             prefix = stream_unit(stream, "")
             own = [
                 (position, replace(each, unit=each.unit.removeprefix(prefix)))
                 for position, each in ranges
                 if each.unit.startswith(prefix)
             ]
-            for task in files.pieces(own, parts):
-                shares.append([StreamSlice(**vars(piece), stream=number) for piece in task])
-        tasks: list[tuple[int, int, list[StreamSlice]]] = [(0, number, []) for number in range(min(parts, len(shares)))]
-        for share in sorted(shares, key=_bytes, reverse=True):
+            if not own:
+                continue
+            of_one = sum(each.bytes for _, each in own) / sum(each.last - each.first for _, each in own)
+            for task in source.pieces(own, parts):
+                length = sum(piece.last - piece.first for piece in task)
+                shares.append((length * of_one, [StreamSlice(number, piece) for piece in task]))
+        tasks: list[tuple[float, int, list[StreamSlice]]] = [
+            (0.0, number, []) for number in range(min(parts, len(shares)))
+        ]
+        for length, share in sorted(shares, key=lambda each: each[0], reverse=True):
             size, number, pieces = tasks[0]
-            heapq.heapreplace(tasks, (size + _bytes(share), number, pieces + share))
+            heapq.heapreplace(tasks, (size + length, number, pieces + share))
         return [pieces for _, _, pieces in tasks]
-
-
-def _bytes(pieces: Iterable[FileSlice]) -> int:
-    return sum(piece.last - piece.first for piece in pieces)
 
 
 def _of_stream(

@@ -13,7 +13,6 @@ import pyarrow.compute as pc
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
 from spark_jobs.join_state.bucket import bucket_of
 from spark_jobs.loading.outcome import Held
-from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.landed_streams import StreamSlice
 from spark_jobs.stages.batch_context import BatchContext, Collected, PieceEnd, TaskReport
 from spark_jobs.stages.exchange import Parcel, packed, unpacked
@@ -53,7 +52,7 @@ def collect_task(
         records, rejected, unreadable = 0, 0, None
         newest: int | None = None
         try:
-            for arrivals in read_slice(piece, plan.source):
+            for arrivals in plan.reader(piece.piece):
                 tuples, held = screen_part(arrivals.tuples, plan)
                 held = arrivals_held(arrivals.rejected, plan) + held
                 records += arrivals.records

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Expired
 from spark_jobs.definition.matching import Match
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse.fact_table import FactTable
 
 
@@ -22,31 +23,31 @@ class StreamPlan:
 
     Attributes:
         held: how its tuples are held that are in no result.
-        source: how its records look.
+        reader: reads slices of it.
         on: its columns that must match the other streams'.
         match: how.
     """
 
     held: HeldStream
-    source: Source
+    reader: SliceReader
     on: tuple[str, ...]
     match: Match = "equal"
 
     @classmethod
-    def of(cls, definition: PipelineDefinition, name: str, fact: FactTable) -> StreamPlan:
+    def of(cls, definition: PipelineDefinition, name: str, fact: FactTable, reader: SliceReader) -> StreamPlan:
         """A stream of a pipeline whose joined tuples become facts.
 
         Args:
             definition: the pipeline.
             name: the stream's.
             fact: the fact table.
+            reader: of the stream.
         """
-        assert definition.streams is not None
         assert definition.correlate is not None
-        source = definition.streams[name]
+        source = reader.source
         event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
         correlate = definition.correlate
-        return cls(HeldStream.of(name, event, fact), source, correlate.on[name], correlate.match)
+        return cls(HeldStream.of(name, event, fact), reader, correlate.on[name], correlate.match)
 
 
 @dataclass(frozen=True)

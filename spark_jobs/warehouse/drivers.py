@@ -80,7 +80,7 @@ class PartitionLag:
     """What is unread of a partition of a topic, when it was looked at.
 
     Attributes:
-        partition: its name.
+        partition: its name; with several streams, that of its stream with a `/` before.
         position: offset up to which batches have taken it.
         end: offset of the record that comes next.
         since: since when the first unread record is known to be there, ISO 8601; None without any.

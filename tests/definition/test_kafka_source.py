@@ -44,6 +44,21 @@ def test_a_definition_comes_back_as_it_was_written() -> None:
     assert PipelineDefinition.model_validate_json(written.model_dump_json(by_alias=True)) == written
 
 
+def test_each_of_several_streams_may_be_a_topic() -> None:
+    topics = {name: source(kafka={**KAFKA, "topic": name}) for name in ("clicks", "views")}
+    columns = {f"{name}{place}": f"{name}.{place}" for name in topics for place in topics[name].event_id}
+    written = {
+        "name": "clicked",
+        "streams": topics,
+        "correlate": {"on": dict.fromkeys(topics, "id")},
+        "fact": {"table": "warehouse.fact_clicked", "columns": columns},
+    }
+    assert PipelineDefinition.model_validate(written).source.event_id == tuple(columns.values())
+    topics["views"] = source(kafka={**KAFKA, "made_anew": "read"})
+    with pytest.raises(ValidationError, match=r"streams\.views\.kafka\.made_anew: can't be read"):
+        PipelineDefinition.model_validate(written)
+
+
 def test_a_time_may_stand_without_quotes() -> None:
     kafka = yaml.safe_load("{servers: 'localhost:9092', topic: clicks, start: 2024-12-31T00:00:00Z}")
     assert source(kafka=kafka).kafka.start == "2024-12-31T00:00:00+00:00"

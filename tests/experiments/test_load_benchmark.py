@@ -15,9 +15,12 @@ from spark_jobs.experiments.load.case import EVENTS_PER_FILE, LoadCase, cases
 from spark_jobs.experiments.load.contenders import CONTENDERS, chosen_contenders, require_room
 from spark_jobs.experiments.load.fact_check import check_facts
 from spark_jobs.experiments.load.freshet_join import bench_definition
+from spark_jobs.experiments.load.kafka_connect import load_by_connect
+from spark_jobs.experiments.load.load_benchmark import run_load_benchmark
 from spark_jobs.experiments.load.run_result import Batch, ResourceMeter, Run
 from spark_jobs.experiments.load.scripts import postgres_elt
 from spark_jobs.experiments.load.scripts.marked_files import groups_to_load
+from spark_jobs.settings import Home
 from spark_jobs.source.records.record_decoder import RecordDecoder
 
 ROWS = 1_000
@@ -112,3 +115,17 @@ def test_a_contender_whose_packages_are_absent_says_how_to_get_them(monkeypatch:
         chosen_contenders(["polars-adbc"])
     with pytest.raises(FreshetError, match=r"'polar' is no contender. Allowed: freshet, .*polars-adbc"):
         chosen_contenders(["polar"])
+
+
+def test_kafka_connect_is_refused_where_more_than_a_key_is_loaded(case: LoadCase, tmp_path: Path) -> None:
+    with pytest.raises(FreshetError, match="can't be run in the regime wide"):
+        load_by_connect(case, "events", "localhost:9092", tmp_path, "", "")
+
+
+@pytest.mark.slow
+def test_kafka_connect_loads_a_topic(tmp_path: Path) -> None:
+    """From Maven Central's jars, with the benchmark's own broker and server; its facts are checked."""
+    (case,) = cases(["fits"], [ROWS], [2], 1_000_000, None)
+    said: list[str] = []
+    result = run_load_benchmark(Home(tmp_path), [case], [CONTENDERS["kafka-connect"]], 1, None, False, said.append)
+    assert "kafka-connect" in result["cases"][0]["contenders"], said

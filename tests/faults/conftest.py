@@ -2,35 +2,55 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import closing
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import psycopg2
 import pytest
 
 from spark_jobs.definition import load_definition
+from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.drivers import request_state
+from spark_jobs.warehouse.migration import migrate
 from tests.faults.driver_process import DriverProcess
-from tests.spark.shop import TABLES, query, sales_definition, write_definition
+from tests.kafka_broker import Topic
+from tests.spark.shop import TABLES, from_topic, land, query, sales_definition, write_definition
 from tests.waiting import wait_for
 
 
 class FaultyShop:
-    """The shop's pipeline `sales`, run by drivers that can be killed."""
+    """The shop's pipeline `sales`, run by drivers that can be killed.
 
-    def __init__(self, folder: Path, url: str) -> None:
+    Args:
+        folder: for its files.
+        url: of the warehouse.
+        topic: where the sales come from; None: a landing folder.
+    """
+
+    def __init__(self, folder: Path, url: str, topic: Topic | None = None) -> None:
         query(url, TABLES)
         self.folder = folder
         self.url = url
         definition = sales_definition(folder)
         definition["lookups"][0]["memory"] = "64KB"  # not all of R fits: back stages have work to do
-        self.definition = write_definition(folder, definition)
+        self._topic = topic
+        self.definition = write_definition(folder, from_topic(definition, topic) if topic else definition)
         self._home = folder / "home"
         self._drivers: list[DriverProcess] = []
+
+    def land(self, name: str, records: Iterable[dict[str, Any]]) -> None:
+        """Let sales arrive all at once: as a file, or as a transaction in the topic."""
+        if self._topic is None:
+            land(self.folder, name, records)
+            return
+        with self._topic.transaction(json.dumps(record).encode() for record in records):
+            pass
 
     def drive(self, *arguments: str) -> DriverProcess:
         """Start another driver."""
@@ -72,8 +92,24 @@ class FaultyShop:
             driver.end()
 
 
+@contextmanager
+def shop_with_a_server(folder: Path) -> Iterator[tuple[FaultyShop, EmbeddedPostgres]]:
+    """A shop whose warehouse is a server of its own, which may be ended."""
+    with EmbeddedPostgres(folder / "postgres").use() as server:
+        migrate(server.url())
+        with closing(FaultyShop(folder, server.url())) as shop:
+            yield shop, server
+
+
 @pytest.fixture
 def shop(tmp_path: Path, warehouse_url: str) -> Iterator[FaultyShop]:
-    shop = FaultyShop(tmp_path, warehouse_url)
-    yield shop
-    shop.close()
+    with closing(FaultyShop(tmp_path, warehouse_url)) as shop:
+        yield shop
+
+
+@pytest.fixture(params=["folder", "topic"])
+def any_shop(tmp_path: Path, warehouse_url: str, request: pytest.FixtureRequest) -> Iterator[FaultyShop]:
+    """One whose sales land in a folder, then one whose sales come from a topic."""
+    topic = request.getfixturevalue("topic") if request.param == "topic" else None
+    with closing(FaultyShop(tmp_path, warehouse_url, topic)) as shop:
+        yield shop

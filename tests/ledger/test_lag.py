@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -110,6 +111,9 @@ def test_of_a_topic_partitions_are_told_and_the_bytes_that_records_take(
     drivers.heartbeat(connection, "orders", epoch, Unread(2, 600, datetime.now(UTC), time.monotonic(), [waiting]))
     lag = status_of(connection).lag
     assert (lag.files_in_words, lag.unread_bytes) == ("2 partitions", 4_600)
+    of_stream = replace(waiting, partition="orders/t:0")
+    drivers.heartbeat(connection, "orders", epoch, Unread(2, 600, datetime.now(UTC), time.monotonic(), [of_stream]))
+    assert status_of(connection).lag.files_in_words == "2 files or partitions"
 
 
 def test_what_waits_for_longer_than_the_target_is_late_however_fresh_the_last_facts_were(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -72,7 +73,16 @@ def test_a_stream_goes_on_over_a_pruned_ledger(stream: Stream) -> None:
     assert stream.load(stream.facts(range(25, 45))).facts == 5, "what is a fact or held already is none again"
 
 
-def test_ranges_of_a_partition_that_follow_on_one_another_become_one(stream: Stream) -> None:
+@pytest.mark.parametrize(
+    ("prefix", "definition"),
+    [
+        ("", {"source": {"kafka": {}}}),
+        ("clicks/", {"source": {"kafka": None}, "streams": {"clicks": {"kafka": {}}, "t": {"kafka": None}}}),
+    ],
+)
+def test_ranges_of_a_partition_that_follow_on_one_another_become_one(
+    stream: Stream, prefix: str, definition: dict[str, Any]
+) -> None:
     batches = [number for (number,) in stream.query("SELECT batch_no FROM freshet.batch ORDER BY batch_no")]
     old, new = batches[0], batches[-1]
     ranges = [
@@ -80,7 +90,7 @@ def test_ranges_of_a_partition_that_follow_on_one_another_become_one(stream: Str
         ("t:0@x", 20, 25, 10, 4, old),  # what lies before was lost
         ("t:0@x", 25, 30, 10, 4, new),
         *[("t:1@x", first, first + 5, 10, records, old) for first, records in ((15, None), (20, 5))],
-        *[("t/file", first, first + 5, 10, 4, old) for first in (0, 5)],  # before it read a topic
+        *[("a/file", first, first + 5, 10, 4, old) for first in (0, 5)],  # before it read a topic
     ]
     for each in ranges:
         stream.query(
@@ -88,15 +98,16 @@ def test_ranges_of_a_partition_that_follow_on_one_another_become_one(stream: Str
             "VALUES ('orders', 'loaded', %s, %s, %s, %s, %s, %s)",
             list(each),
         )
+    stream.query("UPDATE freshet.source_range SET unit = %s || unit WHERE unit LIKE 't:%%'", [prefix])
     assert _prune(stream, ledger="30d") == {"batch": 2}, "files are told apart by what they were planned as"
-    stream.query('UPDATE freshet.pipeline SET definition = \'{"source": {"kafka": {}}}\'')
+    stream.query("UPDATE freshet.pipeline SET definition = %s::jsonb", [json.dumps(definition)])
     assert _prune(stream, ledger="30d") == {"source_range": 3}
     left = (
-        "SELECT unit, first, last, size, records FROM freshet.source_range "
-        "WHERE unit IN ('t:0@x', 't:1@x', 't/file') ORDER BY unit COLLATE \"C\", first"
+        "SELECT regexp_replace(unit, '^clicks/', ''), first, last, size, records FROM freshet.source_range "
+        "WHERE unit ~ '^(clicks/t:|t:|a/)' ORDER BY unit COLLATE \"C\", first"
     )
     assert stream.query(left) == [
-        *[("t/file", first, first + 5, 10, 4) for first in (0, 5)],
+        *[("a/file", first, first + 5, 10, 4) for first in (0, 5)],
         *[("t:0@x", 0, 15, 30, 12), ("t:0@x", 20, 25, 10, 4), ("t:0@x", 25, 30, 10, 4)],
         ("t:1@x", 15, 25, 20, None),
     ]

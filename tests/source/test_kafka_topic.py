@@ -141,10 +141,22 @@ def test_partitions_that_are_added_are_read_from_their_beginning(topic: Topic, r
     topic.wait_until(lambda: stream.read(stream.plan()) == [2, 3])
 
 
-def test_one_partition_that_is_far_behind_does_not_hold_up_the_others(broker: KafkaBroker, reader: Any) -> None:
-    waiting = {Partition("clicks", 0, ""): 1_000_000, Partition("clicks", 1, ""): 10, Partition("clicks", 2, ""): 500}
-    assert list(fair_shares(waiting, 900).values()) == [10, 445, 445]
-    assert sum(fair_shares(dict.fromkeys(waiting, 5), 2).values()) == 3  # one of each, at least
+def test_one_partition_that_is_far_behind_does_not_hold_up_the_others(
+    broker: KafkaBroker, topic: Topic, connection: extensions.connection
+) -> None:
+    hot = Topic(broker, f"{topic.name}-hot", 3)
+    hot.send(records(100_000, 105_000))
+    hot.send(records(200_000, 200_010), partition=1)
+    hot.send(records(300_000, 300_500), partition=2)
+    stream = Reader(hot, connection)
+    each = len(records(100_000, 100_001)[0])
+    shares = []
+    for _ in range(3):
+        taken = {part.unit.partition("@")[0]: part.last - part.first for part in stream.plan(900 * each)}
+        shares.append([taken.get(f"{hot.name}:{number}", 0) for number in range(3)])
+    assert shares == [[445, 10, 445], [845, 0, 55], [900, 0, 0]]
+    waiting = dict.fromkeys([Partition(hot.name, number, "") for number in range(3)], 5)
+    assert sum(fair_shares(waiting, 2).values()) == 3  # one of each, at least
 
 
 def test_a_batch_is_bounded_in_bytes(topic: Topic, reader: Any) -> None:

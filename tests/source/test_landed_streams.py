@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.source.landed_files import LandedFiles
-from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
+from spark_jobs.source.landed_streams import LandedStreams
+from spark_jobs.source.planned_file import FileSlice
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ def test_files_of_one_name_are_told_apart_by_their_stream(tmp_path: Path, stream
     ranges = streams.take(10_000)
     assert [(each.unit, each.bytes) for each in ranges] == [("orders/1.json", 100), ("payments/1.json", 200)]
     pieces = [piece for task in streams.pieces(list(enumerate(ranges)), 2) for piece in task]
-    assert {(piece.stream, piece.path, piece.range_no) for piece in pieces if isinstance(piece, StreamSlice)} == {
+    assert {(each.stream, each.piece.path, each.range_no) for each in pieces if isinstance(each.piece, FileSlice)} == {
         (0, str(tmp_path / "orders" / "1.json"), 0),
         (1, str(tmp_path / "payments" / "1.json"), 1),
     }

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -13,6 +14,7 @@ import yaml
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.settings import Home
+from tests.kafka_broker import Topic
 from tests.spark.shop import query
 
 TABLES = """
@@ -74,8 +76,14 @@ class CorrelatedShop:
         self.home = Home(folder / "home")
         self._landed = 0
 
-    def define(self, streams: Iterable[str] = ("orders", "payments"), **correlate: Any) -> None:
-        """Write the pipeline's file; `lookups` apart, what is given is of its `correlate`."""
+    def define(
+        self,
+        streams: Iterable[str] = ("orders", "payments"),
+        topics: Mapping[str, Topic] = MappingProxyType({}),
+        **correlate: Any,
+    ) -> None:
+        """Write the pipeline's file; `lookups` apart, what is given is of its `correlate`. Topics stand for folders."""
+        self._topics = topics
         names = list(streams)
         lookups = correlate.pop("lookups", [])
         ids = {SCHEMAS[name][1]: f"{name}.{SCHEMAS[name][1]}" for name in names}
@@ -90,7 +98,7 @@ class CorrelatedShop:
             "streams": {
                 name: {
                     "format": "json",
-                    "path": str(self.folder / "landing" / name),
+                    **self._where(name),
                     "schema": SCHEMAS[name][0],
                     "event_id": [SCHEMAS[name][1]],
                     "event_time": SCHEMAS[name][2],
@@ -108,10 +116,22 @@ class CorrelatedShop:
         for name in names:
             (self.folder / "landing" / name).mkdir(parents=True, exist_ok=True)
 
+    def _where(self, stream: str) -> dict[str, Any]:
+        topic = self._topics.get(stream)
+        if topic is None:
+            return {"path": str(self.folder / "landing" / stream)}
+        return {"kafka": {"servers": topic.servers, "topic": topic.name}}
+
     def land(self, stream: str, records: Iterable[dict[str, Any] | bytes]) -> None:
-        """Let a file of a stream arrive, at once and whole."""
+        """Let a file of a stream arrive, at once and whole; or its records, spread over the partitions of its topic."""
         self._landed += 1
         lines = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
+        if stream in self._topics:
+            topic = self._topics[stream]
+            partitions = topic.answering()
+            for number in range(partitions):
+                topic.send(lines[number::partitions], partition=number)
+            return
         path = self.folder / "landing" / stream / f"part-{self._landed:04}.json"
         hidden = path.with_name(f".{path.name}")
         hidden.write_bytes(b"\n".join(lines) + b"\n")

@@ -10,6 +10,8 @@ from typing import Any
 import psycopg2
 import yaml
 
+from tests.kafka_broker import Topic
+
 TABLES = """
     CREATE SCHEMA shop;
     CREATE TABLE shop.customer (id bigint PRIMARY KEY, sk bigint NOT NULL, city text);
@@ -59,12 +61,20 @@ def sales_definition(folder: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
+def from_topic(definition: dict[str, Any], topic: Topic, **kafka: Any) -> dict[str, Any]:
+    """A pipeline's definition, with a topic for its landing folder."""
+    source = {name: value for name, value in definition["source"].items() if name != "path"}
+    source["kafka"] = {"servers": topic.servers, "topic": topic.name} | kafka
+    return {**definition, "source": source}
+
+
 def write_definition(folder: Path, definition: dict[str, Any]) -> Path:
-    """Write a pipeline's YAML into `folder`/pipelines, and make its landing folder."""
+    """Write a pipeline's YAML into `folder`/pipelines, and make its landing folder, where it has one."""
     path = folder / "pipelines" / f"{definition['name']}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(definition, sort_keys=False))
-    Path(definition["source"]["path"]).mkdir(parents=True, exist_ok=True)
+    if "path" in definition["source"]:
+        Path(definition["source"]["path"]).mkdir(parents=True, exist_ok=True)
     return path
 
 

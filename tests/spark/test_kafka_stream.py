@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 import io
 import json
+import shutil
 import urllib.request
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from datetime import datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
@@ -20,25 +23,29 @@ from spark_jobs.definition import load_definition
 from spark_jobs.driver import setbacks
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
+from spark_jobs.proof.proof import Proof
+from spark_jobs.proof.verification import verify
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.reprocessing.state_rebuilding import RebuiltState, rebuild_state
 from spark_jobs.source import kafka_offsets
+from spark_jobs.warehouse.connection import connect
 from tests.kafka_broker import PASSWORD, Topic
 from tests.schema_registry import Registry, confluent
 from tests.spark.conftest import Shop
+from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment
 from tests.spark.running_stream import running
-from tests.spark.shop import query, sale, sales_definition
+from tests.spark.shop import from_topic, query, sale, sales_definition
 from tests.waiting import wait_for
 
 
 def define(shop: Shop, topic: Topic, *, event_id: list[str] | None = None, **kafka: Any) -> None:
     """Let the shop's pipeline read the topic."""
-    definition = sales_definition(shop.folder)
-    source = {name: value for name, value in definition["source"].items() if name != "path"}
-    source["kafka"] = {"servers": topic.servers, "topic": topic.name} | kafka
-    source["event_id"] = event_id or source["event_id"]
-    shop.path.write_text(yaml.safe_dump({**definition, "source": source}, sort_keys=False))
+    definition = from_topic(sales_definition(shop.folder), topic, **kafka)
+    definition["source"]["event_id"] = event_id or definition["source"]["event_id"]
+    shop.define(definition)
 
 
 def sales(numbers: Iterable[int]) -> list[bytes]:
@@ -49,7 +56,7 @@ def facts(shop: Shop) -> list[int]:
     return [number for (number,) in query(shop.url, "SELECT sale_id FROM shop.fact_sales ORDER BY sale_id")]
 
 
-def ranges(shop: Shop, state: str) -> list[tuple[int, int]]:
+def ranges(shop: Shop | CorrelatedShop, state: str) -> list[tuple[int, int]]:
     rows = query(
         shop.url,
         "SELECT first, last FROM freshet.source_range WHERE state = %s AND last > first ORDER BY range_id",
@@ -143,8 +150,7 @@ def test_held_records_come_back_by_their_place(shop: Shop, topic: Topic) -> None
     shop.load()
     assert query(shop.url, "SELECT event_id FROM freshet.unmatched") == [(f'["{topic.name}",0,3]',)]
     query(shop.url, "INSERT INTO shop.customer VALUES (5000, 77, 'new')")
-    request = ReprocessingRequest(limit=10, yields=False)
-    ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark).run()
+    reprocess(shop)
     assert query(shop.url, "SELECT o, sk FROM shop.fact_places WHERE o = 3") == [(3, 77)]
 
 
@@ -161,6 +167,112 @@ def test_verify_proves_what_the_topic_still_holds_and_says_what_it_does_not(shop
     assert proof.gone_facts == 10
     query(shop.url, "DELETE FROM shop.fact_sales WHERE sale_id = 15")
     assert [each.kind for each in shop.verify().differences if each.kind == "missing"]
+
+
+def proved(shop: CorrelatedShop) -> Proof:
+    return verify(load_definition(shop.path), shop.url, shop.home)
+
+
+def rebuild(shop: CorrelatedShop) -> RebuiltState | None:
+    with closing(connect(shop.url)) as connection:
+        return rebuild_state(connection, load_definition(shop.path), shop.home, 2, print)
+
+
+def reprocess(shop: Shop | CorrelatedShop) -> None:
+    request = ReprocessingRequest(limit=10, yields=False)
+    ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark, shop.home).run()
+
+
+def test_a_topic_is_joined_with_a_folder(tmp_path: Path, warehouse_url: str, spark: Any, broker: KafkaBroker) -> None:
+    """Each keeps its position, gives what is late and what is lost, and brings the state back."""
+    query(warehouse_url, TABLES)
+    shop = CorrelatedShop(tmp_path, warehouse_url, spark)
+    orders = Topic(broker, f"orders-{tmp_path.name}", partitions=2)
+    shop.define(topics={"orders": orders})
+    for first in (0, 50):
+        shop.land("orders", [order(n, n) for n in range(first, first + 50)])
+        shop.land("payments", [payment(n, n, n + 1) for n in range(first, first + 60, 2)])
+        shop.load()
+    shop.land("orders", [order(0, 0), b"no json", b"", order(200, 500)])
+    shop.land("payments", [payment(200, 200, 500)])
+    shop.load()
+    assert shop.facts() == {(n, n) for n in (*range(0, 100, 2), 200)}
+    assert shop.law()["orders"] | {"expired": 0, "waiting": 0} == {
+        "arrived": 104, "duplicates": 1, "rejected": 2, "late": 0, "joined": 51, "expired": 0, "waiting": 0,
+    }  # fmt: skip
+    places = query(shop.url, "SELECT source_unit, source_position FROM freshet.rejected ORDER BY source_position")
+    assert [(unit.partition("@")[0], offset) for unit, offset in places] == [
+        (f"orders/{orders.name}:1", 50),
+        (f"orders/{orders.name}:0", 51),
+    ]
+    assert proved(shop).differences == ()
+
+    shutil.rmtree(shop.home.join_state("paid"))
+    assert rebuild(shop) is not None
+    shop.land("orders", [order(300, 200), order(301, 1000)])  # the first one is late
+    shop.land("payments", [payment(300, 300, 201), payment(301, 301, 1000)])
+    shop.load()
+    late = {event_id for event_id, (_, reason) in shop.held().items() if reason.startswith("late")}
+    assert late == {"orders/[300]", "payments/[300]"}
+    reprocess(shop)
+    assert (300, 300) in shop.facts()
+    assert proved(shop).differences == ()
+
+    orders.send([json.dumps(order(number, 1000)).encode() for number in (400, 401, 402)])
+    orders.remove_before(55)
+    shop.land("payments", [payment(number, number, 1000) for number in (400, 401, 402)])
+    shop.load()
+    assert ranges(shop, "lost") == [(53, 55)]
+    assert {(402, 402)} == {fact for fact in shop.facts() if fact[0] >= 400}
+    proof = proved(shop)
+    assert proof.differences == ()
+    assert {note.kind for note in proof.notes} == {"lost", "gone"}
+    with closing(connect(shop.url)) as connection:
+        (status,) = read_status(connection)
+    assert [(each.partition, each.position, each.end) for each in status.lag.partitions] == [
+        (f"orders/{orders.name}:0", 56, 56),
+        (f"orders/{orders.name}:1", 53, 53),
+    ]
+    shutil.rmtree(shop.home.join_state("paid"))
+    with pytest.raises(FreshetError, match=rf"{orders.name}:0 is needed.*removed by the topic's retention"):
+        rebuild(shop)
+    orders.delete()
+    orders.make(partitions=2)
+    with pytest.raises(FreshetError, match=rf"{orders.name}:\d is needed.*deleted and made anew"):
+        rebuild(shop)
+
+
+def test_parts_of_a_fact_come_from_topics_and_wait_under_their_places(
+    tmp_path: Path, warehouse_url: str, spark: Any, broker: KafkaBroker
+) -> None:
+    query(warehouse_url, TABLES)
+    query(
+        warehouse_url,
+        "CREATE TABLE shop.fact_filled (order_id bigint PRIMARY KEY, customer bigint, t text, p int, o bigint, "
+        "amount numeric(10, 2), pt text, pp int, po bigint)",
+    )
+    shop = CorrelatedShop(tmp_path, warehouse_url, spark)
+    topics = {name: Topic(broker, f"{name}-{tmp_path.name}") for name in ("orders", "payments")}
+    shop.define(topics=topics)
+    definition = yaml.safe_load(shop.path.read_text())
+    columns = {"order_id": "orders.order_id", "customer": "orders.customer", "amount": "payments.amount"}
+    places = {"t": "_topic", "p": "_partition", "o": "_offset"}
+    for stream, prefix in (("orders", ""), ("payments", "p")):
+        del definition["streams"][stream]["event_id"]
+        columns |= {f"{prefix}{column}": f"{stream}.{source}" for column, source in places.items()}
+    definition["correlate"] = {"on": dict.fromkeys(topics, "order_id"), "emit": "accumulate"}
+    definition["fact"] = {"table": "shop.fact_filled", "columns": columns}
+    shop.path.write_text(yaml.safe_dump(definition, sort_keys=False))
+    shop.land("payments", [payment(n, n) for n in range(30)])
+    shop.load()
+    shop.land("orders", [*(order(n) for n in range(20)), b"no json"])
+    shop.land("payments", [payment(99, 5)])
+    shop.load()
+    assert query(shop.url, "SELECT order_id, o, po FROM shop.fact_filled ORDER BY 1") == [(n, n, n) for n in range(20)]
+    assert {event_id: place for event_id, (place, _) in shop.held().items()} == {
+        f'payments/["{topics["payments"].name}",0,{n}]': "rejected" if n == 30 else "unmatched" for n in range(20, 31)
+    } | {f'orders/["{topics["orders"].name}",0,20]': "rejected"}
+    assert proved(shop).differences == ()
 
 
 def test_a_batch_that_is_cut_off_is_read_again_by_its_offsets(
@@ -220,7 +332,7 @@ def test_a_secured_broker_is_read_and_its_password_is_nowhere_to_be_seen(
     assert not any(PASSWORD in each for each in written)
 
 
-ORDER = {
+ORDER: dict[str, Any] = {
     "type": "record",
     "name": "Sale",
     "fields": [
@@ -232,12 +344,21 @@ ORDER = {
 }
 
 
+# A type that was narrower, a field that is no column, and one that is missing; then one of another type.
+EVOLVED: dict[int, dict[str, Any]] = {
+    2: ORDER | {"fields": [ORDER["fields"][0] | {"type": "int"}, *ORDER["fields"][1:], {"name": "n", "type": "int"}]},
+    3: ORDER | {"fields": [field for field in ORDER["fields"] if field["name"] != "amount"]},
+    4: ORDER | {"fields": [*ORDER["fields"][:3], {"name": "sold_at", "type": "boolean"}]},
+}
+
+
 def avro_sale(number: int, schema_id: int = 1, **changes: Any) -> bytes:
-    values = sale(number, **changes)
-    moment = datetime.fromisoformat(values["sold_at"])
+    values = sale(number) | {"n": 1} | changes
+    values |= {"amount": Decimal(values["amount"]), "sold_at": datetime.fromisoformat(values["sold_at"])}
+    if schema_id == 4:
+        values["sold_at"] = True
     content = io.BytesIO()
-    schema = fastavro.parse_schema(ORDER)
-    fastavro.schemaless_writer(content, schema, values | {"amount": Decimal(values["amount"]), "sold_at": moment})
+    fastavro.schemaless_writer(content, fastavro.parse_schema(EVOLVED.get(schema_id, ORDER)), values)
     return confluent(schema_id, content.getvalue())
 
 
@@ -245,7 +366,8 @@ def test_avro_of_a_registry_is_loaded_held_and_proved_and_the_registry_waited_fo
     shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = Registry()
-    registry.register(1, ORDER)
+    for schema_id, schema in {1: ORDER, **EVOLVED}.items():
+        registry.register(schema_id, schema)
     with registry.answering():
         pass  # it has an address now, and is away
     define(shop, topic)
@@ -254,6 +376,7 @@ def test_avro_of_a_registry_is_loaded_held_and_proved_and_the_registry_waited_fo
     shop.path.write_text(yaml.safe_dump(definition, sort_keys=False))
     bad = [avro_sale(20, schema_id=9), b"{}"]
     topic.send([*map(avro_sale, range(20)), *bad, avro_sale(21, customer=5000), None])
+    topic.send([avro_sale(number, schema_id=number - 20) for number in (22, 23, 24)])
     with monkeypatch.context() as patience:
         patience.setattr(setbacks, "MOST_FAILURES", 1)
         with pytest.raises(FreshetError, match=r"schema registry .* can't be asked"):
@@ -261,25 +384,26 @@ def test_avro_of_a_registry_is_loaded_held_and_proved_and_the_registry_waited_fo
     assert facts(shop) == []
     with registry.answering():
         shop.load()
-        assert facts(shop) == list(range(20))
+        assert facts(shop) == [*range(20), 22, 23]
+        assert query(shop.url, "SELECT amount FROM shop.fact_sales WHERE sale_id = 23") == [(None,)]
         held = query(
             shop.url,
             "SELECT reason, source_unit, source_position, payload, payload_encoding FROM freshet.rejected "
             "ORDER BY source_position",
         )
         assert [(unit.partition("@")[0], offset) for _, unit, offset, *_ in held] == [
-            (f"{topic.name}:0", offset) for offset in (20, 21, 23)
+            (f"{topic.name}:0", offset) for offset in (20, 21, 23, 26)
         ]
-        unknown, no_head, _ = held
+        unknown, no_head, _, unfit = held
+        assert "sold_at" in unfit[0]
         assert unknown[0] == "malformed: schema id 9 is unknown to the registry"
         assert (base64.b64decode(unknown[3]), unknown[4]) == (bad[0], "avro.base64")
         assert no_head[3:] == ("{}", "avro")
         proof = shop.verify()
-        assert (proof.differences, proof.records, proof.facts, proof.rejected, proof.unmatched) == ((), 24, 20, 3, 1)
+        assert (proof.differences, proof.records, proof.facts, proof.rejected, proof.unmatched) == ((), 27, 22, 4, 1)
     # What is held of a record that was read needs no registry any more.
     query(shop.url, "INSERT INTO shop.customer VALUES (5000, 77, 'new')")
-    request = ReprocessingRequest(limit=10, yields=False)
-    ReprocessingJob(load_definition(shop.path), shop.url, request, lambda: shop.spark).run()
+    reprocess(shop)
     assert query(shop.url, "SELECT customer_sk, amount FROM shop.fact_sales WHERE sale_id = 21") == [
         (77, Decimal("21.25"))
     ]

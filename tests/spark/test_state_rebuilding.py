@@ -79,7 +79,7 @@ def test_a_state_is_not_made_anew_without_a_file_whose_events_may_wait(shop: Cor
     shutil.rmtree(folder)
     content = file.read_bytes()
     file.unlink()
-    with pytest.raises(FreshetError, match=r"part-0001\.json.*Bring the file back"):
+    with pytest.raises(FreshetError, match=r"part-0001\.json.*Bring it back"):
         rebuild(shop)
     assert not list(folder.glob("*.rebuilding"))
     file.write_bytes(content)

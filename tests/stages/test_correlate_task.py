@@ -15,6 +15,7 @@ from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.collect_task import STREAM
 from spark_jobs.stages.correlate_task import _Joining
 from spark_jobs.stages.exchange import packed
@@ -56,8 +57,9 @@ def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPla
     names = ("orders", "payments")
     reached = (NOON + timedelta(hours=3 * version) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
     joined = [(name, kind.arrow()) for name, kind in pipeline.source.columns.items() if name != JOINED_ID]
+    readers = SliceReader.of_streams(pipeline)
     return JoinPlan(
-        streams=tuple(StreamPlan.of(pipeline, name, fact) for name in names),
+        streams=tuple(StreamPlan.of(pipeline, name, fact, readers[name]) for name in names),
         bucket=BucketPlan.of(pipeline, 1),
         joined=pa.schema([*joined, (ARRIVED_AT, TIME)]),
         identified=bool(pipeline.correlate.emitting),

@@ -73,7 +73,7 @@ def run_contender(contender: contenders.Contender, bench: Bench) -> Run:
     files = files[: -(-len(files) // contender.takes_one_in)]
     with changes(bench.warehouse_url, bench.case):
         run = _run(contender, bench, files)
-    check_facts(bench.warehouse_url, bench.case, files)
+    check_facts(bench.warehouse_url, bench.case, files, looked_up=contender.looks_up)
     return run
 
 
@@ -96,6 +96,13 @@ def _run(contender: contenders.Contender, bench: Bench, files: list[Path]) -> Ru
                 do_without_pandas_and_scipy()
                 source = source_of(place_of(bench.events, contender.form), contender.form)
                 batches, detail = load_by_freshet(spark(), case, source, home, url)
+    elif contender.name == "kafka-connect":
+        from spark_jobs.experiments.load.event_forms import SERVERS_VARIABLE, place_of
+        from spark_jobs.experiments.load.kafka_connect import load_by_connect
+
+        topic, servers = place_of(bench.events, contender.form).name, os.environ[SERVERS_VARIABLE]
+        with ResourceMeter(url) as meter:
+            batches = load_by_connect(case, topic, servers, bench.folder, bench.jdbc_url, url)
     elif contender.name.startswith("spark"):
         copying = contender.name == "spark-copy"
         cached = contender.keeps_relation or (copying and case.fits)

@@ -28,6 +28,7 @@ class Contender:
         keeps_relation: it holds all needed columns of R in memory, and can't be run where they don't fit.
         takes_one_in: it is slow, and loads one event file in so many.
         form: in which it takes the events.
+        looks_up: whether its facts have what R has for their key; if not, the key itself.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Contender:
     keeps_relation: bool = False
     takes_one_in: int = 1
     form: Form = "parquet"
+    looks_up: bool = True
 
     @property
     def is_freshet(self) -> bool:
@@ -48,6 +50,7 @@ _ALL = (
     Contender("freshet-json", "Freshet, JSON files", form="json"),
     Contender("freshet-topic-json", "Freshet, a topic of JSON", form="topic-json"),
     Contender("freshet-topic-avro", "Freshet, a topic of Avro", form="topic-avro"),
+    Contender("kafka-connect", "Kafka Connect, JDBC sink: upserts, no lookup", form="topic-json", looks_up=False),
     Contender("polars-adbc", "polars + ADBC, R cached, a process a core", ("polars", "adbc_driver_postgresql"), True),
     Contender("duckdb-cached", "DuckDB, R cached", ("duckdb", "duckdb_ext"), True),
     Contender("duckdb-rereading", "DuckDB, R read for each 400,000 events", ("duckdb", "duckdb_ext")),

@@ -65,7 +65,7 @@ def run_load_benchmark(
     with bench_server(home, needed, say) as runner, ExitStack() as stack:
         if any(map(is_topic, forms)):
             broker = stack.enter_context(KafkaBroker(runner.folder / "kafka", runner.folder / "kafka.log").use())
-            os.environ[SERVERS_VARIABLE] = broker.servers
+            os.environ[SERVERS_VARIABLE] = runner.environment[SERVERS_VARIABLE] = broker.servers
         for case in cases:
             say(f"{case.label}: making R and {case.all_events:,} events")
             make_relation(runner.warehouse_url, case)

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from psycopg2 import extensions
 
 from spark_jobs.byte_sizes import format_bytes
+from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.durations import format_duration
 from spark_jobs.ledger.source_ranges import IS_PARTITION
 from spark_jobs.ledger.status.driver_states import DrivenPipeline
@@ -36,7 +37,7 @@ class Lag:
         look_age_ms: time since then.
         at_least: whether more may have landed since, which nobody has seen.
         commit_age_ms: time since the last commit of a batch; None: there was none.
-        partitions: of a topic, what is unread of each as of the last look; what the open batch reads is not.
+        partitions: of topics, what is unread of each as of the last look; what the open batch reads is not.
     """
 
     unread_files: int = 0
@@ -56,12 +57,15 @@ class Lag:
 
     @property
     def files_in_words(self) -> str:
-        """How many files or partitions are unread; "unknown" where nobody looks, and nothing had been left."""
+        """How many files, partitions, or both are unread; "unknown" where nobody looks, and nothing had been left."""
         if self.oldest_unread is None:
             return "unknown" if self.at_least else "none"
         more = "at least " if self.at_least else ""
-        kind = "partition" if self.partitions else "file"
-        return f"{more}{self.unread_files:,} {kind}{'' if self.unread_files == 1 else 's'}"
+        plural = "" if self.unread_files == 1 else "s"
+        kind = f"partition{plural}" if self.partitions else f"file{plural}"
+        if any(STREAM_SEPARATOR in each.partition for each in self.partitions):
+            kind = f"file{plural} or {kind}"  # of several streams, one may be a folder
+        return f"{more}{self.unread_files:,} {kind}"
 
     @property
     def in_words(self) -> str:

@@ -14,7 +14,7 @@ from spark_jobs.loading.accumulation.parts import of_joined_tuple
 from spark_jobs.loading.chunk import fitting
 from spark_jobs.loading.held_rows import storable_reasons
 from spark_jobs.loading.outcome import Held
-from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING
+from spark_jobs.loading.payload import HELD_ID, held_table
 from spark_jobs.warehouse.part_table import AccumulatingTable, PartTable
 
 
@@ -28,12 +28,6 @@ class ReadBack(Protocol):
 WAITS = "correlation_key IS NOT NULL AND place = 'unmatched' AND relation IS NULL"
 """Condition on freshet.held_tuple: a part waits for its row."""
 
-_COLUMNS = {
-    HELD_ID: pa.string(),
-    PAYLOAD: pa.string(),
-    PAYLOAD_ENCODING: pa.string(),
-    ARRIVED_AT: pa.timestamp("us", tz="UTC"),
-}
 _KEPT = (HELD_ID, ARRIVED_AT)
 _AT_ONCE = 20_000
 
@@ -80,7 +74,7 @@ def waiting_parts(
     for start in range(0, len(keys), _AT_ONCE):
         cursor.execute(
             f"""
-            SELECT event_id, payload, payload_encoding, arrived_at FROM freshet.held_tuple
+            SELECT event_id, payload, payload_encoding, arrived_at, source_unit, source_position FROM freshet.held_tuple
             WHERE pipeline = %s AND correlation_key = ANY (%s) AND {WAITS}
             ORDER BY batch_no, source_unit, source_position, event_id FOR UPDATE
             """,
@@ -98,8 +92,7 @@ def waiting_parts(
 
 
 def _read(part: PartTable, read_back: ReadBack, rows: Sequence[tuple[str, ...]], batch_no: int) -> WaitingParts:
-    held = pa.table({name: pa.array([row[k] for row in rows], kind) for k, (name, kind) in enumerate(_COLUMNS.items())})
-    tuples, unreadable = read_back.read(held, _KEPT)
+    tuples, unreadable = read_back.read(held_table(rows), _KEPT)
     encoded, unfit = fitting(of_joined_tuple(tuples, part), part.table, batch_no)
     rejected: dict[str, str] = {}
     for group in (*unreadable, *unfit):

@@ -24,6 +24,7 @@ from spark_jobs.loading.accumulation.parts import of_joined_tuple
 from spark_jobs.loading.loader import Loader
 from spark_jobs.source.held_records import HeldRecords
 from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
 from spark_jobs.warehouse.part_table import AccumulatingTable
@@ -129,7 +130,9 @@ class Accumulating:
         types = {name: kind.arrow() for name, kind in self.definition.source.columns.items()}
         fact = describe_fact_table(self.connection, self.definition, types)
         self.table = AccumulatingTable.of(self.definition, fact)
-        self.read_back = HeldRecords.of_parts(self.definition, self.table)
+        assert self.definition.streams is not None
+        decoders = {name: RecordDecoder.of(source) for name, source in self.definition.streams.items()}
+        self.read_back = HeldRecords.of_parts(decoders, self.table)
 
     def close(self) -> None:
         """Close the connection."""

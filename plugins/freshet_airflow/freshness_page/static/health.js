@@ -32,11 +32,14 @@ const LOADING = ["running", "idle", "late", "overloaded", "catching up", "draini
 /** Events per second that arrive, as far as batches tell; null where none are loaded: what lands meanwhile is lag. */
 export const arrivalRate = (status) => (LOADING.includes(status.state) ? status.arrival_rate : null);
 
-/** How many files or partitions are unread; "unknown" where nobody looks any more, and nothing had been left. */
+/** How many files, partitions, or both are unread; "unknown" where nobody looks any more, and nothing had been left. */
 export function unreadFiles({ lag }) {
   if (!lag.oldest_unread) return lag.at_least ? "unknown" : "none";
-  const kind = lag.partitions?.length ? "partition" : "file";
-  return `${lag.at_least ? "at least " : ""}${count(lag.unread_files)} ${kind}${lag.unread_files === 1 ? "" : "s"}`;
+  const plural = lag.unread_files === 1 ? "" : "s";
+  let kind = lag.partitions?.length ? `partition${plural}` : `file${plural}`;
+  // Of several streams, one may be a folder.
+  if (lag.partitions?.some(({ partition }) => partition.includes("/"))) kind = `file${plural} or ${kind}`;
+  return `${lag.at_least ? "at least " : ""}${count(lag.unread_files)} ${kind}`;
 }
 
 /** What has landed and is unread, in words. */
