@@ -16,7 +16,7 @@ from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECO
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.stages import waiting_tuples
+from spark_jobs.stages import exchange
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport
 from spark_jobs.stages.exchange import MISSING, packed, page_column, unpacked
@@ -103,14 +103,14 @@ def waiting() -> pa.Table:
 def test_each_tuple_is_settled_once_however_they_are_cut(
     context: BatchContext, monkeypatch: pytest.MonkeyPatch, rows: int, key_bytes: int, joins: int
 ) -> None:
-    monkeypatch.setattr(waiting_tuples, "_MOST_KEY_BYTES", key_bytes)
-    monkeypatch.setattr(waiting_tuples, "_MOST_PARCEL_BYTES", 2_000)  # so that most are put aside
+    monkeypatch.setattr(exchange, "_MOST_KEY_BYTES", key_bytes)
+    monkeypatch.setattr(exchange, "_MOST_PARCEL_BYTES", 2_000)  # so that most are put aside
     destination = context.destination
     assert isinstance(destination, Kept)
     kept = replace(destination, parts=[])
     tuples, reports = waiting(), list[TaskReport]()
     parcels = [packed(0, tuples.slice(start, rows)).tuples for start in range(0, TUPLES, rows)]
-    assert len(list(waiting_tuples.in_joins(parcels, context.lookups[0]))) == joins
+    assert len(list(exchange.in_joins(parcels, context.lookups[0]))) == joins
     left = list(back_task(replace(context, destination=kept), 0, parcels, reports.append))
 
     absent = {n for n in range(TUPLES) if n % 3 != 2 and n % 22 >= 20}
