@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -157,13 +158,13 @@ class _BackTask:
             return plan.algorithm, None
         if plan.costs is None:
             return "batched_index_nested_loop", "batched_index_nested_loop, because R can't be read by pages"
-        choice = choose_back_stage(
-            len(np.unique(keys.codes)),
-            pages.count,
-            plan.costs,
-            stream_tuples=len(keys),
-            page_count=pages_scanned(opened.part, len(keys), plan.back_stage_bytes, opened.most_tuples),
+        choose = partial(
+            choose_back_stage, len(np.unique(keys.codes)), pages.count, plan.costs, stream_tuples=len(keys)
         )
+        choice = choose(page_count=opened.part.page_count)
+        if choice.algorithm == "mesh_join":  # else it is not worth to find out how often its memory has it scan R
+            scanned = pages_scanned(opened.part, len(keys), plan.back_stage_bytes, opened.most_tuples)
+            choice = choose(page_count=scanned)
         return choice.algorithm, choice.reason
 
     def _looked_up(
