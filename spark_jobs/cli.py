@@ -18,6 +18,8 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.settings import home
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from spark_jobs.ledger.status.pipeline_status import PipelineStatus
     from spark_jobs.workload.order_events import Written
     from spark_jobs.workload.rates import Phase
@@ -915,6 +917,14 @@ def generate(
                 console.print(f"  {defect}: {count:,}", highlight=False)
 
 
+def _show(as_json: bool, measured: Any, table: RenderableType) -> None:
+    """What a benchmark has measured, as JSON or as a table."""
+    if as_json:
+        typer.echo(json.dumps(measured, indent=2))
+    else:
+        console.print(table)
+
+
 @bench.command("load")
 def bench_load(
     *,
@@ -966,10 +976,7 @@ def bench_load(
         raise typer.BadParameter(str(error)) from error
     contenders = chosen_contenders(contender or [])
     result = run_load_benchmark(home(), chosen, contenders, repetitions, minutes, freshness, error_console.print)
-    if as_json:
-        typer.echo(json.dumps(result, indent=2))
-    else:
-        console.print(render(result))
+    _show(as_json, result, render(result))
 
 
 @bench.command("correlate")
@@ -1018,10 +1025,7 @@ def bench_correlate(
         freshness=freshness,
         waiting=waiting,
     )
-    if as_json:
-        typer.echo(json.dumps(result, indent=2))
-    else:
-        console.print(render(result))
+    _show(as_json, result, render(result))
 
 
 @bench.command("pipelines")
@@ -1039,10 +1043,7 @@ def bench_pipelines(
     from spark_jobs.experiments.pipelines.pipelines_benchmark import render, run_pipelines_benchmark
 
     result = run_pipelines_benchmark(home(), pipelines, rate, seconds, error_console.print)
-    if as_json:
-        typer.echo(json.dumps(result, indent=2))
-    else:
-        console.print(render(result))
+    _show(as_json, result, render(result))
 
 
 @bench.command("kernels")
@@ -1058,10 +1059,7 @@ def bench_kernels(
     from spark_jobs.experiments.kernels.kernel_benchmark import render, run_kernel_benchmark
 
     figures = run_kernel_benchmark(repetitions, error_console.print)
-    if as_json:
-        typer.echo(json.dumps([figure.to_json() for figure in figures], indent=2))
-    else:
-        console.print(render(figures, repetitions))
+    _show(as_json, [figure.to_json() for figure in figures], render(figures, repetitions))
 
 
 @bench.command("papers")

@@ -193,8 +193,7 @@ def _narrowest(texts: pa.Array, kinds: Sequence[StreamType]) -> StreamType:
 
 
 def _decimal_for(texts: pa.Array) -> StreamType | None:
-    """A decimal that holds numbers written so, with digits to spare; None where they need too many, or an
-    exponent."""
+    """A decimal that holds numbers written so, and has digits to spare; None if they need too many, or an exponent."""
     parts = pc.extract_regex(texts.drop_null(), r"^-?(?P<whole>[0-9]+)(?:\.(?P<rest>[0-9]+))?$")
     if parts.null_count:
         return None

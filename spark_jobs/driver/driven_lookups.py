@@ -56,7 +56,7 @@ class DrivenLookups:
         parts: int,
     ) -> None:
         self._live_plans = plan_lookups(definition, relations, pool.url, context, parts)
-        reading_connection(pool.url).close()  # this thread, which stays, reads no more of R
+        reading_connection(pool.url).close()  # of this thread, which stays, and will not read R soon
         self._copies: dict[int, CopyReading] = {}
         self._parts = parts
         self._definition = definition

@@ -113,8 +113,13 @@ def _archive_settled(spark: Callable[[], SparkContext], ended: threading.Event) 
         program = Path(jvm.java.lang.System.getProperty("java.home")) / "bin" / "java"
         class_path = jvm.java.lang.System.getProperty("java.class.path")
         for classes in noted:
-            if not ended.wait(_SETTLED_SECONDS):
-                archive_classes(classes, program, class_path, ended)
+            made = ended.wait(_SETTLED_SECONDS) or archive_classes(classes, program, class_path, ended)
+            if not made and not ended.is_set():
+                _log.warning(
+                    "%s can make no archive of its classes, so that each driver starts with twice the processor time, "
+                    "and tries again: another Java (JAVA_HOME) may be able to",
+                    program,
+                )
             classes.unlink(missing_ok=True)
     except Exception as error:  # the driver does without
         _log.info("no archive of Java's classes was made: %s", error)

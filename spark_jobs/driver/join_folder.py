@@ -11,7 +11,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.durable_files import write_durably
 from spark_jobs.errors import StateDamagedError
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.identity import warehouse_identity
+from spark_jobs.warehouse.connection import warehouse_identity
 
 _NOTE = "buckets.json"
 

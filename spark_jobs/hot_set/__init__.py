@@ -4,6 +4,7 @@ Learned from what batches find, published to tasks in versions, as new as R is n
 
 publishing.py       what the driver publishes to tasks, and until when it stands
 learned.py          the driver's hot set: learns, rereads, publishes
+hot_tuples.py       what tasks join at once: one version of the hot set, and what has changed of it since
 whole_tuples.py     all of R, hot, in two layers: what changes is published over the rest
 noticing.py         changes of R, by triggers or by rereading
 hot_set_files.py    versions on disk; lookup_folder.py: where

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pyspark import SparkContext
 
 from spark_jobs.hot_set.hot_set_files import HotSetVersion
-from spark_jobs.hot_set.hot_tuples import HotTuples, frequencies_of, hot_tuples_within
+from spark_jobs.hot_set.hot_tuples import HotTuples, Overlay, frequencies_of, hot_tuples_within
 from spark_jobs.hot_set.publishing import BroadcastSeries, FrontStagePlan, Leases, MappedBroadcast
-from spark_jobs.hot_set.whole_tuples import Overlay, WholeTuples, in_slots
+from spark_jobs.hot_set.whole_tuples import WholeTuples, in_slots
 from spark_jobs.joins.semi_stream.front_stage import FrontStage, Publication
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes

@@ -14,7 +14,7 @@ from psycopg2 import extensions
 
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.identity import warehouse_identity
+from spark_jobs.warehouse.connection import warehouse_identity
 
 # A definition may be changed back, and a driver may still run with the former one.
 _UNUSED_SECONDS = 7 * 86_400.0

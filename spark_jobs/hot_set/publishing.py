@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from uuid import uuid4
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.hot_set.hot_tuples import HotTuples
-from spark_jobs.hot_set.whole_tuples import OverlaidTuples
+from spark_jobs.hot_set.hot_tuples import HotTuples, OverlaidTuples
 from spark_jobs.relation.changes.whole_relation import WholeRelation
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import timedelta
 from functools import partial
 
@@ -43,7 +44,7 @@ class RelationWatch(threading.Thread):
         pool: connections to the warehouse.
         pipeline: the pipeline driven.
         lookups: its lookups that have a hot set.
-        reading: what hot tuples are read again through; closed between two looks.
+        reading: what hot tuples are read again through; closed when the watch ends, or has not read for a while.
         writer: writes the hot sets' files; shut down when the watch stops.
     """
 
@@ -92,20 +93,21 @@ class RelationWatch(threading.Thread):
 
     def run(self) -> None:
         """Watch."""
-        while not self._ended.is_set():
-            try:
-                self._look(self._session.connection())
-                self._session.rest()
-                self._looked.set()
-            except (psycopg2.Error, WarehouseUnavailableError) as error:
-                self._session.drop()
-                _log.warning("relation watch of %s: the warehouse does not answer: %s", self._pipeline, error)
-            except Exception:
-                self._session.drop()
-                _log.exception("relation watch of %s: changes could not be noticed; trying again", self._pipeline)
-            self._reading.close_idle(_IDLE_SECONDS)
-            reading = any(watch.reads_whole for watch in self._lookups)
-            self._ended.wait(_SHORTEST_INTERVAL if reading else self.interval_seconds)
+        with closing(self._reading):
+            while not self._ended.is_set():
+                try:
+                    self._look(self._session.connection())
+                    self._session.rest()
+                    self._looked.set()
+                except (psycopg2.Error, WarehouseUnavailableError) as error:
+                    self._session.drop()
+                    _log.warning("relation watch of %s: the warehouse does not answer: %s", self._pipeline, error)
+                except Exception:
+                    self._session.drop()
+                    _log.exception("relation watch of %s: changes could not be noticed; trying again", self._pipeline)
+                self._reading.close_idle(_IDLE_SECONDS)
+                reading = any(watch.reads_whole for watch in self._lookups)
+                self._ended.wait(_SHORTEST_INTERVAL if reading else self.interval_seconds)
 
     def stop(self) -> None:
         """End the thread, and write the hot sets down."""

@@ -19,66 +19,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.hot_set.hot_tuples import HotTuples
+from spark_jobs.hot_set.hot_tuples import HotTuples, Overlay
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
-
-
-@dataclass(frozen=True, eq=False)
-class Overlay:
-    """What has changed in R since its tuples were published.
-
-    Attributes:
-        changed: tuples as they are now, changed ones and new ones.
-        gone: codes of keys that R no longer has, none of which is a changed key's.
-    """
-
-    changed: HotTuples
-    gone: HotSet
-
-    @property
-    def nbytes(self) -> int:
-        """Memory of all arrays, in bytes."""
-        return self.changed.nbytes + self.gone.memory_used()
-
-
-@dataclass(frozen=True, eq=False)
-class OverlaidTuples:
-    """Published tuples and what has changed since, to be looked up as one. No two keys of R share a code.
-
-    Attributes:
-        base: all of R, as it was.
-        overlay: what has changed since.
-    """
-
-    base: HotTuples
-    overlay: Overlay
-
-    def find(self, keys: KeyColumns) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """As `HotTuples.find`; slots of changed tuples follow those of the base."""
-        slots, missing = self.base.find(keys)
-        changed, unchanged = self.overlay.changed.find(keys)
-        gone = self.overlay.gone.probe(keys.codes, keys.valid) >= 0
-        slots[gone | ~unchanged] = -1
-        there = changed >= 0
-        slots[there] = self.base.hot_set.slot_count + changed[there]
-        return slots, (missing | gone) & unchanged
-
-    def fetched(self, slots: NDArray[np.int64]) -> tuple[pa.Table, NDArray[np.int64]]:
-        """As `HotTuples.fetched`. Where a slot is a changed tuple's, what was found is copied: O(n)."""
-        count = self.base.hot_set.slot_count
-        changed = np.flatnonzero(slots >= count)
-        if not changed.size:
-            return self.base.columns, slots
-        unchanged = np.flatnonzero((slots >= 0) & (slots < count))
-        parts = (
-            self.base.columns.take(pa.array(slots[unchanged])),
-            self.overlay.changed.columns.take(pa.array(slots[changed] - count)),
-        )
-        rows = np.full(len(slots), -1, np.int64)
-        rows[np.concatenate([unchanged, changed])] = np.arange(len(unchanged) + len(changed))
-        return pa.concat_tables(parts).combine_chunks(), rows
 
 
 @dataclass(frozen=True, eq=False)

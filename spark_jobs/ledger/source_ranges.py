@@ -15,8 +15,7 @@ from spark_jobs.warehouse.copy_encoding.characters import storable
 IS_PARTITION = "unit ~ '^([^:@/]+/)?[^:@/]+:[0-9]+@'"
 """SQL condition: a range is one of offsets, in a partition of a topic; others are bytes of a file."""
 _WHOLE = "(first = 0 AND last IS NOT DISTINCT FROM size)"
-_FEW_UNITS = 50_000
-_ROWS_AT_ONCE = 50_000
+_UNITS_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 1_000
 _LONGEST_REASON = 2_000
 
@@ -79,35 +78,35 @@ class TakenUnit(NamedTuple):
 
 
 def taken_units(connection: extensions.connection, pipeline: str, units: Sequence[str]) -> Iterator[TakenUnit]:
-    """The files of which anything is planned, loaded, set aside or lost; one by one, in bounded memory.
+    """Those of some files of which anything is planned, loaded, set aside or lost; one by one, in bounded memory.
 
     A file of which several versions were seen under one name comes as often, and one that was read again, too.
+    O(files that are asked for), however many were ever taken.
 
     Args:
         connection: to the warehouse, not in a transaction.
         pipeline: its name.
-        units: the files that are asked for. Up to 50,000 take time in proportion to their number; for more, all that
-            was ever taken is read, and others come as well.
+        units: the files that are asked for.
     """
-    few = "unit = ANY (%(units)s)" if len(units) <= _FEW_UNITS else "true"
-    with connection, connection.cursor("taken_units") as cursor:
-        cursor.itersize = _ROWS_AT_ONCE
-        # Nearly all files were taken at once, and there may be millions: those are not grouped.
-        cursor.execute(
-            f"""
-            SELECT unit, last, size, modified_ns FROM freshet.source_range
-            WHERE pipeline = %(pipeline)s AND {few} AND {TAKEN} AND {_WHOLE}
-            UNION ALL
-            SELECT unit, coalesce((SELECT upper(part) FROM unnest(parts) AS part WHERE lower(part) = 0), 0), size,
-                modified_ns
-            FROM (SELECT unit, range_agg(int8range(first, last)) AS parts, size, modified_ns FROM freshet.source_range
-                  WHERE pipeline = %(pipeline)s AND {few} AND {TAKEN} AND NOT {_WHOLE}
-                  GROUP BY unit, size, modified_ns) AS taken
-            """,
-            {"pipeline": pipeline, "units": list(units)},
-        )
-        for row in cursor:
-            yield TakenUnit(*row)
+    with connection, connection.cursor() as cursor:
+        asked = sorted(units)  # neighbours are found on the same pages of the index
+        for first in range(0, len(asked), _UNITS_AT_ONCE):
+            # Nearly all files were taken at once, and there may be millions: those are not grouped.
+            cursor.execute(
+                f"""
+                SELECT unit, last, size, modified_ns FROM freshet.source_range
+                WHERE pipeline = %(pipeline)s AND unit = ANY (%(units)s) AND {TAKEN} AND {_WHOLE}
+                UNION ALL
+                SELECT unit, coalesce((SELECT upper(part) FROM unnest(parts) AS part WHERE lower(part) = 0), 0), size,
+                    modified_ns
+                FROM (SELECT unit, range_agg(int8range(first, last)) AS parts, size, modified_ns
+                      FROM freshet.source_range
+                      WHERE pipeline = %(pipeline)s AND unit = ANY (%(units)s) AND {TAKEN} AND NOT {_WHOLE}
+                      GROUP BY unit, size, modified_ns) AS taken
+                """,
+                {"pipeline": pipeline, "units": asked[first : first + _UNITS_AT_ONCE]},
+            )
+            yield from map(TakenUnit._make, cursor)
 
 
 def taken_among(cursor: extensions.cursor, pipeline: str, ranges: Sequence[SourceRange]) -> set[int]:

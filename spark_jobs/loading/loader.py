@@ -29,29 +29,34 @@ _MOST_CONFLICTS = 3
 _MOST_ATTEMPTS = 20
 
 
-class _Line:
+class _ThreadConnection:
     """One connection of a thread, which loads for one pipeline after the other. The server is told for which.
 
     By that name a pipeline's loaders are found that keep its new driver out (`lock_against_loaders`).
     """
 
     def __init__(self) -> None:
-        self.connection: extensions.connection | None = None
+        self._connection: extensions.connection | None = None
         self._name = ""
         self._process_id: int | None = None
 
     def connected(self, url: str, name: str, patience: timedelta) -> extensions.connection:
         """The connection under this name; a new one if there is none, or it was lost."""
-        if self.connection is None or self.connection.closed:
-            self.connection = connect(url, application_name=name, patience=patience)
+        if self._connection is None or self._connection.closed:
+            self._connection = connect(url, application_name=name, patience=patience)
             if self._process_id is not None:
-                _end_predecessor(self.connection, self._process_id, self._name)
-            self._process_id, self._name = self.connection.info.backend_pid, name
+                _end_predecessor(self._connection, self._process_id, self._name)
+            self._process_id, self._name = self._connection.info.backend_pid, name
         elif self._name != name:
-            with self.connection, self.connection.cursor() as cursor:
+            with self._connection, self._connection.cursor() as cursor:
                 cursor.execute("SELECT set_config('application_name', %s, false)", [name])
             self._name = name
-        return self.connection
+        return self._connection
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether there was one, and it is gone."""
+        return self._connection is not None and bool(self._connection.closed)
 
 
 class WorkerSession:
@@ -62,14 +67,16 @@ class WorkerSession:
         pipeline: the pipeline's name.
         session_name: application_name of the connection, as pg_stat_activity shows it.
         patience: how long to try to connect.
-        line: the thread's connection to that warehouse.
+        connection: the thread's to that warehouse.
     """
 
-    def __init__(self, url: str, pipeline: str, session_name: str, patience: timedelta, line: _Line) -> None:
+    def __init__(
+        self, url: str, pipeline: str, session_name: str, patience: timedelta, connection: _ThreadConnection
+    ) -> None:
         self._url = url
         self._session_name = session_name
         self._patience = patience
-        self._line = line
+        self._connection = connection
         self.held_earlier = HeldEarlier(pipeline)
         self.commit_seconds = 0.0  # how long the last commit took
 
@@ -79,12 +86,12 @@ class WorkerSession:
         Raises:
             WarehouseUnavailableError: the warehouse did not answer for the time of our patience.
         """
-        return self._line.connected(self._url, self._session_name, self._patience)
+        return self._connection.connected(self._url, self._session_name, self._patience)
 
     @property
     def is_lost(self) -> bool:
         """Whether there was a connection, and it is gone."""
-        return self._line.connection is not None and bool(self._line.connection.closed)
+        return self._connection.is_lost
 
 
 def _end_predecessor(connection: extensions.connection, process_id: int, name: str) -> None:
@@ -108,13 +115,13 @@ def session_of(url: str, pipeline: str, epoch: int, session_name: str, patience:
         patience: how long to try to connect.
     """
     process_id = os.getpid()
-    lines: dict[tuple[int, str], _Line] = _sessions.__dict__.setdefault("lines", {})
+    connections: dict[tuple[int, str], _ThreadConnection] = _sessions.__dict__.setdefault("connections", {})
     sessions: dict[tuple[int, str, str], tuple[int, WorkerSession]] = _sessions.__dict__.setdefault("by_owner", {})
     owner = (process_id, url, session_name)
     known_epoch, session = sessions.get(owner, (None, None))
     if session is None or known_epoch != epoch:
-        line = lines.setdefault((process_id, url), _Line())
-        session = WorkerSession(url, pipeline, session_name, patience, line)
+        connection = connections.setdefault((process_id, url), _ThreadConnection())
+        session = WorkerSession(url, pipeline, session_name, patience, connection)
         sessions[owner] = (epoch, session)
     return session
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from uuid import uuid4
@@ -15,8 +15,8 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.ledger.id_sketches import MOST_DROPPED
 from spark_jobs.loading.chunk import Chunk, prepare
-from spark_jobs.loading.dropped_ids import DroppedIds
 from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.loader import WorkerSession, session_of
@@ -25,8 +25,9 @@ from spark_jobs.loading.refusals import Refusal
 from spark_jobs.relation.arrow_buffers import plain_array
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
+from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
-from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 from spark_jobs.warehouse.fencing import check_epoch, loader_session_name, read_locked
 from spark_jobs.warehouse.latency import histogram
 
@@ -218,3 +219,49 @@ def latencies(facts: pa.Table, column: str, commit_seconds: float) -> list[int]:
 def _microseconds(column: pa.ChunkedArray) -> NDArray[np.int64]:
     """Known times since 1970."""
     return utc_times(plain_array(column)).drop_null().cast(pa.int64()).to_numpy()
+
+
+class DroppedIds:
+    """The event ids of tuples that one transaction did not store, for they are stored already.
+
+    That they are can't be told from sketches. So a loader tells which ids it dropped for that reason, and a validation
+    looks for them: for all where they are few, else for a sample.
+
+    Attributes:
+        sketch: of all of them.
+    """
+
+    def __init__(self) -> None:
+        self.sketch = IdSketch()
+        self._told: list[tuple[int, str]] = []
+
+    @property
+    def told(self) -> list[str]:
+        """Ids in their canonical texts; of more than `MOST_DROPPED` those of the least hash codes: a random sample."""
+        return [text for _, text in self._told]
+
+    def add_tuples(self, tuples: pa.Table, key: Sequence[FactColumn]) -> None:
+        """Take tuples that were to be facts, shape (n,), with the columns of the event id. O(n)."""
+        if tuples.num_rows:
+            hashes = event_hashes(tuples, key)
+            least = self._added(hashes)
+            self._tell(hashes[least], event_id_texts(tuples.take(pa.array(least)), key).to_pylist())
+
+    def without(self, rows: HeldRows, dropped: NDArray[np.bool_]) -> HeldRows:
+        """Take those of the tuples to hold that are dropped, bool, shape (n,); the others are the result. O(n)."""
+        if not dropped.any():
+            return rows
+        gone = rows.without(~dropped)
+        least = self._added(gone.event_hashes)
+        event_ids = gone.event_ids
+        self._tell(gone.event_hashes[least], [event_ids[number] for number in least])
+        return rows.without(dropped)
+
+    def _added(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Add to the sketch; numbers of those that are told, should no others be."""
+        self.sketch.add(hashes)
+        return np.argsort(hashes, kind="stable")[:MOST_DROPPED]
+
+    def _tell(self, hashes: NDArray[np.int64], texts: Sequence[str]) -> None:
+        told = {*self._told, *zip(hashes.tolist(), texts, strict=True)}
+        self._told = sorted(told)[:MOST_DROPPED]

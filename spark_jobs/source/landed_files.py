@@ -49,8 +49,8 @@ class LandedFiles:
     written and left alone. Files are taken in the order in which they landed, by (mtime, name) among those that are
     seen. What has been taken is known by name, size and mtime; the ledger remembers it, `resume` brings it back.
 
-    Listing is what a look costs: O(files in the folder), and nothing while the folder's own mtime stays. Memory: the
-    names of the files that are in the folder.
+    Listing is what a look costs: O(files in the folder), and nothing while the folder's own mtime stays; the files
+    themselves are looked at once, when they are new. Memory: the names of the files that are in the folder.
 
     Args:
         folder: the landing folder.
@@ -94,17 +94,15 @@ class LandedFiles:
         """Begin anew with what the ledger knows; before the first look.
 
         Args:
-            taken: of these units, and maybe others: (unit, offset after the last byte that was taken, size, mtime in
-                ns), maybe several of one name: of what it held at different times.
+            taken: of these units: (unit, offset after the last byte that was taken, size, mtime in ns), maybe several
+                of one name: of what it held at different times.
         """
         self._known, self._begun, self._waiting, self._named = {}, {}, [], set()
         found = {name for name in self._list() if is_landed(name)}
         by_name: dict[str, list[tuple[_Version, int]]] = {}
         for unit, last, size, modified_ns in taken([unit_of(name) for name in found]):
             name = name_of(unit)
-            if (
-                name in found and size is not None
-            ):  # a file that was gone before its size was known is not the one that is there
+            if size is not None:  # a file that was gone before its size was known is not the one that is there
                 by_name.setdefault(name, []).append((_Version(size, modified_ns), last))
         for name, versions in by_name.items():
             if len(versions) == 1 and versions[0][1] >= versions[0][0].size:
@@ -139,8 +137,9 @@ class LandedFiles:
             self._folder_seen = (modified_ns, now)
         self._may_come = now - self._folder_seen[1] < _CLOCK_TICK_SECONDS
         found = self._list()
-        self._forget_removed(found)
-        for name in found - self._known.keys() - self._named:
+        new = found - self._known.keys() - self._named
+        self._forget_removed(found, len(found) - len(new))
+        for name in new:
             if is_landed(name):  # asked of new names only: there may be a million known ones
                 self._see(name)
         self._listed_at_ns = -1 if self._may_come else modified_ns
@@ -272,8 +271,17 @@ class LandedFiles:
         heapq.heappush(self._waiting, (modified_ns_of(status), name, status.st_size))
         self._named.add(name)
 
-    def _forget_removed(self, found: set[str]) -> None:
-        """A file that is gone is not known any more: what comes under its name is a new one."""
+    def _forget_removed(self, found: set[str], still_there: int) -> None:
+        """A file that is gone is not known any more: what comes under its name is a new one.
+
+        Args:
+            found: all names in the folder.
+            still_there: how many of them were known, or waited, before.
+        """
+        for name in self._begun.keys() - found:
+            del self._begun[name]
+        if still_there == len(self._known) + len(self._named):
+            return  # to look for those that are gone would take half as long as to list the folder
         for name in self._known.keys() - found:
             del self._known[name]
         gone = self._named - found
@@ -281,8 +289,6 @@ class LandedFiles:
             self._waiting = [each for each in self._waiting if each[1] not in gone]
             heapq.heapify(self._waiting)
             self._named -= gone
-        for name in self._begun.keys() - found:
-            del self._begun[name]
 
     def _list(self) -> set[str]:
         try:

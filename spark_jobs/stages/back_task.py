@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,14 @@ from numpy.typing import NDArray
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.loading.outcome import Held
+from spark_jobs.relation.changes.unnoticed import ChangedKeys
 from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.relation.live import LiveRelation
+from spark_jobs.relation.local_copy.copy_files import CopyManifest
+from spark_jobs.relation.local_copy.local_copy import ChangedCopy, LocalCopy
+from spark_jobs.relation.read_limit import LimitedRelation, ReadLimit, read_limit_of
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.relation.stored_relation import RelationPart
 from spark_jobs.stages.back_stage_join import (
     PagesWaitedFor,
     Settlement,
@@ -26,12 +33,10 @@ from spark_jobs.stages.back_stage_join import (
     pages_scanned,
     run_back_stage,
 )
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport, concatenated
-from spark_jobs.stages.exchange import MISSING, Parcel, parcels
+from spark_jobs.stages.batch_context import BatchContext, CopyPlan, LookupPlan, OwnedPages, TaskReport, concatenated
+from spark_jobs.stages.exchange import MISSING, Parcel, WaitingTuples, in_joins, parcels
 from spark_jobs.stages.fetching import hold_unmatched, look_up
-from spark_jobs.stages.opened_relation import OpenedRelation, open_relation
 from spark_jobs.stages.task_loading import TaskLoading, partition_number
-from spark_jobs.stages.waiting_tuples import WaitingTuples, in_joins
 
 Report = Callable[[TaskReport], Any]
 Offers = tuple[RelationRows, NDArray[np.int64]]
@@ -115,7 +120,7 @@ class _BackTask:
     def _joined(self, waiting: WaitingTuples) -> _FoundTuples:
         plan = self._plan
         keys, numbers = waiting.keys_and_pages()
-        opened = open_relation(plan, self._context, keys, numbers)
+        opened = _open_relation(plan, self._context, keys, numbers)
         relation = opened.part
         pages = PagesWaitedFor.of(numbers - relation.first_page)
         algorithm, reason = self._chosen(keys, pages, opened)
@@ -141,25 +146,25 @@ class _BackTask:
             self._offers.append((settlement.relation, settlement.frequencies))
         return _FoundTuples.of(settlement, len(keys))
 
-    def _deadline(self, opened: OpenedRelation) -> ShedDeadline | None:
+    def _deadline(self, opened: _OpenedRelation) -> ShedDeadline | None:
         """The end of the time that the task has for joining, what earlier joins took of it counted."""
         seconds = self._context.back_stage_seconds
         return None if seconds is None else ShedDeadline(seconds, opened.live.limit, spent=self._join_seconds)
 
-    def _chosen(self, keys: KeyColumns, pages: PagesWaitedFor, opened: OpenedRelation) -> tuple[str, str | None]:
+    def _chosen(self, keys: KeyColumns, pages: PagesWaitedFor, opened: _OpenedRelation) -> tuple[str, str | None]:
         """The back stage to run, and why `auto` chose it."""
         plan = self._plan
         if plan.algorithm != "auto":
             return plan.algorithm, None
         if plan.costs is None:
             return "batched_index_nested_loop", "batched_index_nested_loop, because R can't be read by pages"
-        choice = choose_back_stage(
-            len(np.unique(keys.codes)),
-            pages.count,
-            plan.costs,
-            stream_tuples=len(keys),
-            page_count=pages_scanned(opened.part, len(keys), plan.back_stage_bytes, opened.most_tuples),
+        choose = partial(
+            choose_back_stage, len(np.unique(keys.codes)), pages.count, plan.costs, stream_tuples=len(keys)
         )
+        choice = choose(page_count=opened.part.page_count)
+        if choice.algorithm == "mesh_join":  # else it is not worth to find out how often its memory has it scan R
+            scanned = pages_scanned(opened.part, len(keys), plan.back_stage_bytes, opened.most_tuples)
+            choice = choose(page_count=scanned)
         return choice.algorithm, choice.reason
 
     def _looked_up(
@@ -231,3 +236,70 @@ class _FoundTuples:
     def part(self, positions: slice) -> _FoundTuples:
         """That of some of them."""
         return _FoundTuples(self.relation, self.rows[positions], self.absent[positions], self.shed[positions])
+
+
+@dataclass(frozen=True)
+class _OpenedRelation:
+    """R as one task reads it.
+
+    Attributes:
+        part: what its join sees.
+        live: what it reads of PostgreSQL, counted and limited.
+        copy: the local copy that it reads; None: it reads R live.
+    """
+
+    part: RelationPart
+    live: LimitedRelation
+    copy: LocalCopy | ChangedCopy | None = None
+
+    @property
+    def most_tuples(self) -> int | None:
+        """Tuples that one read should not exceed; None: any number, as a copy is read as fast as can be."""
+        return self.live.most_tuples if self.copy is None else None
+
+    @property
+    def damaged_pages(self) -> int:
+        """Pages of the copy that were read live instead."""
+        return 0 if self.copy is None else self.copy.pages_read_live
+
+
+def _open_relation(
+    plan: LookupPlan, context: BatchContext, keys: KeyColumns, pages: NDArray[np.int64]
+) -> _OpenedRelation:
+    """Open R for the tuples of one task.
+
+    Args:
+        plan: the lookup.
+        context: the batch.
+        keys: keys of the tuples, shape (n,).
+        pages: int64, shape (n,), the page of R that each waits for, all of one part of the exchange.
+    """
+    url, limit = context.warehouse_url, _read_limit(plan, context)
+    if plan.pages is None:
+        live = LimitedRelation(LiveRelation(url, plan.spec), limit)
+        return _OpenedRelation(RelationPart(live, keys, range(0)), live)
+    owned: OwnedPages = plan.pages.value()
+    task_pages = owned.range_around(pages)
+    if plan.copy is None:
+        live = LimitedRelation(LiveRelation(url, plan.spec, owned.index), limit)
+        return _OpenedRelation(RelationPart(live, keys, task_pages), live)
+    manifest: CopyManifest = plan.copy.manifest.value()
+    live = LimitedRelation(LiveRelation(url, plan.spec, manifest.index), limit)  # damaged pages are read from there
+    copy = _with_changes(LocalCopy(manifest, plan.spec, live, owned.index.page_rows), plan.copy, live, keys)
+    return _OpenedRelation(RelationPart(copy, keys, task_pages), live, copy)
+
+
+def _with_changes(copy: LocalCopy, plan: CopyPlan, live: LimitedRelation, keys: KeyColumns) -> LocalCopy | ChangedCopy:
+    """The copy with those of the tuples' keys looked up live, now, that have changed since it was taken."""
+    if plan.changed is None:
+        return copy
+    changed: ChangedKeys = plan.changed.value()
+    among = np.flatnonzero(changed.contains(keys.codes) & keys.valid)
+    return ChangedCopy(copy, live, keys.take(among)) if len(among) else copy
+
+
+def _read_limit(plan: LookupPlan, context: BatchContext) -> ReadLimit | None:
+    """The task's share of the lookup's limit."""
+    if plan.read_limit is None:
+        return None
+    return read_limit_of((plan.position, plan.spec.relation), plan.read_limit / context.parts)

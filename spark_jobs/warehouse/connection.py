@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 import psycopg2
 from psycopg2 import extensions
@@ -20,6 +21,11 @@ PATIENCE = timedelta(seconds=60)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 5.0
 # Waiting does not help against these.
 _HOPELESS = re.compile(r"authentication failed|no pg_hba\.conf entry|(role|database) .* does not exist|no password")
+# Numbers of transactions and of batches mean nothing in another cluster, nor on another timeline.
+_WAREHOUSE = """
+    SELECT system_identifier, timeline_id, (SELECT oid FROM pg_database WHERE datname = current_database())
+    FROM pg_control_system(), pg_control_checkpoint()
+"""
 
 
 def _check_version(connection: extensions.connection, address: str) -> None:
@@ -117,3 +123,14 @@ def _unavailable(url: str, patience: timedelta, error: psycopg2.Error) -> Wareho
         f"The warehouse at {address(url)} can't be reached (tried for up to {patience.total_seconds():.0f} s): {text} "
         f"Check that the server runs, and FRESHET_WAREHOUSE_URL."
     )
+
+
+def warehouse_identity(connection: extensions.connection) -> tuple[Any, ...]:
+    """Which warehouse it is, by which files belong to one: the cluster's identifier, its timeline, and the database.
+
+    In the connection's transaction.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_WAREHOUSE)
+        [identity] = cursor.fetchall()
+    return tuple(identity)

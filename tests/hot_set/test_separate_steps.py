@@ -1,9 +1,10 @@
-"""A step that fails keeps no other from being taken, and says so once."""
+"""The watch over relations: a step that fails keeps no other from being taken; nothing is left open at the end."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from functools import partial
 
@@ -12,7 +13,9 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.hot_set.relation_watch import SeparateSteps
+from spark_jobs.hot_set.relation_watch import RelationWatch, SeparateSteps
+from spark_jobs.relation.reading_connection import ReadingConnection
+from spark_jobs.warehouse.connection_pool import ConnectionPool
 
 
 @pytest.fixture
@@ -58,3 +61,13 @@ def test_a_warehouse_that_is_away_ends_the_steps(connection: extensions.connecti
         steps.take("other connection", connection, give_up)
     with pytest.raises(psycopg2.Error):
         steps.take("this connection", connection, be_ended)
+
+
+def test_a_watch_that_ends_gives_up_the_connection_through_which_hot_tuples_are_read(warehouse_url: str) -> None:
+    reading, opened = ReadingConnection(warehouse_url), list[extensions.connection]()
+    reading.run(opened.append)
+    watch = RelationWatch(ConnectionPool(warehouse_url, "watch"), "orders", [], reading, ThreadPoolExecutor(1))
+    watch.start_as(1)
+    assert not opened[0].closed, "it has been used a moment ago"
+    watch.stop()
+    assert opened[0].closed

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.hot_set.hot_tuples import HotTuples
-from spark_jobs.hot_set.whole_tuples import OverlaidTuples, WholeTuples
+from spark_jobs.hot_set.hot_tuples import HotTuples, OverlaidTuples
+from spark_jobs.hot_set.whole_tuples import WholeTuples
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows

@@ -120,8 +120,8 @@ def test_a_start_reads_of_the_ledger_what_lies_in_the_landing_folder_and_not_all
         return sorted(each.unit for each in source_ranges.taken_units(orders.connection, "orders", asked))
 
     assert units("file-7", "new", "file-9") == ["file-7", "file-9"]
-    monkeypatch.setattr(source_ranges, "_FEW_UNITS", 2)
-    assert len(units("file-7", "new", "file-9")) == 50, "so many that reading all is quicker"
+    monkeypatch.setattr(source_ranges, "_UNITS_AT_ONCE", 2)
+    assert units("file-7", "new", "file-9") == ["file-7", "file-9"], "however many are asked for"
 
 
 def large_file(orders: Stream, *parts: tuple[int, int]) -> None:

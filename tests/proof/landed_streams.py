@@ -36,13 +36,17 @@ TABLES = """
         PRIMARY KEY (order_id, payment_id)
     );
 """
-DEFINITION = """
+STREAMS = """
     name: paid
     streams:
       orders: {format: json, path: "%(folder)s/orders", schema: "id bigint, customer bigint, at timestamp, note string",
                event_id: [id], event_time: at}
       payments: {format: json, path: "%(folder)s/payments", event_id: [id], event_time: at,
                  schema: "id bigint, order_id bigint, amount decimal(10,2), at timestamp"}
+"""
+DEFINITION = (
+    STREAMS
+    + """
     correlate: {"on": {orders: id, payments: order_id}, within: 2h}
     lookups: [{relation: shop.customer, "on": {orders.customer: id}, fetch: {customer_sk: sk}}]
     fact:
@@ -50,6 +54,7 @@ DEFINITION = """
       columns: {order_id: orders.id, payment_id: payments.id, customer_sk: customer_sk, amount: payments.amount,
                 completed_at: _completed_at}
 """
+)
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 _KEPT = ("shop.fact_paid", "freshet.held_tuple", "freshet.batch_stream", "freshet.source_range")
 

@@ -12,7 +12,7 @@ from spark_jobs.ledger.retention import prune_held
 from spark_jobs.proof.proof import StreamPlaces
 from spark_jobs.reprocessing.held_tuples import HeldFilter, forget
 from spark_jobs.stages.screening import CAN_NOT_MATCH
-from tests.proof.landed_streams import LandedStreams, at, order, payment
+from tests.proof.landed_streams import STREAMS, LandedStreams, at, order, payment
 
 TABLES = """
     CREATE SCHEMA shop;
@@ -20,19 +20,16 @@ TABLES = """
         order_id bigint PRIMARY KEY, customer bigint, payment_id bigint, amount numeric(10, 2), changed_at timestamptz
     );
 """
-DEFINITION = """
-    name: paid
-    streams:
-      orders: {format: json, path: "%(folder)s/orders", schema: "id bigint, customer bigint, at timestamp",
-               event_id: [id], event_time: at}
-      payments: {format: json, path: "%(folder)s/payments", event_id: [id], event_time: at,
-                 schema: "id bigint, order_id bigint, amount decimal(10,2), at timestamp"}
+DEFINITION = (
+    STREAMS
+    + """
     correlate: {"on": {orders: id, payments: order_id}, emit: accumulate}
     fact:
       table: shop.fact_paid
       columns: {order_id: orders.id, customer: orders.customer, payment_id: payments.id, amount: payments.amount,
                 changed_at: _completed_at}
 """
+)
 
 
 @pytest.fixture(scope="module")

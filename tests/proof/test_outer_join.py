@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.proof.proof import StreamPlaces
-from tests.proof.landed_streams import LandedStreams, at, order, payment
+from tests.proof.landed_streams import STREAMS, LandedStreams, at, order, payment
 
 TABLES = """
     CREATE SCHEMA shop;
@@ -15,19 +15,16 @@ TABLES = """
         joined_id text PRIMARY KEY, order_id bigint, payment_id bigint, amount numeric(10, 2), completed_at timestamptz
     );
 """
-DEFINITION = """
-    name: paid
-    streams:
-      orders: {format: json, path: "%(folder)s/orders", schema: "id bigint, customer bigint, at timestamp",
-               event_id: [id], event_time: at}
-      payments: {format: json, path: "%(folder)s/payments", event_id: [id], event_time: at,
-                 schema: "id bigint, order_id bigint, amount decimal(10,2), at timestamp"}
+DEFINITION = (
+    STREAMS
+    + """
     correlate: {"on": {orders: id, payments: order_id}, within: 2h, expired: {orders: emit, payments: hold}}
     fact:
       table: shop.fact_paid
       columns: {joined_id: _joined_id, order_id: orders.id, payment_id: payments.id, amount: payments.amount,
                 completed_at: _completed_at}
 """
+)
 
 
 def fact(order_id: int, payment_id: int | None, minutes: float) -> str:

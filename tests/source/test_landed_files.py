@@ -255,6 +255,21 @@ def test_an_unchanged_folder_is_not_listed_again(tmp_path: Path, monkeypatch: py
     assert listed == []
 
 
+def test_a_look_looks_at_the_new_files_only_however_many_are_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = [SourceRange(f"loaded {n}", 0, 3, 3, land(tmp_path, f"loaded {n}").stat().st_mtime_ns) for n in range(100)]
+    looked_at: list[str] = []
+    stat = Path.stat
+    monkeypatch.setattr(Path, "stat", lambda path: looked_at.append(path.name) or stat(path))
+    source = resumed(tmp_path, taken)
+    land(tmp_path, "new")
+    source.look()
+    source.look()
+    assert names(source.take(ALL)) == ["new"]
+    assert looked_at == [*[tmp_path.name] * 2, "new", tmp_path.name, "new"], "as it is found, and as it is taken"
+
+
 def test_a_file_that_had_gone_when_its_position_was_taken_over_keeps_no_later_one_from_being_read(
     tmp_path: Path,
 ) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import psycopg2
@@ -14,12 +16,16 @@ import pytest
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.hot_set.publishing import FrontStagePlan
+from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast, unique_name
+from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.stages import waiting_tuples
+from spark_jobs.relation.live import LiveRelation
+from spark_jobs.stages import exchange
+from spark_jobs.stages.back_stage_join import pages_scanned
 from spark_jobs.stages.back_task import back_task
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan, TaskReport
-from spark_jobs.stages.exchange import MISSING, packed, page_column, unpacked
+from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
+from spark_jobs.stages.exchange import MISSING, packed, page_column, unpacked, with_pages
+from spark_jobs.stages.fetching import stream_keys
 from spark_jobs.stages.rehearsal import Rehearsal, RehearsedTransaction
 
 TUPLES = 60
@@ -103,14 +109,14 @@ def waiting() -> pa.Table:
 def test_each_tuple_is_settled_once_however_they_are_cut(
     context: BatchContext, monkeypatch: pytest.MonkeyPatch, rows: int, key_bytes: int, joins: int
 ) -> None:
-    monkeypatch.setattr(waiting_tuples, "_MOST_KEY_BYTES", key_bytes)
-    monkeypatch.setattr(waiting_tuples, "_MOST_PARCEL_BYTES", 2_000)  # so that most are put aside
+    monkeypatch.setattr(exchange, "_MOST_KEY_BYTES", key_bytes)
+    monkeypatch.setattr(exchange, "_MOST_PARCEL_BYTES", 2_000)  # so that most are put aside
     destination = context.destination
     assert isinstance(destination, Kept)
     kept = replace(destination, parts=[])
     tuples, reports = waiting(), list[TaskReport]()
     parcels = [packed(0, tuples.slice(start, rows)).tuples for start in range(0, TUPLES, rows)]
-    assert len(list(waiting_tuples.in_joins(parcels, context.lookups[0]))) == joins
+    assert len(list(exchange.in_joins(parcels, context.lookups[0]))) == joins
     left = list(back_task(replace(context, destination=kept), 0, parcels, reports.append))
 
     absent = {n for n in range(TUPLES) if n % 3 != 2 and n % 22 >= 20}
@@ -129,3 +135,26 @@ def test_each_tuple_is_settled_once_however_they_are_cut(
     assert report.counts["unmatched"] == len(absent)
     assert report.offers is not None
     assert report.offers[1].sum() == report.counts["asked"] - len(absent)
+
+
+@pytest.mark.parametrize(
+    ("scan_seconds", "chosen", "asked"), [(1e-9, "mesh_join", 1), (10.0, "hybrid_join", 0)], ids=["cheap", "dear"]
+)
+def test_how_often_r_would_be_scanned_is_asked_only_where_one_scan_would_be_quickest(
+    context: BatchContext, monkeypatch: pytest.MonkeyPatch, scan_seconds: float, chosen: str, asked: int
+) -> None:
+    first, second = context.lookups
+    relation = LiveRelation.open(context.warehouse_url, first.spec, page_rows=1)
+    spark: Any = SimpleNamespace(broadcast=lambda value: SimpleNamespace(value=value))
+    pages = MappedBroadcast.publish(
+        spark, unique_name("pages"), 0, OwnedPages(relation.pages, relation.pages.ranges(1))
+    )
+    paged = replace(first, pages=pages, costs=AccessCosts(1e-6, 1.0, 1.0, scan_seconds))
+    context = replace(context, lookups=(paged, second), parts=1)
+    calls = []
+    monkeypatch.setattr("spark_jobs.stages.back_task.pages_scanned", lambda *of: calls.append(of) or pages_scanned(*of))
+    tuples, reports = waiting().drop_columns([page_column(0), page_column(1)]), list[TaskReport]()
+    parcel = packed(0, with_pages(tuples, [stream_keys(tuples, plan) for plan in context.lookups], context))
+    list(back_task(context, 0, [parcel.tuples], reports.append))
+    assert [(report.algorithm, report.counts["unmatched"]) for report in reports] == [(chosen, 3)]
+    assert len(calls) == asked

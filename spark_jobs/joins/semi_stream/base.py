@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from spark_jobs.errors import JoinStateError
 
 Int64Array = NDArray[np.int64]
+Waiting = TypeVar("Waiting", bound=Sized)
 
 NO_TUPLES: Int64Array = np.empty(0, np.int64)
 
@@ -251,3 +252,24 @@ class SemiStreamJoin(ABC):
     @abstractmethod
     def _give_up(self, count: int) -> Int64Array:
         """Forget `count` pending tuples, costliest first; their ids."""
+
+
+class QueuedJoin(SemiStreamJoin, Generic[Waiting]):
+    """What most joins have in common: a tuple waits in `_waiting` from its push until it is settled.
+
+    Attributes:
+        capacity: stream tuples that the memory budget holds (H_t of 000, h_S of 003).
+    """
+
+    capacity: int
+    _waiting: Waiting
+
+    @property
+    def room(self) -> int:
+        """How many stream tuples `push` takes now."""
+        return self.capacity - len(self._waiting)
+
+    @property
+    def pending(self) -> int:
+        """How many stream tuples wait."""
+        return len(self._waiting)

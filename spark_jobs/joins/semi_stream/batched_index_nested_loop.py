@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.joins.memory_budget import tuples_within
-from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, Relation, Step
-from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
+from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Page, QueuedJoin, Relation, Step
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 from spark_jobs.joins.structures.key_table import KeyTable
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from spark_jobs.joins.memory_budget import tuples_within
-from spark_jobs.joins.semi_stream.base import Int64Array, Matches, Relation, Step
+from spark_jobs.joins.semi_stream.base import Int64Array, Matches, QueuedJoin, Relation, Step
 from spark_jobs.joins.semi_stream.cyclic_scan import CyclicScan
-from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.keyed_tuples import KeyedTuples
 
 

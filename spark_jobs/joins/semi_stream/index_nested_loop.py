@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from spark_jobs.joins.memory_budget import tuples_within
-from spark_jobs.joins.semi_stream.base import Int64Array, Page, Relation, Step
-from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
+from spark_jobs.joins.semi_stream.base import Int64Array, Page, QueuedJoin, Relation, Step
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spark_jobs.joins.memory_budget import PAGE_INDEX_SHARE, tuples_within
-from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, Relation, Step
+from spark_jobs.joins.semi_stream.base import NO_TUPLES, Int64Array, Matches, Page, QueuedJoin, Relation, Step
 from spark_jobs.joins.semi_stream.page_cache import PageCache
-from spark_jobs.joins.semi_stream.queued_join import QueuedJoin
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
 
