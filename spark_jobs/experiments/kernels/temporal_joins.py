@@ -36,6 +36,8 @@ class WindowedRun:
         self._predicate = predicate
         self._window = held // 2
         self.join = TemporalJoin(2, predicate, held * _TUPLE_BYTES + _BESIDES, VirtualSpill(), emission=emission)
+        # As after memory has been full once: what the system does for a page's first use is not the join's work.
+        self.join._area.tuples.view(np.uint8).fill(0)
         self._random = np.random.default_rng(held)
         self._came = 0
         while self._came < self._window:

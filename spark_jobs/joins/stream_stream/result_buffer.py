@@ -34,16 +34,13 @@ class _Run:
     def waiting(self) -> Int64Array:
         return self.results[:, self.taken :]
 
+    def is_due(self, bound: int) -> bool:
+        """Whether one of them starts before. O(1) where they are in order."""
+        starts = self.waiting[START]
+        return bool(starts[0] < bound if self.ordered else (starts < bound).any())
+
     def take_before(self, bound: int) -> Int64Array:
-        """Take out those that start before."""
-        if not self.ordered:
-            passed = self.results[START] < bound
-            if not passed.any():
-                return self.results[:, :0]
-            # The others wait for longer.
-            taken = self.results if passed.all() else self.results[:, passed]
-            self.results, self.ordered = in_order(self.results[:, ~passed]), True
-            return taken
+        """Take out those that start before; they are in order."""
         taken = self.waiting[:, : np.searchsorted(self.waiting[START], bound)]
         self.taken += taken.shape[1]
         # What has left is freed when it is half of the run: a little at a time would copy all the rest.
@@ -90,15 +87,20 @@ class ResultBuffer:
 
     def release(self, bound: int) -> Int64Array:
         """Take out all results that start before; int64, shape (columns, n), in order. They are the caller's now."""
-        released = [run.take_before(bound) for run in self._runs]
-        self._runs = [run for run in self._runs if run.waiting.shape[1]]
+        due = [run for run in self._runs if run.is_due(bound)]
+        waiting = [run for run in self._runs if not run.is_due(bound)]
+        unordered = [run.results for run in due if not run.ordered]
+        if unordered:
+            due = [run for run in due if run.ordered]
+            due.append(_Run(in_order(np.hstack(unordered)), ordered=True))
+        released = [run.take_before(bound) for run in due]
+        self._runs = waiting + [run for run in due if run.waiting.shape[1]]
         # After those in memory: what follows on the pages read takes their place.
         if self._next_start < bound:
             released += self._from_disk(bound)
-        released = [results for results in released if results.shape[1]]
         if not released:
             return np.empty((self._columns, 0), np.int64)
-        return in_order(np.hstack(released) if len(released) > 1 else released[0])
+        return in_order(np.hstack(released)) if len(released) > 1 else released[0]
 
     def memory_used(self) -> int:
         """Bytes of runs and directory. O(runs)."""

@@ -66,8 +66,9 @@ _LEVEL_STEP = np.uint64(0xD1B54A32D192ED03)
 # Queries looked at together: the heads of all their chains are read before the first is followed, so that the waits
 # for memory overlap.
 _BLOCK = 64
-# Tuples of a chain, and cells of a query, that are waited for side by side; few chains are longer.
-_TOUCHED = 3
+# Tuples of a chain, and cells of a query, that are waited for side by side. One chain in a hundred is longer than
+# five: a wait of its own is so much dearer that even that counts.
+_TOUCHED = 8
 _TOUCHED_CELLS = 3
 _FIRST_ROOM = 64
 
@@ -400,73 +401,78 @@ def _zone_of(ring: Int64Array, stream: Any, row: Any) -> Any:
 
 
 @kernel_part
-def _link_one(state: _State, stream: Any, row: Any, number: Any, matched: Any) -> None:
-    tuples, heads, rings, levels, buckets, least_ends = state
+def _link_one(state: _State, stream: Any, row: Any, number: Any, level: Any, bucket: Any, matched: Any) -> None:
+    tuples, heads, rings, levels, _, least_ends = state
     end = tuples[row, END]
     rings[stream, _LEAST_END] = min(rings[stream, _LEAST_END], end)
     group, zone = divmod(_zone_of(rings[stream], stream, row), _GROUP)
     least_ends[group, 0] = min(least_ends[group, 0], end)
     least_ends[group, 1 + zone] = min(least_ends[group, 1 + zone], end)
-    level = _level_of(tuples[row, LOW], tuples[row, LAST])
-    bucket = _bucket(tuples[row, LOW] >> level, level, buckets[0])
     tuples[row, LINK] = heads[bucket, stream] << _LINK_SHIFT | level << _LEVEL_SHIFT | matched
     heads[bucket, stream] = number
     levels[stream, level] += 1
 
 
-@kernel_part
-def _touch_heads(state: _State, stream: Any, columns: Int64Array, first: Any) -> Any:
-    """Read the heads of the chains that a block of tuples is going to enter."""
-    _, heads, _, _, buckets, _ = state
-    touched = np.int64(0)
-    for i in range(first, min(first + _BLOCK, columns.shape[1])):
-        level = _level_of(columns[LOW, i], columns[LAST, i])
-        touched += heads[_bucket(columns[LOW, i] >> level, level, buckets[0]), stream]
-    return touched
-
-
 @kernel
-def _insert(state: _State, stream: int, columns: Int64Array) -> Any:
-    tuples, _, rings, _, _, _ = state
-    ring = rings[stream]
-    width = len(columns)
-    touched = np.int64(0)
-    for i in range(columns.shape[1]):
-        if i % _BLOCK == 0:
-            touched += _touch_heads(state, stream, columns, i)
-        number = ring[_NEXT]
-        if number == ring[_TURN] + ring[_ROOM]:
-            ring[_TURN] = number
-        row = ring[_BASE] + number - ring[_TURN]
-        for column in range(width):
-            tuples[row, column] = columns[column, i]
-        _link_one(state, stream, row, number, columns[MATCHED_ROW, i])
-        ring[_NEXT] = number + 1
-    return touched  # Or else the compiler would leave the reads out.
-
-
-@kernel_part
-def _touch(state: _State, stream: Any, level: Any, asked: Int64Array, first: Any, links: Int64Array) -> Any:
-    """Read the first tuples of the chains that a block of queries is going to follow, all chains side by side."""
+def _insert(state: _State, stream: int, columns: Int64Array) -> None:
     tuples, heads, rings, _, buckets, _ = state
     ring = rings[stream]
+    width = len(columns)
+    levels, places, links = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int64)
+    for first in range(0, columns.shape[1], _BLOCK):
+        count = min(_BLOCK, columns.shape[1] - first)
+        for i in range(count):
+            levels[i] = _level_of(columns[LOW, first + i], columns[LAST, first + i])
+            places[i] = _bucket(columns[LOW, first + i] >> levels[i], levels[i], buckets[0])
+        for i in range(count):
+            links[i] = heads[places[i], stream]  # Only waited for.
+        for i in range(count):
+            number = ring[_NEXT]
+            if number == ring[_TURN] + ring[_ROOM]:
+                ring[_TURN] = number
+            row = ring[_BASE] + number - ring[_TURN]
+            for column in range(width):
+                tuples[row, column] = columns[column, first + i]
+            _link_one(state, stream, row, number, levels[i], places[i], columns[MATCHED_ROW, first + i])
+            ring[_NEXT] = number + 1
+
+
+@kernel_part
+def _touch(state: _State, stream: Any, level: Any, asked: Int64Array, first: Any, work: Any) -> Any:
+    """Read the first tuples of the chains that a block of queries is going to follow, all chains side by side.
+
+    Where the first chain of each query begins is kept.
+
+    Each loop does next to nothing but read what does not depend on what it reads: so the processor has most of a
+    block's reads under way at once.
+    """
+    tuples, heads, rings, _, buckets, _ = state
+    ring = rings[stream]
+    begins, links = work
     touched = np.int64(0)
-    there = 0
-    for query in range(first, min(first + _BLOCK, asked.shape[1])):
+    there, width = 0, min(_BLOCK, asked.shape[1] - first)
+    for query in range(first, first + width):
+        begins[query - first] = there
         cell, final = _first_cell(asked[LOW, query], level), asked[LAST, query] >> level
         for _ in range(_TOUCHED_CELLS):
-            links[there] = heads[_bucket(cell, level, buckets[0]), stream]
-            there += links[there] >= ring[_TAIL]
+            links[there] = _bucket(cell, level, buckets[0])
+            there += 1
             if cell >= final:
                 break
             cell += 1
+    for i in range(there):
+        links[i] = heads[links[i], stream]
+    for i in range(width):
+        begins[i] = links[begins[i]]
     for _ in range(_TOUCHED):
         count, there = there, 0
         for i in range(count):
+            links[there] = links[i]
+            there += links[i] >= ring[_TAIL]
+        for i in range(there):
             row = _row_at(ring, links[i])
             touched += tuples[row, LOW]  # It may lie in another line of the cache than the link.
-            links[there] = tuples[row, LINK] >> _LINK_SHIFT
-            there += links[there] >= ring[_TAIL]
+            links[i] = tuples[row, LINK] >> _LINK_SHIFT
     return touched
 
 
@@ -487,14 +493,16 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
     ring = rings[stream]
     tail, held = ring[_TAIL], ring[_NEXT] - ring[_TAIL]
     used = np.flatnonzero(levels[stream])
-    links = np.empty(_BLOCK * _TOUCHED_CELLS, np.int64)
+    firsts, links = np.empty(_BLOCK, np.int64), np.empty(_BLOCK * _TOUCHED_CELLS, np.int64)
     count, most = 0, found.shape[1]
     row, place, cell, link = cursor[0], cursor[1], cursor[2], cursor[3]
     if held == 0:
         row = asked.shape[1]
+    block = row
     while row < asked.shape[1]:
-        if link == _BEGIN and row % _BLOCK == 0:
-            cursor[4] += _touch(state, stream, used[0], asked, row, links)
+        if row == block:
+            cursor[4] += _touch(state, stream, used[0], asked, row, (firsts, links))
+            block += _BLOCK
         low, last, start, end = asked[LOW, row], asked[LAST, row], asked[START, row], asked[END, row]
         scanning = _too_many_cells(used, low, last, held)
         while place < len(used):
@@ -502,30 +510,29 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
             final = np.int64(0) if level == _WHOLE_LINE else last >> level
             if link == _BEGIN:
                 cell = _first_cell(low, level)
-                link = ring[_NEXT] - 1 if scanning else heads[_bucket(cell, level, buckets[0]), stream]
+                if scanning:
+                    link = ring[_NEXT] - 1
+                elif place == 0:
+                    link = firsts[row + _BLOCK - block]
+                else:
+                    link = heads[_bucket(cell, level, buckets[0]), stream]
             while True:
                 while link >= tail:
+                    if count == most:
+                        _mark_found(tuples, ring, found, count, mark)
+                        cursor[0], cursor[1], cursor[2], cursor[3] = row, place, cell, link
+                        return count
                     at = _row_at(ring, link)
                     packed = tuples[at, LINK]
                     here = (packed >> _LEVEL_SHIFT) & _LEVEL_MASK
-                    if (
-                        (scanning or (here == level and tuples[at, LOW] >> level == cell))
-                        and tuples[at, LOW] <= last
-                        and tuples[at, LAST] >= low
-                        and tuples[at, START] < end
-                        and tuples[at, END] > start
-                    ):
-                        if count == most:
-                            cursor[0], cursor[1], cursor[2], cursor[3] = row, place, cell, link
-                            return count
-                        found[ROW, count], found[NUMBER, count], found[FOUND_ID, count] = row, link, tuples[at, ID]
-                        found[FOUND_LOW, count] = max(low, tuples[at, LOW])
-                        found[FOUND_LAST, count] = min(last, tuples[at, LAST])
-                        found[FOUND_START, count] = max(start, tuples[at, START])
-                        found[FOUND_END, count] = min(end, tuples[at, END])
-                        if mark:
-                            tuples[at, LINK] = packed | 1
-                        count += 1
+                    lowest, highest = max(low, tuples[at, LOW]), min(last, tuples[at, LAST])
+                    begins, ends = max(start, tuples[at, START]), min(end, tuples[at, END])
+                    # Without a branch, which would be mispredicted every other time: what is none is overwritten.
+                    found[ROW, count], found[NUMBER, count], found[FOUND_ID, count] = row, link, tuples[at, ID]
+                    found[FOUND_LOW, count], found[FOUND_LAST, count] = lowest, highest
+                    found[FOUND_START, count], found[FOUND_END, count] = begins, ends
+                    in_cell = (here == level) & (tuples[at, LOW] >> level == cell)
+                    count += (scanning | in_cell) & (lowest <= highest) & (begins < ends)
                     link = link - 1 if scanning else packed >> _LINK_SHIFT
                 if scanning or cell == final:
                     break
@@ -535,8 +542,16 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
             link = np.int64(_BEGIN)
         place = 0
         row += 1
+    _mark_found(tuples, ring, found, count, mark)
     cursor[0], cursor[1], cursor[2], cursor[3] = row, 0, 0, _BEGIN
     return count
+
+
+@kernel_part
+def _mark_found(tuples: Int64Array, ring: Int64Array, found: Int64Array, count: Any, mark: Any) -> None:
+    if mark:
+        for i in range(count):
+            tuples[_row_at(ring, found[NUMBER, i]), LINK] |= 1
 
 
 @kernel
@@ -696,7 +711,9 @@ def _link_all(state: _State) -> None:
         for number in range(rings[stream, _TAIL], rings[stream, _NEXT]):
             row = _row_at(rings[stream], number)
             if tuples[row, END] != _NO_END:
-                _link_one(state, stream, row, number, tuples[row, LINK] & 1)
+                level = _level_of(tuples[row, LOW], tuples[row, LAST])
+                bucket = _bucket(tuples[row, LOW] >> level, level, state[4][0])
+                _link_one(state, stream, row, number, level, bucket, tuples[row, LINK] & 1)
 
 
 @kernel
