@@ -14,7 +14,9 @@ from spark_jobs.settings import Home
 from spark_jobs.workload.topics import make_topics
 
 TOPICS = ("orders", "order_lines")
-"""Pipelines whose events the workload writes to topics, which have their names."""
+"""What the workload writes to topics, which are called as their landing folders would be."""
+
+_LANDING = "${FRESHET_HOME}/landing/"
 
 _PARTITIONS = 4
 
@@ -39,8 +41,7 @@ def running_with_topics(broker: KafkaBroker) -> Iterator[None]:
 def write_kafka_pipelines(pipelines: Path, folder: Path, servers: str) -> None:
     """Write the definitions of a folder as they are to be with a broker; those of others' events stay as they are.
 
-    The one that joins orders with what follows them is left out: of several streams none can be a topic, and where
-    orders go to a topic they don't land as files.
+    Payments and shipments land as files all the same: `fulfilment` joins them with the topic of the orders.
 
     Args:
         pipelines: the folder of the definitions.
@@ -53,12 +54,16 @@ def write_kafka_pipelines(pipelines: Path, folder: Path, servers: str) -> None:
     write_changed_pipelines(pipelines, folder, partial(from_topic, servers=servers), "--source kafka")
 
 
-def from_topic(definition: dict[str, Any], servers: str) -> dict[str, Any] | None:
-    """A definition, as its YAML file has it, that reads a topic where its events land as files else; None: left out."""
-    if definition["name"] == "fulfilment":
-        return None
-    if definition["name"] not in TOPICS or "path" not in definition.get("source", {}):
-        return definition
-    source = {name: value for name, value in definition["source"].items() if name not in {"path", "after_load"}}
-    kafka = {"servers": servers, "topic": definition["name"]}
-    return definition | {"source": source | {"format": "json", "kafka": kafka}}
+def from_topic(definition: dict[str, Any], servers: str) -> dict[str, Any]:
+    """A definition, as its YAML file has it, that reads topics where their events land as files else."""
+    if "source" in definition:
+        return definition | {"source": _from_topic(definition["source"], servers)}
+    return definition | {"streams": {name: _from_topic(of, servers) for name, of in definition["streams"].items()}}
+
+
+def _from_topic(source: dict[str, Any], servers: str) -> dict[str, Any]:
+    topic = str(source.get("path")).removeprefix(_LANDING)
+    if topic not in TOPICS:
+        return source
+    kept = {name: value for name, value in source.items() if name not in {"path", "after_load"}}
+    return kept | {"format": "json", "kafka": {"servers": servers, "topic": topic}}

@@ -156,9 +156,9 @@ class LandedStreams:
         tasks: list[tuple[float, int, list[StreamSlice]]] = [
             (0.0, number, []) for number in range(min(parts, len(shares)))
         ]
-        for length, share in sorted(shares, key=lambda each: each[0], reverse=True):
+        for weight, share in sorted(shares, key=lambda each: each[0], reverse=True):
             size, number, pieces = tasks[0]
-            heapq.heapreplace(tasks, (size + length, number, pieces + share))
+            heapq.heapreplace(tasks, (size + weight, number, pieces + share))
         return [pieces for _, _, pieces in tasks]
 
 

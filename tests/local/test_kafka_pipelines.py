@@ -14,18 +14,31 @@ SHIPPED = PROJECT_ROOT / "dags" / "pipelines"
 def test_the_shipped_pipelines_read_topics_and_are_the_same_in_all_else(tmp_path: Path) -> None:
     write_kafka_pipelines(SHIPPED, tmp_path, "127.0.0.1:9092")
     shipped, written = load_definitions(SHIPPED), load_definitions(tmp_path)
-    assert written.keys() == shipped.keys() - {"fulfilment"} == set(TOPICS)
-    for name, definition in written.items():
+    assert written.keys() == shipped.keys() == {*TOPICS, "fulfilment"}
+    for name in TOPICS:
+        definition = written[name]
         assert definition.source.kafka is not None
         assert (definition.source.kafka.topic, definition.source.kafka.servers) == (name, "127.0.0.1:9092")
         assert definition.source.record_columns == shipped[name].source.record_columns
         assert definition.model_copy(update={"source": shipped[name].source}) == shipped[name]
 
 
+def test_of_several_streams_those_read_topics_that_are_written_to_them(tmp_path: Path) -> None:
+    write_kafka_pipelines(SHIPPED, tmp_path, "127.0.0.1:9092")
+    shipped, written = (load_definitions(folder)["fulfilment"] for folder in (SHIPPED, tmp_path))
+    assert shipped.streams is not None
+    assert written.streams is not None
+    orders = written.streams["orders"]
+    assert orders.kafka is not None
+    assert orders.kafka.topic == "orders"
+    assert orders.record_columns == shipped.streams["orders"].record_columns
+    assert written.streams | {"orders": shipped.streams["orders"]} == shipped.streams
+
+
 def test_pipelines_of_other_events_stay_as_they_are(tmp_path: Path) -> None:
     pipelines, folder = tmp_path / "pipelines", tmp_path / "kafka"
     pipelines.mkdir()
-    text = (SHIPPED / "orders.yaml").read_text().replace("name: orders", "name: visits")
-    (pipelines / "visits.yaml").write_text(text)
+    text = (SHIPPED / "orders.yaml").read_text().replace("/landing/orders", "/landing/visits")
+    (pipelines / "orders.yaml").write_text(text)
     write_kafka_pipelines(pipelines, folder, "127.0.0.1:9092")
     assert load_definitions(folder) == load_definitions(pipelines)
