@@ -49,7 +49,7 @@ class Band(Part):
                 units = Decimal(str(self.band)).scaleb(kind.scale)
             except InvalidOperation:
                 raise ValueError(f"{shown(self.band)} is not a number, as a band of {kind} is.") from None
-        if not 0 <= units < _WIDEST or units % 1:
+        if not (units.is_finite() and 0 <= units < _WIDEST) or units % 1:
             raise ValueError(f"{shown(self.band)} is not allowed. Allowed: 0 or more, in whole units of {smallest}.")
         return int(units)
 

@@ -33,7 +33,7 @@ def write(folder: Path, text: str, name: str = "visits.yaml") -> Path:
 
 def test_the_shipped_pipelines_are_right() -> None:
     definitions = load_definitions()
-    assert set(definitions) == {"orders", "order_lines"}
+    assert set(definitions) == {"orders", "order_lines", "fulfilment"}
     orders, lines = definitions["orders"], definitions["order_lines"]
     assert [lookup.relation for lookup in orders.lookups] == ["master.customer"]
     assert orders.lookups[0].algorithm == "cached_hybrid_join"
