@@ -98,6 +98,8 @@ SOONER: dict[str, dict[str, str]] = {"validation": {"every": "2m"}, "reprocessin
 def write_overload_pipelines(pipelines: Path, folder: Path, scale: float) -> None:
     """Write the definitions of a folder as they are to be under overload; those of other relations stay as they are.
 
+    Pipelines of several streams are left out: they don't shed, so that all their events would be late.
+
     Args:
         pipelines: the folder of the definitions.
         folder: where to; definitions of former days are removed.
@@ -115,8 +117,10 @@ def write_overload_pipelines(pipelines: Path, folder: Path, scale: float) -> Non
     write_changed_pipelines(pipelines, folder, partial(under_overload, scale=scale), "--overload")
 
 
-def under_overload(definition: dict[str, Any], scale: float) -> dict[str, Any]:
-    """A definition, as its YAML file has it, under overload."""
+def under_overload(definition: dict[str, Any], scale: float) -> dict[str, Any] | None:
+    """A definition, as its YAML file has it, under overload; None where it joins several streams."""
+    if "streams" in definition:
+        return None
     lookups = [
         lookup | LOOKUPS[lookup["relation"]].at(scale) if lookup.get("relation") in LOOKUPS else lookup
         for lookup in definition.get("lookups", [])

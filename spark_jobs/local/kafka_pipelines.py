@@ -39,6 +39,9 @@ def running_with_topics(broker: KafkaBroker) -> Iterator[None]:
 def write_kafka_pipelines(pipelines: Path, folder: Path, servers: str) -> None:
     """Write the definitions of a folder as they are to be with a broker; those of others' events stay as they are.
 
+    The one that joins orders with what follows them is left out: of several streams none can be a topic, and where
+    orders go to a topic they don't land as files.
+
     Args:
         pipelines: the folder of the definitions.
         folder: where to; definitions of former runs are removed.
@@ -50,8 +53,10 @@ def write_kafka_pipelines(pipelines: Path, folder: Path, servers: str) -> None:
     write_changed_pipelines(pipelines, folder, partial(from_topic, servers=servers), "--source kafka")
 
 
-def from_topic(definition: dict[str, Any], servers: str) -> dict[str, Any]:
-    """A definition, as its YAML file has it, that reads a topic where its events land as files else."""
+def from_topic(definition: dict[str, Any], servers: str) -> dict[str, Any] | None:
+    """A definition, as its YAML file has it, that reads a topic where its events land as files else; None: left out."""
+    if definition["name"] == "fulfilment":
+        return None
     if definition["name"] not in TOPICS or "path" not in definition.get("source", {}):
         return definition
     source = {name: value for name, value in definition["source"].items() if name not in {"path", "after_load"}}

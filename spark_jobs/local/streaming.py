@@ -15,13 +15,12 @@ from rich.markup import escape
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import FreshetError, PlatformError
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.local import workload_process
 from spark_jobs.local.airflow_process import EmbeddedAirflow
 from spark_jobs.local.dag_runs import BatchDags, StreamRuns
 from spark_jobs.local.detached_driver import find_driver
 from spark_jobs.local.live_status import LiveStatus
 from spark_jobs.local.session_process import log_tail
-from spark_jobs.local.workload_process import WorkloadProcess
+from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.settings import Home
 from spark_jobs.source.landing_look import LandingLook
 from spark_jobs.warehouse import drivers
@@ -59,7 +58,7 @@ class WatchedTime:
         stop: signals to end.
         runs: the streams' DAG runs.
         airflow: running.
-        workload: running, if there is one.
+        workload: running, if any pipeline has one.
         warehouse_url: libpq URL of the warehouse.
     """
 
@@ -69,7 +68,7 @@ class WatchedTime:
         stop: StopSignal,
         runs: StreamRuns,
         airflow: EmbeddedAirflow,
-        workload: WorkloadProcess,
+        workload: WorkloadProcesses,
         warehouse_url: str,
     ) -> None:
         self.warehouse_url = warehouse_url
@@ -144,7 +143,7 @@ class Streaming:
         pipelines: definitions, by name.
         airflow: running.
         warehouse_url: libpq URL of the warehouse.
-        workload: started once all drivers run, if it has a pipeline to write for.
+        workload: started once all drivers run.
         console: shows the live table.
     """
 
@@ -154,7 +153,7 @@ class Streaming:
         pipelines: Mapping[str, PipelineDefinition],
         airflow: EmbeddedAirflow,
         warehouse_url: str,
-        workload: WorkloadProcess,
+        workload: WorkloadProcesses,
         console: Console,
     ) -> None:
         self._home = home
@@ -228,7 +227,7 @@ class Streaming:
     def _start_workload(self) -> None:
         """Start it as soon as no driver is waited for: the runs in Airflow, which take longer, find what is loaded."""
         awaited = set(self._pipelines_without_driver()) - self._not_loading.keys()
-        if not awaited and not self._workload.is_started and workload_process.PIPELINES & self._pipelines.keys():
+        if not awaited and not self._workload.is_started:
             self._workload.start()
 
     def _missing(self, runs: StreamRuns) -> set[str]:

@@ -49,7 +49,7 @@ from spark_jobs.local.private_files import make_private
 from spark_jobs.local.streaming import Course, Streaming, uneventful
 from spark_jobs.local.terminal_progress import StartupSteps
 from spark_jobs.local.warehouse_server import warehouse
-from spark_jobs.local.workload_process import WorkloadProcess
+from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
 from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
@@ -124,10 +124,9 @@ def run_up(
                 day = BadDay(plan, definitions, home(), rate, console)
                 course = day.run
             first_rate = rate if day is None else WARM_UP_RATE * rate
-            workload = WorkloadProcess(
-                *(home(), scale, first_rate),
+            workload = WorkloadProcesses(
+                *(home(), definitions.keys(), scale, first_rate),
                 steady=day is not None,
-                fulfilment="fulfilment" in definitions,
                 servers=broker.servers if kafka else None,
             )
             of_streams = broker if kafka else None
@@ -157,7 +156,7 @@ class _Up:
         installation: Home,
         definitions: Mapping[str, PipelineDefinition],
         pipelines: Path,
-        workload: WorkloadProcess,
+        workload: WorkloadProcesses,
         broker: KafkaBroker | None,
         scale: float,
         port: int,
@@ -229,7 +228,7 @@ class _Up:
                     landing.mkdir(parents=True, exist_ok=True)
         with steps.step("Warehouse schema"):
             migrate(url)
-        if workload_process.PIPELINES & self._definitions.keys():
+        if workload_process.OF_TPCH & self._definitions.keys():
             with steps.step(f"TPC-H master data, scale {self._scale:g}"):
                 seed(url, self._home, self._scale, steps.report)
         self._launch_drivers(url)
@@ -307,7 +306,8 @@ def _own(definitions: Mapping[str, PipelineDefinition]) -> dict[str, PipelineDef
 
 def _tell_of(pipelines: Path, console: Console) -> None:
     console.print(
-        f"A bad day. Its pipelines get little memory, and limits of reading master data: {pipelines}",
+        f"A bad day. Its pipelines get little memory, and limits of reading master data: {pipelines}. Those of several "
+        "streams take no part.",
         highlight=False,
         soft_wrap=True,
     )

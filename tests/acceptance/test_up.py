@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -23,13 +24,14 @@ from spark_jobs.local.airflow_api import AirflowApi
 from spark_jobs.local.airflow_process import ADMINISTRATOR, administrator_password, api_url, password_file
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.warehouse_server import DATABASE
-from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
+from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
 from tests.waiting import wait_for
 
 FRESHET = [sys.executable, "-m", "spark_jobs.cli"]
-PIPELINES = ("orders", "order_lines")
+SHIPPED = PROJECT_ROOT / "dags" / "pipelines"
+PIPELINES = ("orders", "order_lines", "fulfilment", "auction_bids")
 START_SECONDS = 240.0
 
 
@@ -111,12 +113,15 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 @pytest.fixture
 def installation(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    """`freshet up --for 45s` in an empty home, with further options where the test has some."""
+    """`freshet up --for 45s` of all pipelines that ship, in an empty home, with options of the test's own."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     home = Home(tmp_path / "home")
-    environment = {**os.environ, HOME_VARIABLE: str(home.root)}
+    pipelines = tmp_path / "pipelines"
+    shutil.copytree(SHIPPED, pipelines)
+    shutil.copy(SHIPPED / "optional" / "auction_bids.yaml", pipelines)
+    environment = {**os.environ, HOME_VARIABLE: str(home.root), PIPELINES_VARIABLE: str(pipelines)}
     environment.pop(WAREHOUSE_URL_VARIABLE, None)
     process = subprocess.Popen(
         [*FRESHET, "up", "--for", "45s", "--scale", "0.01", "--port", str(port), *getattr(request, "param", [])],
@@ -167,14 +172,15 @@ def test_a_stream_runs_under_airflow_and_is_proved_at_the_end(installation: Inst
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("installation", [["--source", "kafka", "--for", "30s"]], indirect=True)
 def test_topics_are_loaded_and_proved_though_the_broker_is_killed(installation: Installation) -> None:
-    for pipeline in PIPELINES:
+    pipelines = ("orders", "order_lines")
+    for pipeline in pipelines:
         installation.driver(pipeline)
     wait_for(lambda: installation.has_loaded("orders"), "the first orders", START_SECONDS)
     process = json.loads((installation.home.kafka / "process.json").read_text())
     os.kill(process["process_id"], signal.SIGKILL)
     assert installation.finish() == 0
     status = installation.status()
-    for pipeline in PIPELINES:
+    for pipeline in pipelines:
         assert status[pipeline]["state"] == "stopped"
         assert status[pipeline]["loaded"] == status[pipeline]["arrived"] > 0
     assert not installation.processes()

@@ -13,7 +13,7 @@ from airflow.dag_processing.dagbag import DagBag
 from spark_jobs.settings import PROJECT_ROOT
 
 DAGS = PROJECT_ROOT / "dags"
-SHIPPED = {"orders", "order_lines"}
+SHIPPED = {"fulfilment", "orders", "order_lines"}
 
 
 @pytest.fixture

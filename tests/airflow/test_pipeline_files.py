@@ -25,7 +25,7 @@ def test_a_pipeline_with_two_files_is_an_import_error_and_all_dags_stay(pipeline
     from freshet_airflow.pipelines import pipeline_names
 
     shutil.copy(pipelines / "orders.yaml", pipelines / "orders.yml")
-    assert pipeline_names() == ["order_lines", "orders"]
+    assert pipeline_names() == ["fulfilment", "order_lines", "orders"]
     bag = DagBag(DAGS)
     ((file, error),) = bag.import_errors.items()
     assert Path(file).name == "pipeline_definitions.py"

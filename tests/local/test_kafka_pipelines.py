@@ -14,7 +14,7 @@ SHIPPED = PROJECT_ROOT / "dags" / "pipelines"
 def test_the_shipped_pipelines_read_topics_and_are_the_same_in_all_else(tmp_path: Path) -> None:
     write_kafka_pipelines(SHIPPED, tmp_path, "127.0.0.1:9092")
     shipped, written = load_definitions(SHIPPED), load_definitions(tmp_path)
-    assert written.keys() == shipped.keys() == set(TOPICS)
+    assert written.keys() == shipped.keys() - {"fulfilment"} == set(TOPICS)
     for name, definition in written.items():
         assert definition.source.kafka is not None
         assert (definition.source.kafka.topic, definition.source.kafka.servers) == (name, "127.0.0.1:9092")
