@@ -972,16 +972,48 @@ def bench_load(
 def bench_correlate(
     *,
     as_json: Json = False,
+    contender: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Who joins: freshet, spark_rocksdb or spark_memory; may be given several times.", show_default="all"
+        ),
+    ] = None,
+    regime: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="fits: the state fits into memory; tenth: a tenth of it does; three: a third stream, the auctions' "
+            "ends. May be given several times.",
+            show_default="fits",
+        ),
+    ] = None,
     events: Annotated[int, typer.Option(min=1_000_000, help="Events that each run joins.")] = 4_000_000,
-    repetitions: Annotated[int, typer.Option(min=1, help="Runs of each contender; the median counts.")] = 5,
+    repetitions: Annotated[int, typer.Option(min=1, help="Rounds; the median counts.")] = 5,
+    minutes: Annotated[
+        float | None, typer.Option(help="Begin no round that would end later.", show_default="no limit")
+    ] = None,
+    freshness: Annotated[bool, typer.Option(help="Measure freshness at half of the rate besides.")] = True,
+    waiting: Annotated[
+        int, typer.Option(min=0, help="Measure recovery from kill -9 with so many tuples that wait; 0: don't.")
+    ] = 0,
 ) -> None:
-    """Compare joining two streams by Freshet with Spark's own stream-stream join: Nexmark's auctions and bids.
+    """Compare joining streams by Freshet with Spark's own stream-stream join: Nexmark's auctions and bids.
 
     Takes about an hour and 8 GiB at full size. Run nothing else beside it.
     """
+    from spark_jobs.experiments.correlate.contender_run import CONTENDERS
     from spark_jobs.experiments.correlate.correlate_benchmark import render, run_correlate_benchmark
+    from spark_jobs.experiments.correlate.data import REGIMES
 
-    result = run_correlate_benchmark(home(), events, repetitions, error_console.print)
+    contenders, regimes = contender or list(CONTENDERS), regime or ["fits"]
+    for chosen, allowed in ((contenders, CONTENDERS), (regimes, REGIMES)):
+        if unknown := set(chosen) - set(allowed):
+            raise typer.BadParameter(f"{', '.join(sorted(unknown))}: allowed are {', '.join(allowed)}")
+    result = run_correlate_benchmark(
+        *(home(), regimes, contenders, events, repetitions, error_console.print),
+        minutes=minutes,
+        freshness=freshness,
+        waiting=waiting,
+    )
     if as_json:
         typer.echo(json.dumps(result, indent=2))
     else:

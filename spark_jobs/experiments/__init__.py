@@ -3,6 +3,7 @@
 kernels/  load/  correlate/  pipelines/  papers/
                            what `freshet bench` measures; each says what it compares and how
 bench_server.py            a PostgreSQL server of a benchmark's own, and contenders that run against it
+freshness_at_rate.py       how fresh facts are while events land at a rate
 semi_stream/               runs of the joins with R that the figures are made of
 numbered_relation.py       what the figures need of R, and PostgreSQL's tables as such
 virtual_relation.py        R on a disk that charges a virtual clock: the same figures on every machine

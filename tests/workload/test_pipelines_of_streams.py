@@ -6,12 +6,13 @@ from contextlib import closing
 from pathlib import Path
 
 import psycopg2
+import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.definition import PipelineDefinition, load_definition, load_definitions
 from spark_jobs.definition.pipeline_files import definition_files
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.experiments.correlate.data import STREAMS, CorrelateCase, empty_fact, write_events
+from spark_jobs.experiments.correlate.data import REGIMES, SCHEMAS, CorrelateCase, empty_fact, write_events
 from spark_jobs.experiments.correlate.freshet_correlation import bench_definition
 from spark_jobs.settings import PROJECT_ROOT
 
@@ -45,14 +46,21 @@ def test_the_warehouse_takes_what_they_load(
         "auction_bids": ("auction_id", "bid_id"),
         "fulfilment": ("order_key",),
     }
-    empty_fact(warehouse_url)
-    assert key(warehouse_url, bench_definition(tmp_path)) == ("auction_id", "bid_id")
+    for regime in REGIMES:
+        case = CorrelateCase(regime, events=150_000, warm_up=30_000, windows=3.0)
+        empty_fact(warehouse_url, case)
+        ids = ("auction_id", "bid_id", "closing_id")
+        assert key(warehouse_url, bench_definition(case, tmp_path)) == ids[: len(case.streams)]
 
 
 def test_the_streams_of_the_benchmark_are_the_same_for_all_contenders(tmp_path: Path) -> None:
-    case = CorrelateCase(events=150_000, warm_up=30_000, windows=3.0)
-    assert write_events(case, tmp_path) == {"auctions": 10_800, "bids": 165_600}
-    names = [{path.stem.split("-")[1] for path in (tmp_path / stream).iterdir()} for stream in STREAMS]
-    assert names[0] == names[1]
-    times = [sorted(path.stat().st_mtime for path in (tmp_path / stream).iterdir()) for stream in STREAMS]
-    assert times[0] == times[1] == sorted(set(times[0]))
+    case = CorrelateCase("three", events=150_000, warm_up=30_000, windows=3.0)
+    assert write_events(case, tmp_path) == {"auctions": 10_800, "bids": 165_600, "closings": 10_800}
+    files = {stream: sorted((tmp_path / stream).iterdir()) for stream in SCHEMAS}
+    assert len({tuple(path.stem.split("-")[1] for path in each) for each in files.values()}) == 1
+    times = [[path.stat().st_mtime for path in each] for each in files.values()]
+    assert times[0] == times[1] == times[2] == sorted(set(times[0]))
+    auctions, closings = (pq.read_table(tmp_path / stream) for stream in ("auctions", "closings"))
+    closed_at = dict(zip(closings["auction_id"].to_pylist(), closings["closed_at"].to_pylist(), strict=True))
+    assert closed_at == dict(zip(auctions["auction_id"].to_pylist(), auctions["expires_at"].to_pylist(), strict=True))
+    assert list(closed_at.values()) == sorted(closed_at.values())

@@ -9,11 +9,12 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from spark_jobs.driver.session import join_context
 from spark_jobs.experiments.bench_server import JDBC_URL_VARIABLE
 from spark_jobs.experiments.correlate.data import CorrelateCase, count_facts, empty_fact
-from spark_jobs.experiments.correlate.freshet_correlation import PIPELINE, load_by_freshet
+from spark_jobs.experiments.correlate.freshet_correlation import PIPELINE, freshness_at, load_by_freshet
 from spark_jobs.experiments.correlate.spark_stream_join import load_by_spark_stream_join, spark_session
 from spark_jobs.experiments.load.run_result import ResourceMeter, measured
 from spark_jobs.settings import Home
@@ -27,7 +28,7 @@ class CorrelateRun:
     """One contender's run over all events of a case.
 
     Attributes:
-        events_per_second: measured tuples of both streams by the seconds from the end of the warm-up to the last
+        events_per_second: measured tuples of all streams by the seconds from the end of the warm-up to the last
             commit.
         facts_per_second: facts that these tuples made, on average, by the same seconds.
         facts: all facts that were stored, warm-up included.
@@ -58,18 +59,18 @@ def run_contender(name: str, case: CorrelateCase, folder: Path, warehouse_url: s
         warehouse_url: libpq URL.
         jdbc_url: the same warehouse by JDBC.
     """
-    empty_fact(warehouse_url)
+    empty_fact(warehouse_url, case)
     events = folder.parent / EVENTS_FOLDER
     detail: dict[str, object] = {}
     if name == "freshet":
         home = Home(folder)
         state = home.root / "state" / PIPELINE
         with join_context("bench", home) as spark, ResourceMeter(warehouse_url) as meter:
-            ends, detail = load_by_freshet(spark, events, home, warehouse_url)
+            ends, detail = load_by_freshet(spark, case, events, home, warehouse_url)
     else:
         state = folder / "checkpoint"
         with spark_session(name.removeprefix("spark_")) as session, ResourceMeter(warehouse_url) as meter:
-            ends = load_by_spark_stream_join(session, events, state, jdbc_url)
+            ends = load_by_spark_stream_join(session, case, events, state, jdbc_url)
     tuples = sum(count for _, count in ends)
     rate, _ = measured(ends, tuples * case.warm_up // case.all_events)
     facts = count_facts(warehouse_url)
@@ -92,10 +93,19 @@ def main() -> None:
     parser.add_argument("case", type=lambda text: CorrelateCase(**json.loads(text)))
     parser.add_argument("folder", type=Path)
     parser.add_argument("warehouse_url")
+    parser.add_argument("rate", type=float, nargs="?")
+    parser.add_argument("seconds", type=float, nargs="?")
     chosen = parser.parse_args()
     chosen.folder.mkdir(parents=True)
-    run = run_contender(chosen.name, chosen.case, chosen.folder, chosen.warehouse_url, os.environ[JDBC_URL_VARIABLE])
-    sys.stdout.write("\n" + json.dumps(dataclasses.asdict(run)) + "\n")
+    case, folder, url = chosen.case, chosen.folder, chosen.warehouse_url
+    result: dict[str, Any]
+    if chosen.rate is not None:
+        empty_fact(url, case)
+        with join_context("bench", Home(folder)) as spark:
+            result = dict(freshness_at(spark, case, Home(folder), url, chosen.rate, chosen.seconds))
+    else:
+        result = dataclasses.asdict(run_contender(chosen.name, case, folder, url, os.environ[JDBC_URL_VARIABLE]))
+    sys.stdout.write("\n" + json.dumps(result) + "\n")
 
 
 if __name__ == "__main__":

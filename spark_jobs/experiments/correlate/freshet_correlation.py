@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import psycopg2
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.stream_job import StreamJob
-from spark_jobs.experiments.correlate.data import LATENESS, WINDOW
+from spark_jobs.experiments.correlate.data import LATENESS, SCHEMAS, WINDOW, CorrelateCase, Streams
+from spark_jobs.experiments.freshness_at_rate import FILE_TICK_SECONDS, measure_freshness
 from spark_jobs.settings import Home
+from spark_jobs.workload.landing import land_parquet
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -25,63 +29,87 @@ _BATCHES = """
     WHERE pipeline = %s AND closed_at IS NOT NULL AND streams.arrived > 0
     ORDER BY batch_no
 """
-_SCHEMAS = {
-    "auctions": "auction_id bigint, category int, seller bigint, opened_at timestamp",
-    "bids": "bid_id bigint, auction_id bigint, bidder bigint, price bigint, bid_at timestamp",
-}
 
 
-def bench_definition(events: Path) -> PipelineDefinition:
-    """The pipeline that joins the benchmark's streams; no lookups."""
-    ids, times = {"auctions": "auction_id", "bids": "bid_id"}, {"auctions": "opened_at", "bids": "bid_at"}
-    return PipelineDefinition.model_validate(
-        {
-            "name": PIPELINE,
-            "streams": {
-                stream: {
-                    "format": "parquet",
-                    "path": str(events / stream),
-                    "schema": schema,
-                    "event_id": [ids[stream]],
-                    "event_time": times[stream],
-                }
-                for stream, schema in _SCHEMAS.items()
-            },
-            "correlate": {
-                "on": {"auctions": "auction_id", "bids": "auction_id"},
-                "within": WINDOW,
-                "lateness": LATENESS,
-                "memory": "512MB",
-            },
-            "fact": {
-                "table": "bench.auction_bids",
-                "columns": {
-                    "auction_id": "auctions.auction_id",
-                    "bid_id": "bids.bid_id",
-                    "seller": "auctions.seller",
-                    "category": "auctions.category",
-                    "bidder": "bids.bidder",
-                    "price": "bids.price",
-                    "opened_at": "auctions.opened_at",
-                    "bid_at": "bids.bid_at",
-                },
-            },
-            "shedding": {"policy": "off"},
-        }
-    )
+def bench_content(case: CorrelateCase, events: Path) -> dict[str, Any]:
+    """The pipeline that joins the benchmark's streams, as its YAML file would have it; no lookups."""
+    columns = {stream: [column.split()[0] for column in SCHEMAS[stream].split(", ")] for stream in case.streams}
+    return {
+        "name": PIPELINE,
+        "streams": {
+            stream: {
+                "format": "parquet",
+                "path": str(events / stream),
+                "schema": SCHEMAS[stream],
+                "event_id": [columns[stream][0]],
+                "event_time": columns[stream][-1],
+            }
+            for stream in case.streams
+        },
+        "correlate": {
+            "on": dict.fromkeys(case.streams, "auction_id"),
+            "within": f"{WINDOW.total_seconds():.0f}s",
+            "lateness": f"{LATENESS.total_seconds():.0f}s",
+            "memory": case.memory_bytes,
+        },
+        "fact": {
+            "table": "bench.auction_bids",
+            "columns": {column: f"{stream}.{column}" for column, stream in case.fact_columns.items()},
+        },
+        "shedding": {"policy": "off"},
+    }
+
+
+def bench_definition(case: CorrelateCase, events: Path) -> PipelineDefinition:
+    """The same, read."""
+    return PipelineDefinition.model_validate(bench_content(case, events))
 
 
 def load_by_freshet(
-    spark: SparkContext, events: Path, home: Home, warehouse_url: str
+    spark: SparkContext, case: CorrelateCase, events: Path, home: Home, warehouse_url: str
 ) -> tuple[list[tuple[float, int]], dict[str, Any]]:
     """Join and load all events.
 
     Returns:
-        for each batch the moment of its commit in seconds, and its tuples of both streams; and the last batch's
+        for each batch the moment of its commit in seconds, and its tuples of all streams; and the last batch's
         statistics.
     """
-    StreamJob(bench_definition(events), home, warehouse_url).run(spark, once=True)
+    StreamJob(bench_definition(case, events), home, warehouse_url).run(spark, once=True)
     with psycopg2.connect(warehouse_url) as connection, connection.cursor() as cursor:
         cursor.execute(_BATCHES, [PIPELINE])
         rows = cursor.fetchall()
     return [(end, arrived) for end, arrived, _ in rows], rows[-1][2]
+
+
+def freshness_at(
+    spark: SparkContext, case: CorrelateCase, home: Home, warehouse_url: str, rate: float, seconds: float
+) -> dict[str, float]:
+    """Stream tuples at a rate, each of its own moment, and measure how fresh their facts are.
+
+    Args:
+        spark: runs the tasks.
+        case: the benchmark's size.
+        home: scratch home.
+        warehouse_url: the warehouse.
+        rate: tuples of all streams per second.
+        seconds: how long to measure.
+
+    Returns:
+        as `measure_freshness`.
+    """
+    streams, events = Streams(), home.root / "fresh"
+    count = round(rate / case.tuples_per_event * FILE_TICK_SECONDS)
+    for stream in case.streams:
+        (events / stream).mkdir(parents=True)
+
+    def feed(tick: int) -> Callable[[float], None]:
+        def land(now: float) -> None:
+            moments = now + FILE_TICK_SECONDS * (np.arange(count) / count - 1)
+            for stream, tuples in streams.take(tick * count, moments):
+                if stream in case.streams and tuples.num_rows:
+                    land_parquet(events / stream, f"{stream}-{tick:09}.parquet", tuples)
+
+        return land
+
+    job = StreamJob(bench_definition(case, events), home, warehouse_url)
+    return measure_freshness(spark, job, warehouse_url, feed, FILE_TICK_SECONDS, seconds)

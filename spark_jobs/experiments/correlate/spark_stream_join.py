@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from spark_jobs.experiments.correlate.data import LATENESS, WINDOW
+from spark_jobs.experiments.correlate.data import LATENESS, SCHEMAS, WINDOW, CorrelateCase
 from spark_jobs.experiments.load.spark_join import DRIVER_PACKAGE
 
 if TYPE_CHECKING:
@@ -26,10 +26,6 @@ _PROVIDERS = {
     "memory": {
         f"{_STATE}.providerClass": "org.apache.spark.sql.execution.streaming.state.HDFSBackedStateStoreProvider",
     },
-}
-_SCHEMAS = {
-    "auctions": "auction_id bigint, category int, seller bigint, opened_at timestamp",
-    "bids": "bid_id bigint, auction_id bigint, bidder bigint, price bigint, bid_at timestamp",
 }
 
 
@@ -58,35 +54,42 @@ def spark_session(provider: str) -> SparkSession:
 
 
 def load_by_spark_stream_join(
-    session: SparkSession, events: Path, checkpoint: Path, jdbc_url: str
+    session: SparkSession, case: CorrelateCase, events: Path, checkpoint: Path, jdbc_url: str
 ) -> list[tuple[float, int]]:
-    """Join and load all events the way Spark's documentation joins two streams.
+    """Join and load all events the way Spark's documentation joins streams.
 
-    Both sides are watermarked and the condition bounds event times, so that state is dropped when it can't match any
+    All sides are watermarked and the conditions bound event times, so that state is dropped when it can't match any
     more; only the columns that are needed are read; inserts are sent as multi-row statements in batches of 10,000.
 
     Args:
         session: a session of `spark_session`.
+        case: which streams.
         events: folder of the streams' folders.
         checkpoint: new folder.
         jdbc_url: the warehouse, by JDBC.
 
     Returns:
-        for each batch the moment of its end in seconds, and its tuples of both streams.
+        for each batch the moment of its end in seconds, and its tuples of all streams.
     """
 
     def stream(name: str, event_time: str) -> DataFrame:
-        read = session.readStream.schema(_SCHEMAS[name]).option("maxFilesPerTrigger", FILES_PER_BATCH)
+        read = session.readStream.schema(SCHEMAS[name]).option("maxFilesPerTrigger", FILES_PER_BATCH)
         return read.parquet(str(events / name)).withWatermark(event_time, f"{LATENESS.total_seconds():.0f} seconds")
 
-    auctions, bids = stream("auctions", "opened_at"), stream("bids", "bid_at").withColumnRenamed("auction_id", "bid_on")
-    window = f"interval {WINDOW.total_seconds():.0f} seconds"
-    near = f"bid_on = auction_id AND bid_at > opened_at - {window} AND bid_at < opened_at + {window}"
     from pyspark.sql.functions import expr
 
-    facts = bids.join(auctions, expr(near)).select(
-        "auction_id", "bid_id", "seller", "category", "bidder", "price", "opened_at", "bid_at"
-    )
+    window = f"interval {WINDOW.total_seconds():.0f} seconds"
+
+    def near(one: str, other: str) -> str:
+        return f"{one} > {other} - {window} AND {one} < {other} + {window}"
+
+    auctions, bids = stream("auctions", "opened_at"), stream("bids", "bid_at").withColumnRenamed("auction_id", "bid_on")
+    facts = bids.join(auctions, expr(f"bid_on = auction_id AND {near('bid_at', 'opened_at')}"))
+    if "closings" in case.streams:
+        closings = stream("closings", "closed_at").withColumnRenamed("auction_id", "closed_on")
+        times = f"{near('closed_at', 'opened_at')} AND {near('closed_at', 'bid_at')}"
+        facts = facts.join(closings, expr(f"closed_on = auction_id AND {times}"))
+    facts = facts.select(*case.fact_columns)
     ends: dict[int, float] = {}
 
     def load(batch: DataFrame, number: int) -> None:

@@ -124,12 +124,12 @@ def run_freshness(contender: contenders.Contender, bench: Bench, rate: float, se
     """Measure Freshet's freshness at a rate of events per second."""
     from spark_jobs.driver.session import join_context
     from spark_jobs.experiments.load.data import changes, empty_fact
-    from spark_jobs.experiments.load.freshet_join import measure_freshness
+    from spark_jobs.experiments.load.freshet_join import freshness_at
 
     empty_fact(bench.warehouse_url, bench.case)
     home = Home(bench.folder)
     with changes(bench.warehouse_url, bench.case), join_context("bench", home) as spark:
-        return measure_freshness(spark, bench.case, contender.form, home, bench.warehouse_url, rate, seconds)
+        return freshness_at(spark, bench.case, contender.form, home, bench.warehouse_url, rate, seconds)
 
 
 def _keep_to(cores: int, warehouse_url: str) -> None:

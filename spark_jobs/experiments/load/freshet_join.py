@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-import time
-from contextlib import closing
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import psycopg2
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import FreshetError
+from spark_jobs.experiments.freshness_at_rate import FILE_TICK_SECONDS, measure_freshness
 from spark_jobs.experiments.load.case import LoadCase
 from spark_jobs.experiments.load.data import event_table
 from spark_jobs.experiments.load.event_forms import Form, make_place, records, source_of
 from spark_jobs.experiments.load.run_result import Batch
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.drivers import newest_driver, request_state
-from spark_jobs.warehouse.latency import percentile, total
-from spark_jobs.workload.topics import TopicWriter
+from spark_jobs.workload.landing import land_parquet
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -42,9 +36,7 @@ _BALANCE = f"""
     FROM freshet.batch WHERE {_OF_THIS_RUN}
 """
 
-FILE_TICK_SECONDS, TOPIC_TICK_SECONDS = 0.25, 0.02
-# From when the driver loads until Java has compiled what it needs, and the front stage knows the hot keys.
-SETTLING_SECONDS = 20.0
+_TOPIC_TICK_SECONDS = 0.02
 
 
 def bench_definition(case: LoadCase, source: dict[str, Any]) -> PipelineDefinition:
@@ -100,10 +92,10 @@ def load_by_freshet(
     return [Batch(*row[:3]) for row in rows], rows[-1][3]
 
 
-def measure_freshness(
+def freshness_at(
     spark: SparkContext, case: LoadCase, form: Form, home: Home, warehouse_url: str, rate: float, seconds: float
 ) -> dict[str, float]:
-    """Stream events at a rate, and read the percentiles of event time to commit, after the settling time.
+    """Stream events at a rate, each stamped with its own moment, and measure how fresh their facts are.
 
     Args:
         spark: runs the tasks.
@@ -115,67 +107,27 @@ def measure_freshness(
         seconds: how long to measure.
 
     Returns:
-        p50_seconds, p99_seconds, and the events per second that were loaded while measuring.
+        as `measure_freshness`.
     """
     place = home.root / f"landing-{home.root.name}"
     writer = make_place(place, form)
-    settled_at: list[datetime] = []
-    feeder = threading.Thread(
-        target=_feed, args=(case, place, form, writer, warehouse_url, rate, seconds, settled_at), daemon=True
-    )
-    feeder.start()
-    StreamJob(bench_definition(case, source_of(place, form)), home, warehouse_url).run(spark, once=False, resume=True)
-    feeder.join()
-    with psycopg2.connect(warehouse_url) as connection, connection.cursor() as cursor:
-        cursor.execute(
-            "SELECT event_latency, facts FROM freshet.batch WHERE pipeline = %s AND started_at > %s",
-            [PIPELINE, settled_at[0]],
-        )
-        rows = cursor.fetchall()
-    histogram = total(latency for latency, _ in rows)
-    return {
-        "p50_seconds": percentile(histogram, 0.50) or 0.0,
-        "p99_seconds": percentile(histogram, 0.99) or 0.0,
-        "events_per_second": sum(facts for _, facts in rows) / seconds,
-    }
-
-
-def _feed(
-    case: LoadCase,
-    place: Path,
-    form: Form,
-    writer: TopicWriter | None,
-    warehouse_url: str,
-    rate: float,
-    seconds: float,
-    settled_at: list[datetime],
-) -> None:
-    """Let events land tick by tick, each stamped with its own moment; then ask the driver to drain.
-
-    It begins when the driver loads: what waits while Spark starts would have to be made up for first.
-    """
-    tick_seconds = FILE_TICK_SECONDS if writer is None else TOPIC_TICK_SECONDS
-    with closing(psycopg2.connect(warehouse_url)) as connection:
-        while (driver := newest_driver(connection, PIPELINE)) is None or not driver.is_alive():
-            time.sleep(tick_seconds)
+    tick_seconds = FILE_TICK_SECONDS if writer is None else _TOPIC_TICK_SECONDS
     count = round(rate * tick_seconds)
-    started = time.monotonic()
-    for tick in range(round((SETTLING_SECONDS + seconds) / tick_seconds)):
+
+    def feed(tick: int) -> Callable[[float], None]:
         events = event_table(case, tick * count, count)
-        if not settled_at and tick * tick_seconds >= SETTLING_SECONDS:
-            settled_at.append(datetime.now(UTC))
-        time.sleep(max(0.0, started + (tick + 1) * tick_seconds - time.monotonic()))
-        now = datetime.now(UTC).timestamp()
-        moments = ((now - tick_seconds + tick_seconds * np.arange(count) / count) * 1e6).astype(np.int64)
-        at = pa.array(moments).cast(pa.timestamp("us", "UTC"))
-        stamped = events.set_column(events.column_names.index("at"), "at", at)
-        if writer is not None:
-            writer.send(place.name, records(stamped, form))
-            continue
-        hidden = place / f".tick-{tick}"
-        pq.write_table(stamped, hidden)
-        hidden.rename(place / f"tick-{tick}.parquet")
-    if writer is not None:
-        writer.finish()
-    with closing(psycopg2.connect(warehouse_url)) as connection:
-        request_state(connection, PIPELINE, "draining")
+
+        def land(now: float) -> None:
+            moments = ((now - tick_seconds + tick_seconds * np.arange(count) / count) * 1e6).astype(np.int64)
+            at = pa.array(moments).cast(pa.timestamp("us", "UTC"))
+            stamped = events.set_column(events.column_names.index("at"), "at", at)
+            if writer is None:
+                land_parquet(place, f"tick-{tick}.parquet", stamped)
+            else:
+                writer.send(place.name, records(stamped, form))
+
+        return land
+
+    job = StreamJob(bench_definition(case, source_of(place, form)), home, warehouse_url)
+    finish = (lambda: None) if writer is None else writer.finish
+    return measure_freshness(spark, job, warehouse_url, feed, tick_seconds, seconds, finish)

@@ -1,0 +1,100 @@
+"""How fresh Freshet's facts are at a rate: events land tick by tick while the driver runs, and the ledger tells."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import psycopg2
+
+from spark_jobs.driver.stream_job import StreamJob
+from spark_jobs.warehouse.drivers import newest_driver, request_state
+from spark_jobs.warehouse.latency import percentile, total
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+FILE_TICK_SECONDS = 0.25
+# From when the driver loads until Java has compiled what it needs, and the front stage knows the hot keys.
+SETTLING_SECONDS = 20.0
+
+Feed = Callable[[int], Callable[[float], None]]
+"""Gets the events of a tick ready, and returns what lands them, as events of the tick that ends at a moment."""
+
+
+def measure_freshness(
+    spark: SparkContext,
+    job: StreamJob,
+    warehouse_url: str,
+    feed: Feed,
+    tick_seconds: float,
+    seconds: float,
+    finish: Callable[[], None] = lambda: None,
+) -> dict[str, float]:
+    """Have events land, and read the percentiles of event time to commit, after the settling time.
+
+    Args:
+        spark: runs the tasks.
+        job: the pipeline's.
+        warehouse_url: the warehouse.
+        feed: makes the events land.
+        tick_seconds: from one landing to the next.
+        seconds: how long to measure.
+        finish: waits until all that was fed has landed.
+
+    Returns:
+        p50_seconds, p99_seconds, and the events per second that were loaded while measuring.
+    """
+    pipeline = job.definition.name
+    settled_at: list[datetime] = []
+    arguments = (pipeline, warehouse_url, feed, tick_seconds, seconds, finish, settled_at)
+    feeder = threading.Thread(target=_feed, args=arguments, daemon=True)
+    feeder.start()
+    job.run(spark, once=False, resume=True)
+    feeder.join()
+    with closing(psycopg2.connect(warehouse_url)) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT event_latency, arrived FROM freshet.batch WHERE pipeline = %s AND started_at > %s",
+            [pipeline, settled_at[0]],
+        )
+        rows = cursor.fetchall()
+    histogram = total(latency for latency, _ in rows)
+    return {
+        "p50_seconds": percentile(histogram, 0.50) or 0.0,
+        "p99_seconds": percentile(histogram, 0.99) or 0.0,
+        "events_per_second": sum(arrived for _, arrived in rows) / seconds,
+    }
+
+
+def _feed(
+    pipeline: str,
+    warehouse_url: str,
+    feed: Feed,
+    tick_seconds: float,
+    seconds: float,
+    finish: Callable[[], None],
+    settled_at: list[datetime],
+) -> None:
+    """Let events land tick by tick; then ask the driver to drain.
+
+    It begins when the driver loads: what waits while Spark starts would have to be made up for first.
+    """
+    with closing(psycopg2.connect(warehouse_url)) as connection:
+        while (driver := newest_driver(connection, pipeline)) is None or not driver.is_alive():
+            time.sleep(tick_seconds)
+    started = time.monotonic()
+    try:
+        for tick in range(round((SETTLING_SECONDS + seconds) / tick_seconds)):
+            land = feed(tick)
+            if not settled_at and tick * tick_seconds >= SETTLING_SECONDS:
+                settled_at.append(datetime.now(UTC))
+            time.sleep(max(0.0, started + (tick + 1) * tick_seconds - time.monotonic()))
+            land(datetime.now(UTC).timestamp())
+        finish()
+    finally:
+        with closing(psycopg2.connect(warehouse_url)) as connection:
+            request_state(connection, pipeline, "draining")
