@@ -16,7 +16,7 @@ from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.intake import Intake, LandedSource, SourceSlice
-from spark_jobs.driver.session import take_turns
+from spark_jobs.driver.session import jobs_of, take_turns
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
@@ -28,7 +28,7 @@ from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.source.landed_streams import StreamSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
-from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse
+from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse, unreported
 from spark_jobs.stages.reports import BatchReport, ReportChannel
 from spark_jobs.warehouse.fact_table import FactTable
 
@@ -40,6 +40,8 @@ _NO_BATCH = 0
 _CARRIED_TUPLES = 100_000
 # To have two tasks begin with fewer costs more than it saves.
 _RECORDS_OF_ONE_TASK = 10_000
+_LOOK_SECONDS = 0.1
+_NOT_REHEARSED = "%s: could not rehearse, so the first batches will be slower: %s"
 
 
 class BatchRun:
@@ -176,21 +178,31 @@ class BatchRun:
             self.await_learning()
 
     def warm_up(self) -> None:
-        """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it."""
+        """Do all that a batch does, with next to no tuples, and load nothing: before a tuple can wait for it.
+
+        Spark's shuffle, by which large batches alone travel, gets ready beside what comes next.
+        """
         context = self._context(Rehearsal(self._tables.event, self.fact), _NO_BATCH, shedding=False)
         columns = {name: kind.arrow() for name, kind in self._definition.source.columns.items()}
         with ThreadPoolExecutor(1, "rehearsal") as beside:
             rehearsal = beside.submit(self._intake.rehearse, lambda: rehearse(context, columns), self._parts)
             rehearse_learning()
+            while self._lookups.take_in() and not rehearsal.done():  # beside it: to publish all of R takes a while
+                wait([rehearsal], _LOOK_SECONDS)
             faults = [fault for fault in rehearsal.result() if fault is not None]
-        send = self._reports.send
-        nothing = front_stage(self._spark, [[]] * self._parts, read_nothing, context, send)
-        settle(nothing, context, send, shuffle=True)
         if faults:
-            name = self._definition.name
-            _log.warning("%s: could not rehearse, so the first batches will be slower: %s", name, faults[0])
-        self._reports.receive()
-        self._lookups.release(_NO_BATCH)
+            _log.warning(_NOT_REHEARSED, self._definition.name, faults[0])
+        self._learning = self._learner.submit(self._shuffle_nothing, context)
+
+    def _shuffle_nothing(self, context: BatchContext) -> None:
+        try:
+            jobs_of(self._definition.name, self._spark)
+            nothing = front_stage(self._spark, [[]] * self._parts, read_nothing, context, unreported)
+            settle(nothing, context, unreported, shuffle=True)
+        except Exception as error:
+            _log.warning(_NOT_REHEARSED, self._definition.name, error)
+        finally:
+            self._lookups.release(_NO_BATCH)
 
     def take_mended_tables(self, connection: extensions.connection) -> None:
         """Look at the tables again: what blocked the stream may have been mended by changing them.

@@ -94,6 +94,15 @@ class DrivenLookups:
         self._watch = RelationWatch(self._pool, self._definition.name, list(self._watches.values()), reading, writer)
         self._watch.begin(connection)
 
+    def take_in(self) -> bool:
+        """Have hot what has been read of R by now; before the watch starts. Whether all of some R is still being read.
+
+        Raises:
+            psycopg2.Error, WarehouseUnavailableError: the warehouse is away.
+        """
+        assert self._watch is not None
+        return self._watch.take_in()
+
     def start_watching(self, epoch: int) -> None:
         """From now on bring changes of R into the hot sets; tell the warehouse so, as the driver of this epoch."""
         assert self._watch is not None

@@ -18,9 +18,8 @@ from spark_jobs.hot_set.publishing import BroadcastSeries, FrontStagePlan, Lease
 from spark_jobs.hot_set.whole_tuples import WholeTuples, in_slots
 from spark_jobs.joins.semi_stream.front_stage import FrontStage, Publication
 from spark_jobs.joins.semi_stream.hot_set import HotSet
-from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes
+from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes, WholeRelation
 from spark_jobs.relation.changes.watched_tables import WatchedTable
-from spark_jobs.relation.changes.whole_relation import WholeRelation
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec

@@ -16,8 +16,7 @@ from spark_jobs.hot_set.cache_table import Watched
 from spark_jobs.hot_set.learned import LearnedHotSet, Reread
 from spark_jobs.relation.changes.triggers import WatchOutcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
-from spark_jobs.relation.changes.watched_tables import WatchedTable, noted_since
-from spark_jobs.relation.changes.whole_relation import notes_every_change
+from spark_jobs.relation.changes.watched_tables import WatchedTable, noted_since, notes_every_change
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.read_limit import Clock, ReadLimit

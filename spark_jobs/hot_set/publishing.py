@@ -23,7 +23,7 @@ from uuid import uuid4
 
 from spark_jobs.errors import PlatformError
 from spark_jobs.hot_set.hot_tuples import HotTuples, OverlaidTuples
-from spark_jobs.relation.changes.whole_relation import WholeRelation
+from spark_jobs.relation.changes.unnoticed import WholeRelation
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

@@ -85,6 +85,18 @@ class RelationWatch(threading.Thread):
         for watch in self._lookups:
             watch.begin(connection, outcomes[watch.lookup.relation])
 
+    def take_in(self) -> bool:
+        """Have hot what has been read of R by now; before `start`. Whether all of some R is still being read.
+
+        Raises:
+            psycopg2.Error, WarehouseUnavailableError: the warehouse is away.
+        """
+        connection = self._session.connection()
+        for number in range(len(self._lookups)):
+            self._notice(number, connection)
+        self._session.rest()
+        return any(watch.reads_whole for watch in self._lookups)
+
     def start_as(self, epoch: int) -> None:
         """Start the thread, for the driver of this epoch; what it finds at once is hot on return."""
         self._epoch = epoch
@@ -127,13 +139,18 @@ class RelationWatch(threading.Thread):
             self._steps.take("checking triggers", connection, partial(self._check_triggers, connection))
         self._looks += 1
         for number, watch in enumerate(self._lookups):
+            self._notice(number, connection)
             where = f"lookup {number} of {watch.lookup.relation}"
-            self._steps.take(f"noticing changes for {where}", connection, partial(watch.notice, connection))
             self._steps.take(
                 f"looking for a rebuilt cache of {where}", connection, partial(watch.take_over_rebuilt, connection)
             )
             self._steps.take(f"writing the cache of {where}", connection, watch.write_learned)
         self._steps.take("telling the caches' state", connection, partial(self._tell, connection))
+
+    def _notice(self, number: int, connection: extensions.connection) -> None:
+        watch = self._lookups[number]
+        name = f"noticing changes for lookup {number} of {watch.lookup.relation}"
+        self._steps.take(name, connection, partial(watch.notice, connection))
 
     def _check_triggers(self, connection: extensions.connection) -> None:
         lookups = [watch.lookup for watch in self._lookups]

@@ -17,8 +17,7 @@ from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.loading.held_rows import HeldRows, identity_hashes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.changes.unnoticed import ChangedKeys
-from spark_jobs.relation.changes.whole_relation import WholeRelation
+from spark_jobs.relation.changes.unnoticed import ChangedKeys, WholeRelation
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.relation.relation_rows import RelationRows, fetched_at

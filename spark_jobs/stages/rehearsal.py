@@ -193,10 +193,10 @@ def _rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None
 
 
 def _settle(context: BatchContext, tuples: pa.Table) -> None:
-    waiting = list(front_task(context, [tuples], _arrivals, _unreported))
+    waiting = list(front_task(context, [tuples], _arrivals, unreported))
     for plan in context.lookups:
         packed = [parcel.tuples for parcel in waiting]
-        waiting = list(back_task(context, plan.position, packed, _unreported))
+        waiting = list(back_task(context, plan.position, packed, unreported))
 
 
 def _arrivals(tuples: pa.Table) -> Iterator[Arrivals]:
@@ -305,5 +305,5 @@ def _in_stream(values: pa.Array, kind: KeyKind, stream_type: pa.DataType) -> pa.
     return values.cast(stream_type)
 
 
-def _unreported(report: TaskReport) -> None:
-    """A rehearsal's reports are dropped."""
+def unreported(report: TaskReport) -> None:
+    """Drops a report, as all of a rehearsal are."""

@@ -20,12 +20,14 @@ from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.lookup_watch import LookupWatch
 from spark_jobs.hot_set.publishing import Leases
+from spark_jobs.hot_set.relation_watch import RelationWatch
 from spark_jobs.relation.catalog.describe import describe_relation
 from spark_jobs.relation.changes.triggers import WatchOutcome, watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.warehouse.connection_pool import ConnectionPool
 from tests.hot_set.test_learned import Driver
 from tests.waiting import wait_for
 
@@ -96,6 +98,16 @@ def test_all_of_r_is_read_and_the_version_on_disk_left_alone(town: Town) -> None
     assert hot_set.hot_tuples == 1000
     watch.take_over_rebuilt(town.connection)
     assert hot_set.hot_tuples == 1000
+
+
+def test_all_of_r_is_hot_before_the_watch_over_it_starts(town: Town) -> None:
+    lookup_watch, hot_set = town.watch()
+    pool = ConnectionPool(town.url, "watch")
+    watch = RelationWatch(pool, "orders", [lookup_watch], ReadingConnection(town.url), town.executor)
+    watch.begin(town.connection)
+    wait_for(lambda: not watch.take_in(), "all of R to be read")
+    assert (hot_set.hot_tuples, hot_set.holds_all) == (1000, True)
+    pool.close()
 
 
 def test_where_r_does_not_fit_after_all_the_newest_version_is_taken_over(town: Town) -> None:

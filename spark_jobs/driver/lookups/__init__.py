@@ -1,6 +1,6 @@
 """What the driver plans for a pipeline's lookups.
 
-planning.py  defaults.py    memory, pages, what reading R costs, values for keys that are not in R
-page_renewal.py                             new pages when R has grown
-copy_reading.py                             R from a local copy, besides what has changed since
+planning.py       memory, pages, what reading R costs
+page_renewal.py   new pages when R has grown
+copy_reading.py   R from a local copy, besides what has changed since
 """

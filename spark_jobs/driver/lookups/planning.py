@@ -7,7 +7,7 @@ import logging
 from pyspark import SparkContext
 
 from spark_jobs.definition import Default, Lookup, PipelineDefinition
-from spark_jobs.driver.lookups.defaults import typed_defaults
+from spark_jobs.driver.checks import typed_defaults
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.lookup_memory import CACHED, front_stage_bytes, page_rows_allowed, page_rows_within
 from spark_jobs.hot_set.publishing import MappedBroadcast, unique_name

@@ -22,6 +22,6 @@ can define: it takes PostgreSQL's own types only, and compares rows by their ima
 |---|---|
 | triggers | installs and removes the triggers |
 | watched_tables | the tables that need triggers for a relation, which they have, and since when without a gap |
-| unnoticed | what has changed since a snapshot, and a bounded set of changed keys |
+| unnoticed | what has changed since a snapshot, or since R was read whole, and a bounded set of changed keys |
 | staleness | which noted changes those are, and how old the oldest one is, as SQL |
 """

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from psycopg2 import errors, extensions, sql
 
 from spark_jobs.relation.changes.staleness import UNNOTICED
+from spark_jobs.relation.changes.watched_tables import WatchedTable, watched_tables
 from spark_jobs.relation.copy_decoding.column_types import ColumnType
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.keys.key_columns import KeyColumns
@@ -111,6 +112,35 @@ def _query(spec: RelationSpec, noticed: str, most: int) -> sql.Composable:
         found_keys=sql.SQL(", ").join(sql.SQL("found.{}").format(name) for name in names),
         limit=sql.Literal(most + 1),
     )
+
+
+@dataclass(frozen=True)
+class WholeRelation:
+    """R as it was read whole, or brought up to date since. What was not in it then is absent if it has not changed.
+
+    So it is known that a key is not in R without reading R.
+
+    Attributes:
+        noticed: pg_snapshot as text: changes by transactions visible in it have been brought in.
+        tables: those that hold R's rows, with triggers that have noted every change since.
+    """
+
+    noticed: str
+    tables: tuple[WatchedTable, ...]
+
+    def changes(self, connection: extensions.connection, spec: RelationSpec) -> Changes | None:
+        """What has changed in R until now; None where anything may have. O(changes), about 3 ms.
+
+        Args:
+            connection: to the warehouse, not in a transaction.
+            spec: R.
+        """
+        with connection.cursor() as cursor:
+            tables = watched_tables(cursor, [spec.relation])[spec.relation]
+        if tables != self.tables:
+            return None
+        changes = unnoticed(connection, spec, self.noticed)
+        return None if changes.anything else changes
 
 
 class ChangedKeys:

@@ -205,3 +205,8 @@ def noted_since(connection: extensions.connection, relation: str, noticed: str) 
             if not before:
                 return False
     return bool(tables)
+
+
+def notes_every_change(tables: tuple[WatchedTable, ...]) -> bool:
+    """Whether the triggers on these tables, which note changes, do so in every session."""
+    return bool(tables) and not any(table.refusal or table.not_always for table in tables)
