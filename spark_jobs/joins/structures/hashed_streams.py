@@ -220,12 +220,14 @@ class HashedStreams:
         Returns:
             How many of each key, int64, shape (keys,); and the ids of those in no result, int64, shape (u,).
         """
-        counts, unmatched, first = np.zeros(len(keys), np.int64), [], 0
+        counts, unmatched, first = np.zeros(len(keys), np.int64), [np.empty(0, np.int64)], 0
+        room = max(len(keys), _FIRST_ROOM)
         while first < len(keys):
-            ids = np.empty(max(len(keys), _FIRST_ROOM), np.int64)
-            first, lonely = _forget_keys(self._state, stream, read_only(keys), first, counts, ids)
-            unmatched.append(ids[:lonely])
-        return counts, np.concatenate(unmatched) if unmatched else np.empty(0, np.int64)
+            ids = np.empty(room, np.int64)
+            first, count = _forget_keys(self._state, stream, read_only(keys), first, counts, ids)
+            unmatched.append(ids[:count])
+            room *= 2
+        return counts, np.concatenate(unmatched)
 
     def pieces(self, stream: int, partition: int, most: int) -> Iterator[Int64Array]:
         """The keys of a stream in a partition, a tuple each, some at a time; int64, shape (4, n). O(buckets + tuples).
