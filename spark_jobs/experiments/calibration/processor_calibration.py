@@ -131,9 +131,10 @@ def measure_processor(
     read = _read_stream(clock)
     front_probe = measure_front_probe(cached, clock)
     relation = RelationInMemory(min(page_count, -(-_MOST_ROWS // page_rows)), page_rows, tuple_bytes)
-    upkeep = measure_upkeep(relation, cached, max(1, waiting), front_probe, clock)
+    enough = _MOST_FOR_A_PAGE * page_count
+    upkeep = measure_upkeep(relation, cached, max(1, min(waiting, enough)), front_probe, clock)
     in_multimap = waiting * StreamTuples.bytes_for(1000) // KeyedTuples.bytes_for(1000)
-    in_multimap = max(1, min(in_multimap, MOST_TUPLES, _MOST_FOR_A_PAGE * page_count))
+    in_multimap = max(1, min(in_multimap, MOST_TUPLES, enough))
     return ProcessorCosts(
         probe=probe,
         front_probe=front_probe,

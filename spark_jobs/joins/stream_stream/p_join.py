@@ -178,7 +178,7 @@ class PJoin(XJoin):
         new = self._told[stream].new_in(pattern)
         single = new.firsts == new.lasts
         keys = new.firsts[single]
-        keys = keys[~self._told[stream].covers(keys)]
+        keys = keys[~self._told[stream].covers(keys)] if len(keys) else keys
         for first in range(0, len(keys), self._most_pending):
             settled.append(self._take_keys_told(stream, keys[first : first + self._most_pending]))
         ranges = Pattern(new.firsts[~single], new.lasts[~single])

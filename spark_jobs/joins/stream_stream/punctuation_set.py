@@ -130,18 +130,12 @@ class PunctuationSet:
         self._clear[new] = on_disk == 0
         firsts, lasts = self._ranges[_FIRST, new], self._ranges[_LAST, new]
         narrow = lasts.astype(float) - firsts < MOST_LOOKED_UP
-        lengths = lasts[narrow] - firsts[narrow] + 1
-        together = np.flatnonzero(np.diff(np.cumsum(lengths) // MOST_LOOKED_UP)) + 1
-        for numbers in np.split(new[narrow], together):
-            firsts, lasts = self._ranges[[_FIRST, _LAST]][:, numbers]
-            lengths = lasts - firsts + 1
-            begins = np.cumsum(lengths) - lengths
-            keys = np.arange(int(lengths.sum())) + np.repeat(firsts - begins, lengths)
-            if len(keys):
-                self._ranges[_COUNT, numbers] = np.add.reduceat(self._memory.count(self._stream, keys), begins)
+        self._ranges[_COUNT, new[narrow]] = self._memory.count_within(self._stream, firsts[narrow], lasts[narrow])
+        if narrow.all():
+            return 0
         wide, looked_at = np.zeros(self._ranges.shape[1] + 1, bool), 0
         wide[new[~narrow]] = True
-        for partition in range(len(on_disk)) if wide.any() else ():
+        for partition in range(len(on_disk)):
             for held in self._memory.pieces(self._stream, partition, piece):
                 counts = self._memory.count(self._stream, held[KEY])
                 ranges = ranges_of(self._ranges[_FIRST], self._ranges[_LAST], held[KEY])
@@ -214,7 +208,9 @@ class PunctuationSet:
             handed_on = enumeration(self._memory.tuples["key"][places])
         if not self._ranges.shape[1]:
             return handed_on
-        ready_ranges = (self._ranges[_COUNT] == 0) & (self._clear | (on_disk == 0)).all(axis=1)
+        ready_ranges = self._ranges[_COUNT] == 0
+        if on_disk.any():
+            ready_ranges &= (self._clear | (on_disk == 0)).all(axis=1)
         handed_on = handed_on | union(*self._ranges[: _LAST + 1, ready_ranges])
         self._ranges, self._clear = self._ranges[:, ~ready_ranges], self._clear[~ready_ranges]
         return handed_on

@@ -179,27 +179,19 @@ def _find(lines: _Lines, key: Any, code: Any, line: Any) -> Any:
 
 
 @kernel_part
-def _new_entry(lines: _Lines, key: Any, code: Any, line: Any) -> Any:
-    """Take the first free entry from a key's home on."""
-    words, halves, keys, counters = lines
+def _line_with_room(halves: NDArray[np.uint16], line: Any) -> Any:
+    """The first line from one on that has a free entry; those before it note that an entry went past."""
     while halves[line, _TAKEN] == _ALL_TAKEN:
         halves[line, _BEYOND] += 1
         line += 1
         if line == len(halves):
             line = 0
-    taken = np.int64(halves[line, _TAKEN])
-    entry = np.int64(_LOWEST[~taken & _ALL_TAKEN])
-    halves[line, _TAKEN] = taken | (1 << entry)
-    words[line, entry] = np.uint32(code)
-    if len(keys):
-        keys[line, entry] = key
-    counters[_USED] += 1
-    return line, entry
+    return line
 
 
 @kernel
 def _add(lines: _Lines, added: Int64Array, asked: Any) -> Int64Array:
-    words, halves, _, _ = lines
+    words, halves, keys, counters = lines
     bit, wanted, block, newly = asked
     complete = np.empty(len(added), np.int64)
     codes, homes = np.empty(BLOCK, np.uint64), np.empty(BLOCK, np.int64)
@@ -216,7 +208,14 @@ def _add(lines: _Lines, added: Int64Array, asked: Any) -> Int64Array:
             key, code = added[start + i], codes[i]
             line, entry = _find(lines, key, code, homes[i])
             if entry < 0:
-                line, entry = _new_entry(lines, key, code, homes[i])
+                line = _line_with_room(halves, homes[i])
+                taken = np.int64(halves[line, _TAKEN])
+                entry = np.int64(_LOWEST[~taken & _ALL_TAKEN])
+                halves[line, _TAKEN] = taken | (1 << entry)
+                words[line, entry] = np.uint32(code)
+                if len(keys):
+                    keys[line, entry] = key
+                counters[_USED] += 1
             before = np.int64(halves[line, _BITS + entry])
             bits = before | bit
             halves[line, _BITS + entry] = bits

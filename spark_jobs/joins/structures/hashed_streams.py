@@ -189,6 +189,13 @@ class HashedStreams:
         """How many tuples of a stream have each of these keys; int64, shape (n,). O(n + tuples with them)."""
         return _count(self._state, stream, read_only(keys))
 
+    def count_within(self, stream: int, firsts: Int64Array, lasts: Int64Array) -> Int64Array:
+        """How many tuples of a stream have a key of each range, both ends included; int64, shape (n,).
+
+        O(keys of the ranges + tuples with them).
+        """
+        return _count_within(self._state, stream, read_only(firsts), read_only(lasts))
+
     def mark_matched(self, places: Int64Array) -> None:
         """Remember that these tuples are in a result. O(n)."""
         self.tuples["matched"][places] = 1
@@ -213,8 +220,14 @@ class HashedStreams:
         Returns:
             How many of each key, int64, shape (keys,); and the ids of those in no result, int64, shape (u,).
         """
-        counts = np.empty(len(keys), np.int64)
-        return counts, _forget_keys(self._state, stream, read_only(keys), counts)
+        counts, unmatched, first = np.zeros(len(keys), np.int64), [np.empty(0, np.int64)], 0
+        room = max(len(keys), _FIRST_ROOM)
+        while first < len(keys):
+            ids = np.empty(room, np.int64)
+            first, count = _forget_keys(self._state, stream, read_only(keys), first, counts, ids)
+            unmatched.append(ids[:count])
+            room *= 2
+        return counts, np.concatenate(unmatched)
 
     def pieces(self, stream: int, partition: int, most: int) -> Iterator[Int64Array]:
         """The keys of a stream in a partition, a tuple each, some at a time; int64, shape (4, n). O(buckets + tuples).
@@ -527,6 +540,27 @@ def _count(state: _State, stream: int, keys: Int64Array) -> Int64Array:
     return counts
 
 
+@kernel
+def _count_within(state: _State, stream: int, firsts: Int64Array, lasts: Int64Array) -> Int64Array:
+    tuples, heads, _, _ = state
+    counts = np.zeros(len(firsts), np.int64)
+    places = np.empty(_BLOCK, np.int32)
+    for row in range(len(firsts)):
+        key, left = firsts[row], lasts[row] - firsts[row] + 1
+        while left:
+            width = min(_BLOCK, left)
+            for i in range(width):
+                places[i] = heads[_bucket(state, key + i), stream]
+            for i in range(width):
+                place = places[i]
+                while place:
+                    counts[row] += tuples[place].key == key + i
+                    place = tuples[place].next
+            key += width
+            left -= width
+    return counts
+
+
 @kernel_part
 def _leave(state: _State, place: Any, taken: Int64Array, row: Any) -> None:
     """Copy a tuple out, and free its place; its chain is the caller's business."""
@@ -555,32 +589,30 @@ def _take_partition(state: _State, stream: int, partition: int, taken: Int64Arra
 
 
 @kernel
-def _forget_keys(state: _State, stream: int, keys: Int64Array, counts: Int64Array) -> Int64Array:
+def _forget_keys(
+    state: _State, stream: int, keys: Int64Array, first: int, counts: Int64Array, unmatched: Int64Array
+) -> tuple[int, int]:
+    """Forget from one key on, while there is room for the unmatched: where to go on, and how many these are."""
     tuples, heads, partitions, counters = state
-    unmatched = np.empty(_FIRST_ROOM, np.int64)
     buckets, places = np.empty(_BLOCK, np.int64), np.empty(_BLOCK, np.int32)
     lonely = 0
-    for start in range(0, len(keys), _BLOCK):
+    for start in range(first, len(keys), _BLOCK):
         width = min(_BLOCK, len(keys) - start)
         for i in range(width):
             buckets[i] = _bucket(state, keys[start + i])
         for i in range(width):
             places[i] = heads[buckets[i], stream]
         for i in range(width):
+            places[i] = tuples[places[i]].next  # Only waited for.
+        for i in range(width):
             bucket, key = buckets[i], keys[start + i]
-            # Not places[i]: a key of the same block may have been in the bucket.
             previous, place = np.int64(0), np.int64(heads[bucket, stream])
             gone = 0
-            while place:
+            while place and lonely < len(unmatched):
                 following = np.int64(tuples[place].next)
                 if tuples[place].key == key:
-                    if not tuples[place].matched:
-                        if lonely == len(unmatched):
-                            longer = np.empty(2 * lonely, np.int64)
-                            longer[:lonely] = unmatched
-                            unmatched = longer
-                        unmatched[lonely] = tuples[place].id
-                        lonely += 1
+                    unmatched[lonely] = tuples[place].id
+                    lonely += not tuples[place].matched
                     tuples[place].next = counters[_FREE]
                     counters[_FREE] = place
                     gone += 1
@@ -591,9 +623,11 @@ def _forget_keys(state: _State, stream: int, keys: Int64Array, counts: Int64Arra
                 else:
                     previous = place
                 place = following
-            counts[start + i] = gone
+            counts[start + i] += gone
             partitions[stream, bucket >> counters[_SHIFT]] -= gone
-    return unmatched[:lonely]
+            if place:
+                return start + i, lonely
+    return len(keys), lonely
 
 
 @kernel

@@ -37,6 +37,9 @@ def kernel_part(function: Function) -> Function:
 
     Left to itself the compiler makes a call of it, which costs more than what most parts do: an array
     is handed over as seven numbers.
+
+    In a loop over tuples, neither replace an array nor take arrays out of a tuple within a branch: the compiler
+    then counts references there, atomically, which costs as much as a look into a table.
     """
     return _compiled(function, _OPTIONS | {"forceinline": True})
 

@@ -503,7 +503,7 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
         if row == block:
             cursor[4] += _touch(state, stream, used[0], asked, row, (firsts, links))
             block += _BLOCK
-        low, last, start, end = asked[LOW, row], asked[LAST, row], asked[START, row], asked[END, row]
+        low, last = asked[LOW, row], asked[LAST, row]
         scanning = _too_many_cells(used, low, last, held)
         while place < len(used):
             level = used[place]
@@ -525,14 +525,10 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
                     at = _row_at(ring, link)
                     packed = tuples[at, LINK]
                     here = (packed >> _LEVEL_SHIFT) & _LEVEL_MASK
-                    lowest, highest = max(low, tuples[at, LOW]), min(last, tuples[at, LAST])
-                    begins, ends = max(start, tuples[at, START]), min(end, tuples[at, END])
                     # Without a branch, which would be mispredicted every other time: what is none is overwritten.
-                    found[ROW, count], found[NUMBER, count], found[FOUND_ID, count] = row, link, tuples[at, ID]
-                    found[FOUND_LOW, count], found[FOUND_LAST, count] = lowest, highest
-                    found[FOUND_START, count], found[FOUND_END, count] = begins, ends
+                    found[ROW, count], found[NUMBER, count] = row, link
                     in_cell = (here == level) & (tuples[at, LOW] >> level == cell)
-                    count += (scanning | in_cell) & (lowest <= highest) & (begins < ends)
+                    count += (scanning | in_cell) & _common(tuples, at, asked, row, found, count)
                     link = link - 1 if scanning else packed >> _LINK_SHIFT
                 if scanning or cell == final:
                     break
@@ -548,6 +544,17 @@ def _query(state: _State, stream: int, asked: Int64Array, cursor: Int64Array, fo
 
 
 @kernel_part
+def _common(tuples: Int64Array, at: Any, asked: Int64Array, row: Any, found: Int64Array, place: Any) -> Any:
+    """Note a tuple's id and what a query has in common with it; whether that is anything."""
+    low, last = max(asked[LOW, row], tuples[at, LOW]), min(asked[LAST, row], tuples[at, LAST])
+    start, end = max(asked[START, row], tuples[at, START]), min(asked[END, row], tuples[at, END])
+    found[FOUND_ID, place] = tuples[at, ID]
+    found[FOUND_LOW, place], found[FOUND_LAST, place] = low, last
+    found[FOUND_START, place], found[FOUND_END, place] = start, end
+    return (low <= last) & (start < end)
+
+
+@kernel_part
 def _mark_found(tuples: Int64Array, ring: Int64Array, found: Int64Array, count: Any, mark: Any) -> None:
     if mark:
         for i in range(count):
@@ -558,7 +565,7 @@ def _mark_found(tuples: Int64Array, ring: Int64Array, found: Int64Array, count: 
 def _reorganise(state: _State, stream: int, bound: int) -> Int64Array:
     _, _, rings, _, _, least_ends = state
     ring = rings[stream]
-    ids, count = np.empty(_FIRST_ROOM, np.int64), 0
+    ids, count = np.empty(_ZONE, np.int64), 0
     least = np.int64(_HIGHEST)
     first = _zone_of(ring, stream, ring[_BASE])
     until = _zone_of(ring, stream, ring[_BASE] + ring[_ROOM] - 1) + 1
@@ -566,7 +573,10 @@ def _reorganise(state: _State, stream: int, bound: int) -> Int64Array:
         if least_ends[group, 0] <= bound:
             for zone in range(max(first, group * _GROUP), min(until, (group + 1) * _GROUP)):
                 if least_ends[group, 1 + zone % _GROUP] <= bound:
-                    ids, count, least_end = _reorganise_zone(state, stream, zone - first, bound, ids, count)
+                    # Here, not for each tuple: an array that a loop may replace is counted, atomically, on each turn.
+                    if count + _ZONE > len(ids):
+                        ids = _doubled(ids)
+                    count, least_end = _reorganise_zone(state, stream, zone - first, bound, ids, count)
                     least_ends[group, 1 + zone % _GROUP] = least_end
             least_ends[group, 0] = least_ends[
                 group, 1:
@@ -579,7 +589,10 @@ def _reorganise(state: _State, stream: int, bound: int) -> Int64Array:
 
 @kernel_part
 def _reorganise_zone(state: _State, stream: Any, zone: Any, bound: Any, ids: Int64Array, count: Any) -> Any:
-    """Let tuples of a zone go, counted from the ring's first; their ids to the others, and the least end left."""
+    """Let tuples of a zone go, counted from the ring's first; their ids to the others, where a zone has room.
+
+    Returns how many ids there are by that, and the least end that is left.
+    """
     tuples, _, rings, _, _, _ = state
     ring = rings[stream]
     least = np.int64(_HIGHEST)
@@ -595,12 +608,10 @@ def _reorganise_zone(state: _State, stream: Any, zone: Any, bound: Any, ids: Int
             least = min(least, end)
             continue
         if not tuples[row, LINK] & 1:
-            if count == len(ids):
-                ids = _doubled(ids)
             ids[count] = tuples[row, ID]
             count += 1
         _die(state, stream, row)
-    return ids, count, least
+    return count, least
 
 
 @kernel_part

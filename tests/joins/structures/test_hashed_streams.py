@@ -73,3 +73,24 @@ def test_a_key_with_many_tuples_is_forgotten_in_place() -> None:
     counts, unmatched = tables.forget_keys(0, np.array([7]))
     assert (counts.tolist(), unmatched.size, len(tables)) == ([40_000], 0, 1)
     tables.check()
+
+
+def test_a_key_with_many_unmatched_tuples_is_forgotten_whole() -> None:
+    tables = HashedStreams(2_000, 2)
+    ids = np.arange(1_000)
+    tables.insert(0, np.where(ids % 10 == 0, 8, 7), ids, ids)
+    counts, unmatched = tables.forget_keys(0, np.array([8, 7, 9]))
+    assert counts.tolist() == [100, 900, 0]
+    assert sorted(unmatched.tolist()) == ids.tolist()
+    assert not len(tables)
+    tables.check()
+
+
+def test_tuples_are_counted_by_ranges_of_keys() -> None:
+    lowest, highest = -(2**63), 2**63 - 1
+    tables = HashedStreams(1_000, 2)
+    keys = np.array([lowest, lowest, 0, 1, 1, 199, 200, 500, highest])
+    tables.insert(1, keys, np.arange(len(keys)), np.arange(len(keys)))
+    firsts, lasts = np.array([lowest, 1, 201, 500, highest - 70]), np.array([lowest + 100, 200, 499, 500, highest])
+    assert tables.count_within(1, firsts, lasts).tolist() == [2, 4, 0, 1, 1]
+    assert tables.count_within(0, firsts, lasts).tolist() == [0] * 5
