@@ -91,8 +91,15 @@ class Punctuated(Part):
         return stream, column
 
 
+def _rule(value: Any) -> Any:
+    if value != "unique":
+        allowed = "unique, {when: a boolean column}, {count: stream.column}"
+        raise ValueError(f"{shown(value)} is not allowed.{suggestion(value, ['unique'])} Allowed: {allowed}.")
+    return value
+
+
 Punctuation = Annotated[
-    Annotated[Literal["unique"], Tag("<rule>")] | Annotated[Punctuated, Tag("<column>")],
+    Annotated[Literal["unique"], BeforeValidator(_rule), Tag("<rule>")] | Annotated[Punctuated, Tag("<column>")],
     Discriminator(lambda value: "<column>" if isinstance(value, dict | Punctuated) else "<rule>"),
 ]
 """What tells that no more tuples of a key come (001 §2.2); `unique`: each tuple does, of its own."""
@@ -147,6 +154,12 @@ class Correlate(Part):
     def becomes(self, stream: str) -> Expired:
         """What becomes of the expired tuples of a stream."""
         return self.expired.get(stream, "hold") if isinstance(self.expired, dict) else self.expired
+
+    @property
+    def punctuation_columns(self) -> frozenset[tuple[str, str]]:
+        """The streams and columns that tell when no more of a key come."""
+        told = ((name, each) for name, each in self.punctuations.items() if isinstance(each, Punctuated))
+        return frozenset((name, each.when) if each.when is not None else each.told_by for name, each in told)
 
     @property
     def emitting(self) -> frozenset[str]:

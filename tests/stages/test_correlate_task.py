@@ -69,6 +69,8 @@ def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPla
         keep_from=0,
         late=("late: orders", "late: payments"),
         expired=("no payments", "no orders"),
+        after_last=("after the last: orders", "after the last: payments"),
+        purged=("no more payments", "no more orders"),
         becomes=tuple(map(pipeline.correlate.becomes, names)),
     )
 
