@@ -123,7 +123,7 @@ class Bucket:
         self._operator = self._made_operator()
         # More would be written to the operator's disk, which it reads for whatever comes.
         self._most_in_memory = int(self._operator.capacity * _AREA_SHARE)
-        self.in_memory = self._held() <= self._most_in_memory
+        self.in_memory = len(self) <= self._most_in_memory
         if self.in_memory:
             self._fill_operator()
         self.version = version
@@ -237,7 +237,7 @@ class Bucket:
 
     def _choose_place(self, coming: int = 0) -> None:
         """Give up the operator when memory does not hold all tuples; fill one when there is ample room again."""
-        count = coming + self._held()
+        count = coming + len(self)
         if self.in_memory and count > self._most_in_memory:
             self.in_memory = False
             self._operator = self._made_operator()
@@ -245,7 +245,8 @@ class Bucket:
             self.in_memory = True
             self._fill_operator()
 
-    def _held(self) -> int:
+    def __len__(self) -> int:
+        """How many tuples the state holds, of all streams; not what is remembered of those that have left."""
         return sum(len(stream) for stream in self._streams)
 
     def _fill_operator(self) -> None:

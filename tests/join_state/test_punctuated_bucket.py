@@ -5,11 +5,14 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from spark_jobs.join_state import key_codes
-from spark_jobs.join_state.bucket import Bucket
+from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
+from spark_jobs.join_state.correlated import KeyEnd
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
+from spark_jobs.workload.nexmark import Nexmark
 from tests.join_state.correlated_streams import (
     COUNTED,
     LAST,
@@ -67,3 +70,25 @@ def test_what_is_purged_is_missed_by_nobody(
     assert taken.outcome.after_last
     assert taken.outcome.duplicates
     assert taken.outcome.left_early
+
+
+def test_auctions_that_end_leave_the_state_and_without_punctuations_it_grows(tmp_path: Path) -> None:
+    """Over a long time, without a window."""
+    nexmark, size = Nexmark(seed=7, auction_seconds=30.0), 20_000
+    held: dict[bool, list[int]] = {True: [], False: []}
+    for punctuated, counts in held.items():
+        auctions = CorrelatedStream("auctions", ("auction_id",), ("auction_id",), "opened_at", KeyEnd())
+        bids = CorrelatedStream("bids", ("auction_id",), ("bid_id",), "bid_at", KeyEnd(when="is_last"))
+        plan = BucketPlan((auctions, bids), None, "auto", 1 << 24)
+        bucket = Bucket(plan if punctuated else plan.without_punctuations(), tmp_path / str(punctuated), 0)
+        for batch in range(6):
+            events = nexmark.take(batch * size, np.arange(batch * size, (batch + 1) * size) * 1000)
+            arrived = [events[name].append_column("_arrived_at", events[name][-1]) for name in ("auctions", "bids")]
+            for _ in bucket.take(arrived, EARLIEST[:2], EARLIEST[:2]):
+                pass
+            bucket.checkpoint(batch + 1)
+            counts.append(len(bucket))
+        bucket.close()
+    # Of 1,200 auctions and 18,400 bids a batch, there are the recent auctions, and bids on those that are to come.
+    assert max(held[True]) < 400
+    assert held[False] == [19_600 * batch for batch in range(1, 7)]
