@@ -116,6 +116,7 @@ class Bucket:
             PunctuatedKeys(stream.key_end, told) if stream.key_end else None
             for stream, told in zip(self._plan.streams, self._kept[2 * count :], strict=self._plan.is_punctuated)
         ]
+        self._keys_taken: list[Int64Array] = []  # By the present take; of plans with punctuations.
         self._reached = record.reached if record else [FROM_THE_BEGINNING] * len(self._streams)
         self._next_segment = record.next_segment if record else 1
         self._spill = SpillFiles(self._folder / "extents")
@@ -153,7 +154,7 @@ class Bucket:
     def _taken(
         self, arrived: Sequence[pa.Table | None], late_before: Sequence[int], reached: Sequence[int]
     ) -> Iterator[Correlated]:
-        self._keys_taken: list[Int64Array] = []
+        self._keys_taken = []
         for stream, tuples in enumerate(arrived):
             if tuples is not None and tuples.num_rows:
                 yield from self._take_stream(stream, tuples, max(late_before[stream], self._reached[stream]))
@@ -335,8 +336,8 @@ class Bucket:
     def _purge(self, keys: Int64Array) -> Iterator[Correlated]:
         """Let the tuples of some keys go that all other streams have punctuated: they make no more results (001 §3.4).
 
-        The temporal join stays the operator, and forgets what it is told: PJoin joins two streams, without validity,
-        and its punctuations are those of two.
+        The temporal join stays the operator, and forgets what it is told: PJoin joins two streams only, knows no
+        validity, and can't keep a punctuation for as long as that asks for.
 
         Args:
             keys: codes of those that have arrived, ascending: for no others anything was told. O(tuples of these keys),
