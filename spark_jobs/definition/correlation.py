@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fields import Bytes, Duration, Part, Word
@@ -29,11 +29,14 @@ EXPIRED = "no "
 """How those of tuples begin that found no partner in their time."""
 TOO_MANY = "too many: "
 """How those of tuples begin that would make more facts than `most_facts` allows."""
+AFTER_LAST = "after the last: "
+"""How those of tuples begin that came though a punctuation had said that no more of their key come."""
 MOST_STREAMS = 16
 # The id of a stream's held tuple, and the name of its file in the ledger, begin with the stream's name and this.
 STREAM_SEPARATOR = "/"
 
 _KEY_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
+_WHOLE_NUMBERS = ("bigint", "int", "smallint", "tinyint")
 
 
 def qualified(stream: str, column: str) -> str:
@@ -64,6 +67,45 @@ def _window(value: Any) -> Any:
 Expired = Literal["hold", "reject", "emit"]
 
 
+class Punctuated(Part):
+    """Which column tells that no more tuples of a key come in a stream.
+
+    Attributes:
+        when: a boolean column of the stream: the tuple in which it is true is the last of its key.
+        count: `stream.column`, a whole number in another stream's tuples: how many of their key come.
+    """
+
+    when: Word | None = Field(default=None, examples=["punctuations: {bids: {when: is_last}}"])
+    count: Word | None = Field(default=None, examples=["punctuations: {items: {count: orders.n_items}}"])
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Punctuated:
+        if (self.when is None) == (self.count is None):
+            raise ValueError("Write when: a boolean column, or count: a column of another stream; one of both.")
+        return self
+
+    @property
+    def told_by(self) -> tuple[str, str]:
+        """Of `count`, the other stream and its column."""
+        assert self.count is not None
+        stream, _, column = self.count.partition(".")
+        return stream, column
+
+
+def _rule(value: Any) -> Any:
+    if value != "unique":
+        allowed = "unique, {when: a boolean column}, {count: stream.column}"
+        raise ValueError(f"{shown(value)} is not allowed.{suggestion(value, ['unique'])} Allowed: {allowed}.")
+    return value
+
+
+Punctuation = Annotated[
+    Annotated[Literal["unique"], BeforeValidator(_rule), Tag("<rule>")] | Annotated[Punctuated, Tag("<column>")],
+    Discriminator(lambda value: "<column>" if isinstance(value, dict | Punctuated) else "<rule>"),
+]
+"""What tells that no more tuples of a key come (001 §2.2); `unique`: each tuple does, of its own."""
+
+
 class Correlate(Part):
     """When tuples of the streams belong together, and what becomes of those that find no partner.
 
@@ -77,6 +119,8 @@ class Correlate(Part):
             required part; later parts fill in their columns. The fact table and the held tuples are its state:
             within, expired, lateness, idle_after, algorithm and memory mean nothing to it.
         required: with `accumulate`: the streams any of which makes the fact; by default the first one.
+        punctuations: stream -> what tells that no more of a key come in it. What could only be joined with more of them
+            leaves the state; one that comes all the same is rejected.
         expired: what becomes of a tuple that found no partner in its time: held, or rejected, or emitted as a joined
             tuple with nulls for the rest (outer join); one for all streams, or one for each.
         lateness: how far out of order a stream's events may come; later ones are rejected, and kept.
@@ -98,6 +142,9 @@ class Correlate(Part):
     )
     emit: Literal["complete", "accumulate"] = Field(default="complete", examples=["emit: complete"])
     required: tuple[Word, ...] = Field(default=(), examples=["required: [orders]"])
+    punctuations: dict[Word, Punctuation] = Field(
+        default={}, examples=["punctuations: {auctions: unique, bids: {when: is_last}}"]
+    )
     expired: Expired | dict[Word, Expired] = Field(
         default="hold", examples=["expired: hold", "expired: {orders: emit, payments: hold}"]
     )
@@ -111,6 +158,12 @@ class Correlate(Part):
     def becomes(self, stream: str) -> Expired:
         """What becomes of the expired tuples of a stream."""
         return self.expired.get(stream, "hold") if isinstance(self.expired, dict) else self.expired
+
+    @property
+    def punctuation_columns(self) -> frozenset[tuple[str, str]]:
+        """The streams and columns that tell when no more of a key come."""
+        told = ((name, each) for name, each in self.punctuations.items() if isinstance(each, Punctuated))
+        return frozenset((name, each.when) if each.when is not None else each.told_by for name, each in told)
 
     @property
     def emitting(self) -> frozenset[str]:
@@ -190,9 +243,53 @@ def correlation_problems(streams: Mapping[str, Source], correlate: Correlate) ->
         if correlate.most_facts is not None:
             text = "counts tuples of equal keys, and means nothing with another match. Remove one of them."
             yield Problem("correlate.most_facts", text)
+        if correlate.punctuations:
+            text = (
+                "say which keys are done with, which means nothing where keys need not be equal. Remove match or them."
+            )
+            yield Problem("correlate.punctuations", text)
     if correlate.most_facts is not None and correlate.emit == "accumulate":
         yield Problem("correlate.most_facts", "means nothing with emit: accumulate: one fact a key. Remove it.")
     yield from _expired_problems(streams, correlate)
+    yield from _punctuation_problems(streams, correlate)
+
+
+def _punctuation_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:
+    if correlate.punctuations and correlate.emit == "accumulate":
+        text = "mean nothing with emit: accumulate, whose parts wait in the table of held tuples. Remove them."
+        yield Problem("correlate.punctuations", text)
+    for name, punctuation in correlate.punctuations.items():
+        key = path_of("correlate", "punctuations", name)
+        if name not in streams:
+            yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
+        elif punctuation != "unique":
+            yield from _column_problems(streams, name, punctuation)
+
+
+def _column_problems(streams: Mapping[str, Source], name: str, punctuation: Punctuated) -> Iterator[Problem]:
+    """What is wrong with the column that says when no more of a key come in a stream."""
+    if punctuation.when is not None:
+        key = path_of("correlate", "punctuations", name, "when")
+        stream, column, allowed = name, punctuation.when, ("boolean",)
+    else:
+        key = path_of("correlate", "punctuations", name, "count")
+        (stream, column), allowed = punctuation.told_by, _WHOLE_NUMBERS
+        if stream == name or not column:
+            text = f"{shown(punctuation.count)} is not a column of another stream. Write it as stream.column."
+            yield Problem(key, text)
+            return
+    if stream not in streams:
+        yield Problem(
+            key, f"{shown(stream)} is not a stream.{suggestion(stream, streams)} Streams: {', '.join(streams)}."
+        )
+        return
+    known = streams[stream].columns
+    kind = known.get(column)
+    if kind is None:
+        text = f"{shown(column)} is not a column of streams.{stream}.schema.{suggestion(column, known)}"
+        yield Problem(key, f"{text} Columns: {', '.join(known)}.")
+    elif kind.name not in allowed:
+        yield Problem(key, f"column {column!r} of {stream} is of type {kind}. Allowed: {', '.join(allowed)}.")
 
 
 def _expired_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:
@@ -202,8 +299,8 @@ def _expired_problems(streams: Mapping[str, Source], correlate: Correlate) -> It
             yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
     if correlate.emitting and correlate.emit == "accumulate":
         yield Problem("correlate.expired", "means nothing with emit: accumulate, whose parts don't expire. Remove it.")
-    elif correlate.emitting and correlate.within is None:
-        text = "is emit, but without a window no tuple expires. Add for example within: 2h."
+    elif correlate.emitting and correlate.within is None and not correlate.punctuations:
+        text = "is emit, but without a window no tuple expires. Add for example within: 2h, or punctuations."
         yield Problem("correlate.expired", text)
 
 

@@ -16,7 +16,7 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import EXPIRED, JOINED_ID, LATE, STREAM_SEPARATOR, FixedWindow
+from spark_jobs.definition.correlation import AFTER_LAST, EXPIRED, JOINED_ID, LATE, STREAM_SEPARATOR, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
@@ -194,6 +194,9 @@ class CorrelatedStreams:
                     joined=counts[number].joined + (counts[number].expired if name in emitting else 0),
                     expired=0 if name in emitting else counts[number].expired,
                     waiting=counts[number].waiting,
+                    after_last=counts[number].after_last,
+                    punctuations=counts[number].punctuations,
+                    purged=counts[number].purged,
                 )
             )
         return tallies
@@ -216,6 +219,8 @@ class CorrelatedStreams:
             keep_from=self._keep_from(connection),
             late=tuple(self._late(course) for course in courses),
             expired=tuple(self._expired(name) for name in self._streams),
+            after_last=tuple(map(self._after_last, self._streams)),
+            purged=tuple(map(self._purged, self._streams)),
             becomes=tuple(map(self._correlate.becomes, self._streams)),
         )
 
@@ -242,6 +247,22 @@ class CorrelatedStreams:
         within = self._correlate.within
         time_ = f"in its window of {within.fixed}" if isinstance(within, FixedWindow) else f"within {within} of it"
         return f"{EXPIRED}{others} {time_}"
+
+    def _after_last(self, stream: str) -> str:
+        punctuation = self._correlate.punctuations.get(stream)
+        if punctuation is None:
+            return ""
+        if isinstance(punctuation, str):
+            said = f"one of the key had come, which is unique in {stream}"
+        elif punctuation.when is not None:
+            said = f"{stream}.{punctuation.when} had marked the last one of the key"
+        else:
+            said = f"as many of the key had come as {punctuation.count} told"
+        return f"{AFTER_LAST}{said} (correlate.punctuations.{stream})"
+
+    def _purged(self, stream: str) -> str:
+        others = " and ".join(name for name in self._streams if name != stream)
+        return f"{EXPIRED}{others} with its key, and no more to come, by correlate.punctuations"
 
 
 def _sums(buckets: Sequence[tuple[StreamCounts, ...]]) -> list[StreamCounts]:

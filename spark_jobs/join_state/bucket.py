@@ -23,11 +23,13 @@ from spark_jobs.errors import JoinStateError
 from spark_jobs.join_state.correlated import RESULTS, BucketPlan, Correlated, CorrelatedStream, StreamCounts
 from spark_jobs.join_state.joined_tuples import have_same_keys, side_by_side
 from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of, keys_of
+from spark_jobs.join_state.punctuated_keys import NEVER, PunctuatedKeys, trace
 from spark_jobs.join_state.segment import Segment
 from spark_jobs.join_state.sorted_join import sorted_join
 from spark_jobs.join_state.spill_files import SpillFiles
 from spark_jobs.join_state.state_folder import (
     FolderLock,
+    SegmentRecord,
     VersionRecord,
     expect_made_for,
     note_made_for,
@@ -106,7 +108,14 @@ class Bucket:
         self._files = remove_leftovers(self._folder)
         if not record:
             note_made_for(self._folder, made_for(self._plan))
-        self._streams = streams_of(self._plan, self._folder, record)
+        count = len(self._plan.streams)
+        self._kept = streams_of(self._plan, self._folder, record)
+        self._streams, self._purged = self._kept[:count], self._kept[count : 2 * count]
+        self._told = [
+            PunctuatedKeys(stream.key_end, told) if stream.key_end else None
+            for stream, told in zip(self._plan.streams, self._kept[2 * count :], strict=self._plan.is_punctuated)
+        ]
+        self._keys_taken: list[Int64Array] = []  # By the present take; of plans with punctuations.
         self._reached = record.reached if record else [FROM_THE_BEGINNING] * len(self._streams)
         self._next_segment = record.next_segment if record else 1
         self._spill = SpillFiles(self._folder / "extents")
@@ -114,7 +123,7 @@ class Bucket:
         self._operator = self._made_operator()
         # More would be written to the operator's disk, which it reads for whatever comes.
         self._most_in_memory = int(self._operator.capacity * _AREA_SHARE)
-        self.in_memory = self._held() <= self._most_in_memory
+        self.in_memory = len(self) <= self._most_in_memory
         if self.in_memory:
             self._fill_operator()
         self.version = version
@@ -126,7 +135,8 @@ class Bucket:
         """Take tuples, join them, then advance: what no stream can match any more leaves.
 
         Args:
-            arrived: by stream, in any order; None where there are none. Keys, event ids and times are not null.
+            arrived: by stream, in any order; None where there are none. Keys, event ids and times are not null. With
+                punctuations in the order of arrival.
             late_before: by stream, microseconds since 1970: tuples that start before are late.
             reached: by stream: afterwards it brings no tuple that starts before. Never less than before.
 
@@ -143,9 +153,12 @@ class Bucket:
     def _taken(
         self, arrived: Sequence[pa.Table | None], late_before: Sequence[int], reached: Sequence[int]
     ) -> Iterator[Correlated]:
+        self._keys_taken = []
         for stream, tuples in enumerate(arrived):
             if tuples is not None and tuples.num_rows:
                 yield from self._take_stream(stream, tuples, max(late_before[stream], self._reached[stream]))
+        if self._keys_taken:
+            yield from self._purge(np.unique(np.concatenate(self._keys_taken)))
         yield from self._advanced([max(pair) for pair in zip(self._reached, reached, strict=True)])
         self._amid = False
 
@@ -166,18 +179,21 @@ class Bucket:
             raise JoinStateError(f"version {version} is not above {self.version}, the present one")
         self._amid = True
         contents: dict[int, pa.Buffer] = {}
-        for stream in self._streams:
+        for stream in self._kept:
             stream.compact()
             for segment in stream.segments:
                 if not segment.number:
                     segment.number = self._next_segment
                     contents[segment.number] = segment.content()
                     self._next_segment += 1
-        segments = [[(segment.number, segment.joined) for segment in stream.segments] for stream in self._streams]
-        next_ids = [stream.next_id for stream in self._streams]
+        segments = [
+            [SegmentRecord(segment.number, segment.joined, segment.purged) for segment in stream.segments]
+            for stream in self._kept
+        ]
+        next_ids = [stream.next_id for stream in self._kept]
         record = VersionRecord(self._reached, next_ids, segments, self._next_segment)
         write_version(self._folder, version, record, contents)
-        for stream in self._streams:
+        for stream in self._kept:
             stream.segments = [
                 segment.mapped(self._folder) if segment.number in contents else segment for segment in stream.segments
             ]
@@ -221,7 +237,7 @@ class Bucket:
 
     def _choose_place(self, coming: int = 0) -> None:
         """Give up the operator when memory does not hold all tuples; fill one when there is ample room again."""
-        count = coming + self._held()
+        count = coming + len(self)
         if self.in_memory and count > self._most_in_memory:
             self.in_memory = False
             self._operator = self._made_operator()
@@ -229,7 +245,8 @@ class Bucket:
             self.in_memory = True
             self._fill_operator()
 
-    def _held(self) -> int:
+    def __len__(self) -> int:
+        """How many tuples the state holds, of all streams; not what is remembered of those that have left."""
         return sum(len(stream) for stream in self._streams)
 
     def _fill_operator(self) -> None:
@@ -248,10 +265,22 @@ class Bucket:
         order = np.argsort(events.codes, kind="stable")
         repeated = _repeated(tuples, events, order, plan.event_id)
         repeated |= held.known(tuples, events.codes, order, bound(self._reached, stream), exact=events.exact)
+        for purged in self._purged[stream : stream + 1]:
+            repeated |= purged.known(tuples, events.codes, order, self._reached[stream], exact=events.exact)
         late = (starts < late_before) & ~repeated
         kept = ~(late | repeated)
-        counts = StreamCounts(len(starts), int(repeated.sum()), int(late.sum()))
-        yield self._piece(stream, counts, late=tuples.filter(pa.array(late)) if counts.late else _NOTHING)
+        after_last = np.zeros(len(kept), np.bool_)
+        if (told := self._told_of(stream)) is not None:
+            all_keys = codes_of(tuples, plan.key)
+            after_last = told.after_last(tuples, plan, all_keys, kept, self._reached[stream]) & ~repeated
+            late, kept = late & ~after_last, kept & ~after_last
+        counts = StreamCounts(len(starts), int(repeated.sum()), int(late.sum()), int(after_last.sum()))
+        yield self._piece(
+            stream,
+            counts,
+            late=tuples.filter(pa.array(late)) if counts.late else _NOTHING,
+            after_last=tuples.filter(pa.array(after_last)) if counts.after_last else _NOTHING,
+        )
         if not kept.any():
             return
         whole = kept.all()
@@ -270,6 +299,8 @@ class Bucket:
         ids = np.arange(held.next_id, held.next_id + len(starts))
         window = self._plan.window
         ends = np.full(len(starts), FOR_EVER) if window is None else window.ends(starts)
+        if self._told:
+            yield from self._tell(stream, taken, keys, ends)
         self._choose_place(len(ids))
         held.add(Segment.of((ids, keys.codes, starts, ends, codes), taken, np.zeros(len(ids), np.bool_), keys.highs))
         given = Tuples(ids, keys.codes, keys.highs, starts, ends)
@@ -281,6 +312,69 @@ class Bucket:
                 yield self._joined(results[:, at : at + _JOINED_AT_ONCE], exact=keys.exact)
             # As many that their results would come to what is fetched at once.
             most = max(1, min(_TAKEN_AT_ONCE, 2 * most * _JOINED_AT_ONCE // max(1, results.shape[1])))
+
+    def _told_of(self, stream: int) -> PunctuatedKeys | None:
+        return self._told[stream] if self._told else None
+
+    def _tell(self, stream: int, taken: pa.Table, keys: Codes, ends: Int64Array) -> Iterator[Correlated]:
+        """Take the punctuations that tuples of a stream are: of its own keys, and of those of others."""
+        self._keys_taken.append(keys.codes)
+        window, key = self._plan.window, self._plan.streams[stream].key
+        until = ends if window is None else window.ends(ends)
+        for number, (told, other) in enumerate(zip(self._told, self._plan.streams, strict=True)):
+            count = 0
+            if told is not None and number == stream:
+                count = told.tell(taken, key, keys.codes, until)
+            elif told is not None and other.key_end and other.key_end.count and other.key_end.count[0] == stream:
+                count = told.tell_counts(taken, key, keys.codes, until)
+            if count:
+                yield self._piece(number, StreamCounts(punctuations=count))
+
+    def _purge(self, keys: Int64Array) -> Iterator[Correlated]:
+        """Let the tuples of some keys go that all other streams have punctuated: they make no more results (001 §3.4).
+
+        The temporal join stays the operator, and forgets what it is told: PJoin joins two streams only, knows no
+        validity, and can't keep a punctuation for as long as that asks for.
+
+        Args:
+            keys: codes of those that have arrived, ascending: for no others anything was told. O(tuples of these keys),
+                and as of `PunctuatedKeys.of`.
+        """
+        ends = [
+            np.full(len(keys), NEVER) if told is None else told.at_most(keys, self._reached[stream])
+            for stream, told in enumerate(self._told)
+        ]
+        for stream, held in enumerate(self._streams):
+            until = np.min([each for other, each in enumerate(ends) if other != stream], axis=0)
+            ended = np.flatnonzero(until != NEVER)
+            for segment in held.segments if len(ended) else ():
+                asked, rows = segment.same_keys(keys[ended])
+                rows = rows[(segment.ends[rows] <= until[ended[asked]]) & segment.are_there(rows)]
+                if len(rows):
+                    yield from self._purge_rows(stream, segment, rows)
+
+    def _purge_rows(self, stream: int, segment: Segment, rows: Int64Array) -> Iterator[Correlated]:
+        """Purge those rows of a segment whose keys have ended."""
+        plan, held, purged = self._plan.streams[stream], self._streams[stream], self._purged[stream]
+        tuples = segment.tuples.take(rows)
+        keys = codes_of(tuples, plan.key)
+        for other, told in enumerate(self._told):
+            if other != stream and told is not None:
+                until = told.of(tuples, plan.key, keys, self._reached[other]).until
+                ended = segment.ends[rows] <= until
+                rows, tuples, keys = rows[ended], tuples.filter(pa.array(ended)), keys._replace(codes=keys.codes[ended])
+        if not len(rows):
+            return
+        if self.in_memory:
+            self._operator.forget(stream, keys.codes, segment.ids[rows])
+        alone = ~segment.joined[rows]
+        events = codes_of(tuples, plan.event_id).codes
+        starts, ends = segment.starts[rows], segment.ends[rows]
+        # So that they are known when they come again, which is as long as they would not be late.
+        purged.add(trace(purged.next_id, keys.codes, starts, ends, events, tuples.select(list(plan.event_id))))
+        held.purge(segment, rows)
+        counts = StreamCounts(expired=int(alone.sum()), purged=len(rows))
+        yield self._piece(stream, counts, purged=tuples.filter(pa.array(alone)) if counts.expired else _NOTHING)
 
     def _expected(self, stream: int, keys: Int64Array) -> Int64Array | None:
         """About how many results tuples with these keys would make, shape (n,), or more; None where nobody asks.
@@ -317,7 +411,8 @@ class Bucket:
             joined = stream.join(of)
             counts.append(StreamCounts(joined=joined, waiting=stream.waiting))
         nothing = tuple(_NOTHING for _ in self._streams)
-        return Correlated(side_by_side(self._plan.streams, parts), nothing, nothing, nothing, tuple(counts))
+        joined_tuples = side_by_side(self._plan.streams, parts)
+        return Correlated(joined_tuples, nothing, nothing, nothing, nothing, nothing, tuple(counts))
 
     def _advanced(self, reached: list[int]) -> Iterator[Correlated]:
         self._reached = reached
@@ -326,6 +421,11 @@ class Bucket:
         for stream, held in enumerate(self._streams):
             for expired in held.leave(bound(reached, stream)):
                 yield self._piece(stream, StreamCounts(expired=expired.num_rows), expired=expired)
+        for stream, told in enumerate(self._told):
+            for _ in self._purged[stream].leave(reached[stream]):
+                raise AssertionError("a purged tuple has expired")
+            if told is not None:
+                told.forget(reached[stream])
         yield self._piece(0, StreamCounts())
         self._choose_place()
 
@@ -335,8 +435,10 @@ class Bucket:
         counts: StreamCounts,
         *,
         late: pa.Table = _NOTHING,
+        after_last: pa.Table = _NOTHING,
         too_many: pa.Table = _NOTHING,
         expired: pa.Table = _NOTHING,
+        purged: pa.Table = _NOTHING,
     ) -> Correlated:
         """What befell one stream."""
         streams = range(len(self._streams))
@@ -348,7 +450,8 @@ class Bucket:
         def alone(table: pa.Table) -> tuple[pa.Table, ...]:
             return tuple(table if number == stream else _NOTHING for number in streams)
 
-        return Correlated(_NOTHING, alone(late), alone(too_many), alone(expired), tuple(everyone))
+        told = (alone(late), alone(after_last), alone(too_many), alone(expired), alone(purged))
+        return Correlated(_NOTHING, *told, tuple(everyone))
 
 
 def _microseconds(tuples: pa.Table, column: str) -> Int64Array:

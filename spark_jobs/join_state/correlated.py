@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -17,6 +18,19 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
+class KeyEnd:
+    """What tells that no more tuples of a key come in a stream; with neither, each tuple does, of its own.
+
+    Attributes:
+        when: a boolean column of the stream: the last of a key.
+        count: number of another stream, and its column that says how many of a key come.
+    """
+
+    when: str | None = None
+    count: tuple[int, str] | None = None
+
+
+@dataclass(frozen=True)
 class CorrelatedStream:
     """A stream as its bucket sees it.
 
@@ -25,12 +39,14 @@ class CorrelatedStream:
         key: the columns that must match the other streams'.
         event_id: the columns that tell its events apart.
         event_time: the column with the start of its tuples' validity.
+        key_end: its punctuations; None: it has none.
     """
 
     name: str
     key: tuple[str, ...]
     event_id: tuple[str, ...]
     event_time: str
+    key_end: KeyEnd | None = None
 
 
 @dataclass(frozen=True)
@@ -53,14 +69,25 @@ class BucketPlan:
     most_results: int | None = None
     predicate: Predicate = field(default_factory=Equality)
 
+    @property
+    def is_punctuated(self) -> bool:
+        """Whether any stream has punctuations: then what arrives has to be in the order of arrival."""
+        return any(stream.key_end for stream in self.streams)
+
+    def without_punctuations(self) -> BucketPlan:
+        """The same for a join of what the punctuations have let through already."""
+        return replace(self, streams=tuple(replace(stream, key_end=None) for stream in self.streams))
+
     @classmethod
     def of(cls, definition: PipelineDefinition, buckets: int) -> BucketPlan:
         """The plan of each bucket of a pipeline of several streams that has so many."""
         assert definition.streams is not None
         assert definition.correlate is not None
-        correlate = definition.correlate
+        correlate, names = definition.correlate, list(definition.streams)
         streams = tuple(
-            CorrelatedStream(name, correlate.on[name], source.event_id, source.event_time)
+            CorrelatedStream(
+                name, correlate.on[name], source.event_id, source.event_time, _key_end(correlate, name, names)
+            )
             for name, source in definition.streams.items()
         )
         memory = correlate.memory // buckets
@@ -87,25 +114,43 @@ def _window(correlate: Correlate) -> windows.Window | None:
     return windows.SlidingWindow(within // _MICROSECOND)
 
 
+def _key_end(correlate: Correlate, stream: str, streams: Sequence[str]) -> KeyEnd | None:
+    punctuation = correlate.punctuations.get(stream)
+    if punctuation is None:
+        return None
+    if punctuation == "unique":
+        return KeyEnd()
+    if punctuation.when is not None:
+        return KeyEnd(when=punctuation.when)
+    other, column = punctuation.told_by
+    return KeyEnd(count=(streams.index(other), column))
+
+
 class StreamCounts(NamedTuple):
-    """What became of a stream's tuples: arrived = duplicates + late + too_many + those that the state took.
+    """What became of a stream's tuples: arrived = duplicates + late + after_last + too_many + what the state took.
 
     Attributes:
         arrived: that were given.
         duplicates: whose event id is that of a tuple in the state, or of an earlier one of the same take.
         late: that start before what was told.
+        after_last: that came after their stream's punctuation of their key.
         too_many: that would make too many results.
         joined: that are in a result for the first time.
         expired: that have left and never were in a result.
+        punctuations: that the stream's keys got.
+        purged: that have left because punctuations of all other streams have named their key.
         waiting: in the state now, and in no result yet.
     """
 
     arrived: int = 0
     duplicates: int = 0
     late: int = 0
+    after_last: int = 0
     too_many: int = 0
     joined: int = 0
     expired: int = 0
+    punctuations: int = 0
+    purged: int = 0
     waiting: int = 0
 
 
@@ -119,13 +164,17 @@ class Correlated(NamedTuple):
         joined: joined tuples: columns `stream.column` of all streams, `_completed_at`, and `_arrived_at` of the latest
             part. No columns where there are no tuples; so in the other tables.
         late: by stream, as they came.
+        after_last: by stream, as they came.
         too_many: by stream, as they came, and `RESULTS`: about how many results each would make.
         expired: by stream, as they came; what they say of their place in a batch is of the batch in which they came.
+        purged: those of them that left by punctuations, before their time was over; not among `expired`.
         counts: by stream. Their sums over a take's pieces are the take's; of `waiting` the last counts.
     """
 
     joined: pa.Table
     late: tuple[pa.Table, ...]
+    after_last: tuple[pa.Table, ...]
     too_many: tuple[pa.Table, ...]
     expired: tuple[pa.Table, ...]
+    purged: tuple[pa.Table, ...]
     counts: tuple[StreamCounts, ...]

@@ -25,6 +25,7 @@ Flags = NDArray[np.bool_]
 
 _GREATEST = 2**63 - 1
 SEGMENT = FileKind(b"FRSHSGM\0", 1, "segment of a bucket's tuples", STATE_ADVICE)
+_NO_END = -(2**63)
 # Ids, starts and ends by row; the rows by end; codes of keys and of event ids, ascending, and the rows of each.
 _INDEX = (".id", ".start", ".end", ".by_end", ".key", ".by_key", ".event", ".by_event")
 # High ends of keys by row, where keys are intervals.
@@ -34,16 +35,19 @@ _HIGH = ".high"
 class Segment:
     """Tuples of one stream, in the order of their ids, with those that have left and are not yet dropped.
 
+    A tuple leaves when its end is passed, or before, because punctuations say so: then it is purged.
+
     Args:
         index: of n tuples: ids, ascending; starts; ends; rows in the order of the ends; codes of the keys, ascending;
             their rows; codes of the event ids, ascending; their rows. Shape (n,) each.
         tuples: the tuples as they came, shape (n,).
         joined: bool, shape (n,): which are in a result; changed as that changes.
+        purged: bool, shape (n,): which have been purged; None: none.
         number: of the file; 0 where there is none.
         highs: int64, shape (n,): of keys that are intervals the high ends, by row; else None.
 
     Attributes:
-        gone: how many rows, in the order of their ends, have left the state.
+        gone: how many rows have left the state.
     """
 
     def __init__(
@@ -51,6 +55,7 @@ class Segment:
         index: Sequence[Int64Array],
         tuples: pa.Table,
         joined: Flags,
+        purged: Flags | None = None,
         number: int = 0,
         highs: Int64Array | None = None,
     ) -> None:
@@ -59,9 +64,11 @@ class Segment:
         self._keys, self._by_key, self._events, self._by_event = self._index[4:]
         self.tuples = tuples
         self.joined = joined
+        self.purged = np.zeros(len(self.ids), np.bool_) if purged is None else purged
         self.number = number
         self.highs = highs
-        self.gone = 0
+        self.gone = int(np.count_nonzero(self.purged))
+        self._passed = 0  # How many rows, in the order of their ends, have an end that is passed.
         self._dense = int(self.ids[-1]) - int(self.ids[0]) == len(self.ids) - 1
 
     @classmethod
@@ -92,16 +99,32 @@ class Segment:
         O(log n + tuples that go).
         """
         ends, by_end = self.ends, self._by_end
-        if self.gone == len(by_end) or ends[by_end[self.gone]] > bound:
+        if self._passed == len(by_end) or ends[by_end[self._passed]] > bound:
             return np.empty(0, np.int64)
-        until = bisect_right(range(len(by_end)), bound, lo=self.gone, key=lambda i: ends[by_end[i]])
-        rows = by_end[self.gone : until]
-        self.gone = until
+        until = bisect_right(range(len(by_end)), bound, lo=self._passed, key=lambda i: ends[by_end[i]])
+        rows = by_end[self._passed : until]
+        rows = rows[~self.purged[rows]]
+        self.gone += len(rows)
+        self._passed = until
         return np.sort(rows[~self.joined[rows]])
+
+    def purge(self, rows: Int64Array) -> None:
+        """Let some tuples go that are there. O(rows)."""
+        self.purged[rows] = True
+        self.gone += len(rows)
+
+    def are_there(self, rows: Int64Array) -> Flags:
+        """Which rows have not left; bool, shape (m,). O(m)."""
+        passed = self.ends[self._by_end[self._passed - 1]] if self._passed else _NO_END
+        there: Flags = (self.ends[rows] > passed) & ~self.purged[rows]
+        return there
 
     def living_rows(self) -> Int64Array:
         """The rows that have not left, ascending; int64, shape (m,). O(n log n)."""
-        return np.sort(self._by_end[self.gone :]) if self.gone else np.arange(len(self))
+        if not self.gone:
+            return np.arange(len(self))
+        rows = self._by_end[self._passed :]
+        return np.sort(rows[~self.purged[rows]])
 
     def same_keys(self, keys: Int64Array) -> tuple[Int64Array, Int64Array]:
         """Pairs of an asked row and a row here that have one code of the key; both int64, shape (m,).
@@ -174,8 +197,8 @@ class Segment:
     def mapped(self, folder: Path) -> Segment:
         """The same, with its tuples in the file that was written of its content. O(1)."""
         with pa.memory_map(str(path_of(folder, self.number))) as file:
-            mapped = _from_content(file.read_buffer().slice(HEADER_BYTES), self.joined, self.number)
-        mapped.gone = self.gone
+            mapped = _from_content(file.read_buffer().slice(HEADER_BYTES), self.joined, self.purged, self.number)
+        mapped.gone, mapped._passed = self.gone, self._passed
         return mapped
 
 
@@ -184,7 +207,7 @@ def path_of(folder: Path, number: int) -> Path:
     return folder / f"segment.{number:012}"
 
 
-def read_segment(folder: Path, number: int, joined: Flags) -> Segment:
+def read_segment(folder: Path, number: int, joined: Flags, purged: Flags) -> Segment:
     """A segment of a file, which is mapped. O(bytes): it is checked.
 
     Raises:
@@ -192,7 +215,7 @@ def read_segment(folder: Path, number: int, joined: Flags) -> Segment:
     """
     path = path_of(folder, number)
     try:
-        segment = _from_content(checked_content(SEGMENT, number, path, mapped=True), joined, number)
+        segment = _from_content(checked_content(SEGMENT, number, path, mapped=True), joined, purged, number)
     except FileNotFoundError as error:
         raise StateDamagedError(f"{path} is missing. {STATE_ADVICE}") from error
     except CacheDamagedError as error:
@@ -250,9 +273,9 @@ def _by_row(codes: Int64Array, rows: Int64Array) -> Int64Array:
     return ordered
 
 
-def _from_content(content: pa.Buffer, joined: Flags, number: int) -> Segment:
+def _from_content(content: pa.Buffer, joined: Flags, purged: Flags, number: int) -> Segment:
     table = pa.ipc.open_stream(content).read_all()
     index = [table[name].chunk(0).to_numpy() for name in _INDEX]
     highs = table[_HIGH].chunk(0).to_numpy() if _HIGH in table.column_names else None
     own = [name for name in (*_INDEX, _HIGH) if name in table.column_names]
-    return Segment(index, table.drop_columns(own), joined, number, highs)
+    return Segment(index, table.drop_columns(own), joined, purged, number, highs)

@@ -15,9 +15,9 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -92,17 +92,33 @@ class FolderLock:
         return True
 
 
+class SegmentRecord(NamedTuple):
+    """What a version says of a segment of n tuples.
+
+    Attributes:
+        number: of its file.
+        joined: bool, shape (n,): which are in a result.
+        purged: bool, shape (n,): which have left before their time.
+    """
+
+    number: int
+    joined: Flags
+    purged: Flags
+
+
 class VersionRecord:
     """What makes a version.
 
     Args:
         reached: the least start that each stream still brings.
-        next_ids: the id of each stream's next tuple.
-        segments: for each stream the numbers of its files, oldest first, and which tuples in them are in a result.
+        next_ids: the id of the next tuple, of each of the lists of `segments`.
+        segments: for each stream its files, oldest first; what is kept of purged tuples and of punctuations, after
+            those of all streams, in the same way.
+        next_segment: number of the next file.
     """
 
     def __init__(
-        self, reached: list[int], next_ids: list[int], segments: list[list[tuple[int, Flags]]], next_segment: int
+        self, reached: list[int], next_ids: list[int], segments: list[list[SegmentRecord]], next_segment: int
     ) -> None:
         self.reached = reached
         self.next_ids = next_ids
@@ -112,17 +128,22 @@ class VersionRecord:
     @property
     def files(self) -> frozenset[int]:
         """The numbers of all segments."""
-        return frozenset(number for segments in self.segments for number, _ in segments)
+        return frozenset(segment.number for segments in self.segments for segment in segments)
 
     def packed(self) -> pa.Buffer:
-        """As bytes: a line of JSON, then a bit for each tuple."""
+        """As bytes: a line of JSON, then a bit for each tuple, and another where any are purged."""
+        everything = [segment for segments in self.segments for segment in segments]
+        any_purged = any(segment.purged.any() for segment in everything)
         head = {
             "reached": self.reached,
             "next_ids": self.next_ids,
             "next_segment": self.next_segment,
-            "segments": [[(number, len(joined)) for number, joined in segments] for segments in self.segments],
+            "segments": [[(each.number, len(each.joined)) for each in segments] for segments in self.segments],
+            "purged": any_purged,
         }
-        bits = [np.packbits(joined).tobytes() for segments in self.segments for _, joined in segments]
+        bits = [np.packbits(segment.joined).tobytes() for segment in everything]
+        if any_purged:
+            bits += [np.packbits(segment.purged).tobytes() for segment in everything]
         return pa.py_buffer(b"\n".join([json.dumps(head).encode(), b"".join(bits)]))
 
     @classmethod
@@ -130,14 +151,21 @@ class VersionRecord:
         """The reverse of `packed`."""
         line, _, bits = content.to_pybytes().partition(b"\n")
         head = json.loads(line)
-        segments: list[list[tuple[int, Flags]]] = []
         at = 0
-        for listed in head["segments"]:
-            segments.append([])
-            for number, count in listed:
-                packed = np.frombuffer(bits, np.uint8, -(-count // 8), at)
-                segments[-1].append((number, np.unpackbits(packed, count=count).view(np.bool_)))
-                at += len(packed)
+
+        def flags() -> Iterator[Flags]:
+            nonlocal at
+            for listed in head["segments"]:
+                for _, count in listed:
+                    packed = np.frombuffer(bits, np.uint8, -(-count // 8), at)
+                    at += len(packed)
+                    yield np.unpackbits(packed, count=count).view(np.bool_)
+
+        joined = list(flags())
+        # Versions of before there were punctuations say nothing of them.
+        purged = list(flags()) if head.get("purged") else [np.zeros_like(each) for each in joined]
+        told = iter(zip(joined, purged, strict=True))
+        segments = [[SegmentRecord(number, *next(told)) for number, _ in listed] for listed in head["segments"]]
         return cls(head["reached"], head["next_ids"], segments, head["next_segment"])
 
 
@@ -159,7 +187,7 @@ def expect_made_for(folder: Path, made_for: Mapping[str, Any]) -> None:
         raise StateDamagedError(f"{path} is missing. {STATE_ADVICE}") from error
     except ValueError as error:
         raise StateDamagedError(f"{path} is refused: it is not what was written. {STATE_ADVICE}") from error
-    for name, value in json.loads(json.dumps(made_for)).items():
+    for name, value in {**dict.fromkeys(noted), **json.loads(json.dumps(made_for))}.items():
         if noted.get(name) != value:
             raise StateDamagedError(
                 f"{folder} holds a state that was made for other streams: {name} was {noted.get(name)}, now {value}. "

@@ -41,16 +41,21 @@ class StoredBucket:
 def streams_of(plan: BucketPlan, folder: Path, record: VersionRecord | None) -> list[StreamTuples]:
     """The streams' tuples of a version, or none. O(bytes of its segments), which are checked.
 
+    Where there are punctuations, the traces of each stream's purged tuples follow, and then what was told of the keys
+    of each.
+
     Raises:
         StateDamagedError: a segment is missing or damaged.
     """
+    kept = list(plan.streams) * (3 if plan.is_punctuated else 1)
     if record is None:
-        return [StreamTuples(stream.event_id) for stream in plan.streams]
+        return [StreamTuples(stream.event_id) for stream in kept]
     streams = []
-    for number, (stream, files) in enumerate(zip(plan.streams, record.segments, strict=True)):
-        segments = [read_segment(folder, file, joined) for file, joined in files]
+    for number, (stream, files) in enumerate(zip(kept, record.segments, strict=True)):
+        segments = [read_segment(folder, *file) for file in files]
+        own = number % len(plan.streams)
         for segment in segments:
-            segment.leave(bound(record.reached, number))
+            segment.leave(bound(record.reached, own) if number == own else record.reached[own])
         streams.append(StreamTuples(stream.event_id, segments, record.next_ids[number]))
     return streams
 
@@ -58,9 +63,10 @@ def streams_of(plan: BucketPlan, folder: Path, record: VersionRecord | None) -> 
 def made_for(plan: BucketPlan) -> dict[str, object]:
     """What of a plan can't change while there is state."""
     streams = [(stream.name, stream.key, stream.event_id, stream.event_time) for stream in plan.streams]
-    # Equality is not told: a state that was made before there was a choice tells none.
+    # What is usual is not told: a state that was made before there was a choice tells none.
     predicate = None if isinstance(plan.predicate, Equality) else repr(plan.predicate)
-    return {"streams": streams, "window": repr(plan.window), "predicate": predicate}
+    punctuations = [repr(stream.key_end) for stream in plan.streams] if plan.is_punctuated else None
+    return {"streams": streams, "window": repr(plan.window), "predicate": predicate, "punctuations": punctuations}
 
 
 def bound(reached: Sequence[int], stream: int) -> int:

@@ -54,7 +54,7 @@ class StreamTuples:
         """Take tuples that have come."""
         self.segments.append(segment)
         self.next_id = int(segment.ids[-1]) + 1
-        self.waiting += len(segment)
+        self.waiting += int(np.count_nonzero(~segment.joined))
 
     def known(self, tuples: pa.Table, events: Int64Array, order: Int64Array, bound: int, *, exact: bool) -> Flags:
         """Which tuples have the event id of one that is here; bool, shape (n,). O(n log(1 + segment / n)) a segment.
@@ -73,7 +73,7 @@ class StreamTuples:
             there = segment.ends[rows] > bound
             asked, rows = order[asked[there]], rows[there]
             if len(asked) and not exact:
-                same = _equal(tuples.take(asked), segment.tuples.take(rows), self._event_id)
+                same = equal(tuples.take(asked), segment.tuples.take(rows), self._event_id, self._event_id)
                 asked = asked[same]
             known[asked] = True
         return known
@@ -105,6 +105,11 @@ class StreamTuples:
             for first in range(0, len(rows), _PIECE):
                 yield segment.tuples.take(rows[first : first + _PIECE])
         self.segments = [segment for segment in self.segments if segment.living]
+
+    def purge(self, segment: Segment, rows: Int64Array) -> None:
+        """Let some tuples of a segment go before their time. O(rows)."""
+        self.waiting -= int(np.count_nonzero(~segment.joined[rows]))
+        segment.purge(rows)
 
     def not_joined(self) -> Iterator[pa.Table]:
         """The tuples that were in no result yet, in pieces."""
@@ -157,9 +162,9 @@ def _together(segments: Sequence[Segment]) -> list[list[Segment]]:
     return groups
 
 
-def _equal(left: pa.Table, right: pa.Table, columns: Sequence[str]) -> Flags:
-    """Where tuples of two tables agree in columns; bool, shape (n,)."""
+def equal(left: pa.Table, right: pa.Table, of_left: Sequence[str], of_right: Sequence[str]) -> Flags:
+    """Where tuples of two tables agree in columns of each, shape (n,) both; bool, shape (n,)."""
     same = np.ones(left.num_rows, np.bool_)
-    for name in columns:
-        same &= pc.equal(left[name], right[name]).to_numpy(zero_copy_only=False)
+    for mine, theirs in zip(of_left, of_right, strict=True):
+        same &= pc.equal(left[mine], right[theirs]).to_numpy(zero_copy_only=False)
     return same

@@ -42,6 +42,9 @@ class StreamTally:
         joined: whose first result was found.
         expired: that left the state without one.
         waiting: in the state after the batch, in no result yet.
+        after_last: that came after their stream's punctuation of their key.
+        punctuations: that the stream's keys got.
+        purged: that left the state since no other stream brings more of their key; joined or expired ones.
     """
 
     stream: str
@@ -54,6 +57,9 @@ class StreamTally:
     joined: int
     expired: int
     waiting: int
+    after_last: int = 0
+    punctuations: int = 0
+    purged: int = 0
 
 
 class FormerBatch(NamedTuple):
@@ -164,10 +170,11 @@ def close_streams(cursor: extensions.cursor, pipeline: str, batch_no: int, talli
         stream, *figures = vars(tally).values()
         cursor.execute(
             "UPDATE freshet.batch_stream SET (newest, last_arrival, arrived, duplicates, rejected, late, joined, "
-            "expired, waiting) = ROW (%s, %s, %s, %s, %s, %s, %s, %s, %s) WHERE batch_no = %s AND stream = %s",
+            "expired, waiting, after_last, punctuations, purged) = "
+            "ROW (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) WHERE batch_no = %s AND stream = %s",
             [*figures, batch_no, stream],
         )
-    settled = sum(tally.joined + tally.expired + tally.rejected + tally.late for tally in tallies)
+    settled = sum(tally.joined + tally.expired + tally.rejected + tally.late + tally.after_last for tally in tallies)
     return settled + sum(tally.waiting for tally in tallies) - before
 
 

@@ -52,7 +52,17 @@ _FOLD = f"""
         event_latency = {added_histogram("kept", "event_latency")}
 """
 # Rows of the streams go with their batch.
-_STREAM_COUNTS = ("arrived", "duplicates", "rejected", "late", "joined", "expired")
+_STREAM_COUNTS = (
+    "arrived",
+    "duplicates",
+    "rejected",
+    "late",
+    "joined",
+    "expired",
+    "after_last",
+    "punctuations",
+    "purged",
+)
 _FOLD_STREAMS = f"""
     INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, {", ".join(_STREAM_COUNTS)})
     SELECT %(pipeline)s, stream, {", ".join(f"sum({name})" for name in _STREAM_COUNTS)}

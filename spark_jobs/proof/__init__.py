@@ -13,6 +13,7 @@ comparison.py                   what differs in the facts; held_comparison.py, l
 staged_stream.py  waiting.py    of several streams: their events, and which of them wait in the state
 stream_join.py                  their plain join, in the place of one source's events; accumulated_facts.py: facts that
                                 are filled in part by part
+after_last.py                   whether a punctuation had come before what was rejected for one
 stream_places.py                each event's place; stream_ledger.py: what the ledger says of it
 proof.py                        how that is shown
 """

@@ -103,6 +103,7 @@ class StreamPlaces:
         pruned: that were held until retention deleted them.
         duplicates: records of events that had landed before.
         pending: records that are not loaded yet.
+        after_last: those of the rejected that came after the last of their key.
     """
 
     stream: str
@@ -116,6 +117,7 @@ class StreamPlaces:
     pruned: int
     duplicates: int
     pending: int
+    after_last: int = 0
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,7 @@ class Proof:
             "expired": "+ expired",
             "rejected": "+ rejected",
             "late": "(late)",
+            "after_last": "(after the last)",
             "pruned": "+ pruned",
             "duplicates": "+ duplicates",
             "pending": "not yet loaded",

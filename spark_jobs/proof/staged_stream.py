@@ -60,7 +60,8 @@ class StagedStream:
         self.stored = StoredTuples.of_stream(cursor, definition.name, number, self.prefix)
         self._held = HeldTuples(cursor, self.stored, self.source)
         needed, loaded = needed_columns(definition), loaded_columns(definition)
-        own = (*self.on, *self.source.event_id, self.source.event_time)
+        own = {*self.on, *self.source.event_id, self.source.event_time}
+        own |= {column for told_by, column in definition.correlate.punctuation_columns if told_by == name}
         columns = {
             column: kind
             for column, kind in self.source.columns.items()

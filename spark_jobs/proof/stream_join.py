@@ -16,7 +16,7 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID, LATE, TOO_MANY, FixedWindow
+from spark_jobs.definition.correlation import AFTER_LAST, COMPLETED_AT, JOINED_ID, LATE, TOO_MANY, FixedWindow
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.matching import Band
 from spark_jobs.proof.account import AbsentRecords, Account
@@ -126,8 +126,9 @@ class StreamJoin:
     def _make_parts(self, stream: StagedStream, ranks: list[int], *, came_once: bool) -> None:
         """The events of a stream that can be parts, each content once.
 
-        One that was rejected, as too late or since it would make too many, is none, unless it came before: that is in
-        sight, or may be in what is there no longer. Nor is one that was held, and is no longer kept.
+        One that was rejected, as too late, as coming after the last of its key, or since it would make too many, is
+        none, unless it came before: that is in sight, or may be in what is there no longer. Nor is one that was held,
+        and is no longer kept.
         """
         values = [stream.column(name) for name in stream.staging.columns]
         self._cursor.execute(
@@ -150,7 +151,8 @@ class StreamJoin:
                     ) AS part
                     LEFT JOIN (
                         SELECT event_id FROM {held} WHERE place = 'rejected'
-                            AND (starts_with(reason, {late}) OR starts_with(reason, {too_many}))
+                            AND (starts_with(reason, {late}) OR starts_with(reason, {after_last})
+                                OR starts_with(reason, {too_many}))
                         UNION SELECT event_id FROM {pruned}
                     ) AS late USING (event_id)
                 ) AS part
@@ -167,6 +169,7 @@ class StreamJoin:
                 pruned=stream.stored.pruned,
                 came_once=sql.Literal(came_once),
                 late=sql.Literal(LATE),
+                after_last=sql.Literal(AFTER_LAST),
                 too_many=sql.Literal(TOO_MANY),
             ),
             [list(range(len(ranks))), ranks],

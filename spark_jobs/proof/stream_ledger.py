@@ -9,13 +9,13 @@ from spark_jobs.proof.proof import Findings, StreamPlaces
 # An open batch has counted nothing yet.
 _SUMS = """
     SELECT coalesce(sum(arrived), 0)::bigint, coalesce(sum(duplicates), 0)::bigint, coalesce(sum(joined), 0)::bigint,
-        coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected + late), 0)::bigint
+        coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected + late + after_last), 0)::bigint
     FROM (
-        SELECT told.arrived, told.duplicates, joined, expired, told.rejected, late
+        SELECT told.arrived, told.duplicates, joined, expired, told.rejected, late, after_last
         FROM freshet.batch_stream AS told JOIN freshet.batch USING (batch_no)
         WHERE pipeline = %(pipeline)s AND stream = %(stream)s AND state = 'committed'
         UNION ALL
-        SELECT arrived, duplicates, joined, expired, rejected, late FROM freshet.stream_pruned
+        SELECT arrived, duplicates, joined, expired, rejected, late, after_last FROM freshet.stream_pruned
         WHERE pipeline = %(pipeline)s AND stream = %(stream)s
     ) AS counted
 """

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.correlation import EXPIRED, JOINED_ID, LATE
+from spark_jobs.definition.correlation import AFTER_LAST, EXPIRED, JOINED_ID, LATE
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.lookup import comparable
@@ -42,6 +42,7 @@ _STANDING = """
         is_held AND is_expired AS expired,
         is_held AND NOT is_expired AS rejected,
         is_held AND is_late AS late,
+        is_held AND is_after_last AS after_last,
         EXISTS (SELECT FROM {pruned} AS pruned WHERE pruned.event_id = event.id) AS pruned
     FROM (
         SELECT CASE WHEN raw_held THEN raw_id ELSE coalesce(event_id, raw_id) END AS id, min(file) AS file,
@@ -52,7 +53,8 @@ _STANDING = """
     LEFT JOIN (SELECT event_id, count(*) AS times FROM {waiting} GROUP BY 1) AS waiting ON waiting.event_id = event.id
     LEFT JOIN (
         SELECT *, place <> 'rejected' OR starts_with(reason, {expired}) AS is_expired,
-            place = 'rejected' AND starts_with(reason, {late}) AS is_late
+            place = 'rejected' AND starts_with(reason, {late}) AS is_late,
+            place = 'rejected' AND starts_with(reason, {after_last}) AS is_after_last
         FROM {held}
     ) AS held ON held.event_id = event.id
     CROSS JOIN LATERAL (
@@ -63,9 +65,9 @@ _STANDING = """
 _PLACES = {
     "in_result": "in a result", "waiting": "waiting", "expired": "expired", "rejected": "rejected", "pruned": "pruned",
 }  # fmt: skip
-# Of an event that came again, the first may be in a result and the second too late.
+# Of an event that came again, the first may be in a result and the second too late, or after the last.
 _APART = {name: name for name in _PLACES} | {
-    "rejected": "rejected AND NOT (late AND ({came_again}))",
+    "rejected": "rejected AND NOT ((late OR after_last) AND ({came_again}))",
     "pruned": "pruned AND NOT ({came_again})",
 }
 _WORDS = ", ".join(f"CASE WHEN {{alias}}.{name} THEN '{words}' END" for name, words in _PLACES.items())
@@ -77,7 +79,8 @@ class Standings:
     """The places of a stream's events.
 
     It makes the temporary table `standing_<n>`, one row for each event: `id`, `file`; `copies` and `loaded`, how many
-    records of it have landed, and are loaded; the places, of which one should be true; `late`, why it was rejected.
+    records of it have landed, and are loaded; the places, of which one should be true; `late` and `after_last`, why it
+    was rejected.
 
     Args:
         cursor: in the proof's transaction; `unstored`, `unequal` and `waiting_<n>` are made.
@@ -142,14 +145,14 @@ class Standings:
             SELECT coalesce(sum(loaded), 0), count(*) FILTER (WHERE in_result),
                 count(*) FILTER (WHERE waiting AND NOT in_result),
                 count(*) FILTER (WHERE expired AND NOT waiting AND NOT in_result),
-                count(*) FILTER (WHERE rejected), count(*) FILTER (WHERE late),
+                count(*) FILTER (WHERE rejected), count(*) FILTER (WHERE late), count(*) FILTER (WHERE after_last),
                 count(*) FILTER (WHERE pruned AND {number} = 1),
                 coalesce(sum(greatest(loaded - greatest({number}, 1), 0)), 0)
             FROM {standing} WHERE loaded > 0
             """
         )
         [counts] = self._cursor.fetchall()
-        arrived, in_result, waiting, expired, rejected, late, pruned, duplicates = map(int, counts)
+        arrived, in_result, waiting, expired, rejected, late, after_last, pruned, duplicates = map(int, counts)
         return StreamPlaces(
             stream=self._stream.name,
             files=len(self._account.labels),
@@ -159,6 +162,7 @@ class Standings:
             expired=expired,
             rejected=rejected,
             late=late,
+            after_last=after_last,
             pruned=pruned,
             duplicates=duplicates,
             pending=self._number("SELECT coalesce(sum(copies - loaded), 0) FROM {standing}"),
@@ -217,6 +221,7 @@ class Standings:
                 standing=stream.table("standing"),
                 event_time=stream.column(stream.source.event_time),
                 late=sql.Literal(LATE),
+                after_last=sql.Literal(AFTER_LAST),
                 expired=sql.Literal(EXPIRED),
                 most=sql.Literal(EXAMPLES),
                 **parts,

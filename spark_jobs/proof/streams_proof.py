@@ -1,8 +1,8 @@
 """The proof of a pipeline that joins several streams: of its facts, and of each stream's law.
 
-The joined tuples are made here by SQL, of all landed events but those that were rejected as late. Facts, and joined
-tuples that are held, are compared with them as with the events of one source. Facts that accumulate are compared with
-the events that they name.
+The joined tuples are made here by SQL, of all landed events but those that were rejected as late, or as coming after
+the last of their key. Facts, and joined tuples that are held, are compared with them as with the events of one source.
+Facts that accumulate are compared with the events that they name.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.accumulated_facts import AccumulatedParts
+from spark_jobs.proof.after_last import check_after_last
 from spark_jobs.proof.comparison import Comparison
 from spark_jobs.proof.held import HeldTuples
 from spark_jobs.proof.held_comparison import HeldComparison
@@ -86,6 +87,9 @@ class _StreamsProof:
         for stream, account, elsewhere in zip(self._streams, accounts, held_elsewhere, strict=True):
             compared.append(self._compare_held(stream, account))
             places.append(self._compare_places(stream, account, elsewhere))
+        correlate = definition.correlate
+        assert correlate is not None
+        check_after_last(cursor, definition.name, correlate, self._streams, accounts, findings)
         report_missing_results(cursor, self._streams, join.labels, findings)
         counts: dict[str, int] = {
             place: sum(each.held[place] + each.pruned[place] for each in compared) for place in PLACES

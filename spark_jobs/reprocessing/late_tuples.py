@@ -227,8 +227,9 @@ class LateTuples:
         self, candidates: Sequence[_Candidates], others: pa.Array, chosen: Sequence[str]
     ) -> tuple[list[Held], list[tuple[str, ...]]]:
         """The results with a chosen tuple, as tuples to hold, and the ids of the parts of each."""
-        # Without most_facts: that keeps one key from holding up the stream, which doesn't wait for this.
-        plan = replace(BucketPlan.of(self._definition, 1), most_results=None)
+        # Without most_facts: that keeps one key from holding up the stream, which doesn't wait for this. What came
+        # after the last of its key is held, and so is none of these.
+        plan = replace(BucketPlan.of(self._definition, 1).without_punctuations(), most_results=None)
         arrived = [
             each.tuples.filter(pc.invert(pc.is_in(each.ids, others))) if each.tuples.num_rows else None
             for each in candidates

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import TOO_MANY, FixedWindow
+from spark_jobs.definition.correlation import AFTER_LAST, TOO_MANY, FixedWindow
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import microseconds_reached
@@ -38,7 +38,8 @@ _CHECKPOINT_BYTES = 64 << 20
 # Of what is held no longer, the reason is not known; what was too late can go as well.
 _REJECTED = """
     SELECT event_id, batch_no FROM freshet.held_tuple
-    WHERE pipeline = %(pipeline)s AND place = 'rejected' AND starts_with(reason, %(too_many)s)
+    WHERE pipeline = %(pipeline)s AND place = 'rejected'
+        AND (starts_with(reason, %(too_many)s) OR starts_with(reason, %(after_last)s))
     UNION ALL
     SELECT event_id, batch_no FROM freshet.pruned_tuple WHERE pipeline = %(pipeline)s AND place = 'rejected'
 """
@@ -190,10 +191,12 @@ class _Rebuilding:
         return min(each for each in reached if each is not None) - 2 * longest
 
     def _rejected(self, cursor: extensions.cursor) -> pa.Table | None:
-        """Ids and batches of what would have made too many; None where nothing is too many."""
-        if self._most_results is None:
+        """Ids and batches of what would have made too many, or came after the last; None where nothing ever does."""
+        if self._most_results is None and not self._plan.is_punctuated:
             return None
-        cursor.execute(_REJECTED, {"pipeline": self._definition.name, "too_many": TOO_MANY})
+        # The punctuation that one came after may be of a batch that is passed over.
+        reasons = {"too_many": TOO_MANY, "after_last": AFTER_LAST}
+        cursor.execute(_REJECTED, {"pipeline": self._definition.name, **reasons})
         rows = cursor.fetchall()
         return pa.table(
             {

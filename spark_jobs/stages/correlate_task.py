@@ -67,10 +67,15 @@ class _Joining:
         self.seconds = {"restore": 0.0, "take": 0.0, "checkpoint": 0.0}
 
     def read(self, bucket: int) -> Iterator[Arrivals]:
-        """The joined tuples, and those of the streams that are late or have expired."""
+        """The joined tuples, and those of the streams that are late, come after the last, or have expired."""
         plan, seconds = self._plan, self.seconds
         began = time.perf_counter()
         arrived = by_stream(self._parcels, len(plan.streams))
+        if plan.bucket.is_punctuated:
+            arrived = [
+                None if each is None else each.sort_by([(RANGE, "ascending"), (POSITION, "ascending")])
+                for each in arrived
+            ]
         taken = []
         with taken_bucket(plan, bucket) as state:
             seconds["restore"] = time.perf_counter() - began
@@ -97,7 +102,8 @@ class _Joining:
             return found[0]
         emitted = [
             alone(plan.bucket.streams, number, tuples, plan.joined)
-            for number, tuples in enumerate(correlated.expired)
+            for of_streams in (correlated.expired, correlated.purged)
+            for number, tuples in enumerate(of_streams)
             if tuples.num_rows and plan.becomes[number] == "emit"
         ]
         joined = pa.concat_tables([found[0].select(plan.joined.names).cast(plan.joined), *emitted])
@@ -106,16 +112,21 @@ class _Joining:
     def _held(self, correlated: Correlated) -> Iterator[Held]:
         plan = self._plan
         for number, stream in enumerate(plan.streams):
-            late, expired, too_many = correlated.late[number], correlated.expired[number], correlated.too_many[number]
+            late, after_last, too_many = (
+                of_streams[number] for of_streams in (correlated.late, correlated.after_last, correlated.too_many)
+            )
             if late.num_rows:
                 yield Held("rejected", plan.late[number], None, late, stream=stream.held)
+            if after_last.num_rows:
+                yield Held("rejected", plan.after_last[number], None, after_last, stream=stream.held)
             if too_many.num_rows:
                 count, allowed = too_many[RESULTS].cast(pa.string()), f" facts; most_facts: {plan.bucket.most_results}"
                 about = pc.binary_join_element_wise(f"{TOO_MANY}about ", count, allowed, "")
                 yield Held("rejected", about.combine_chunks(), None, too_many, stream=stream.held)
-            if expired.num_rows and plan.becomes[number] != "emit":
-                place: Place = "unmatched" if plan.becomes[number] == "hold" else "rejected"
-                yield Held(place, plan.expired[number], None, _of_former_batch(expired), stream=stream.held)
+            place: Place = "unmatched" if plan.becomes[number] == "hold" else "rejected"
+            for expired, why in ((correlated.expired, plan.expired), (correlated.purged, plan.purged)):
+                if expired[number].num_rows and plan.becomes[number] != "emit":
+                    yield Held(place, why[number], None, _of_former_batch(expired[number]), stream=stream.held)
 
 
 def total_counts(taken: Sequence[tuple[StreamCounts, ...]]) -> tuple[StreamCounts, ...]:

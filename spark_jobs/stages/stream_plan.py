@@ -67,6 +67,8 @@ class JoinPlan:
         keep_from: versions before this one are not needed any more.
         late: why late tuples are rejected, for each stream.
         expired: why tuples have expired, for each stream.
+        after_last: why tuples are rejected that came after their stream's punctuation of their key, for each stream.
+        purged: why tuples have expired before their time was over, for each stream.
         becomes: what becomes of these, for each stream.
     """
 
@@ -82,4 +84,6 @@ class JoinPlan:
     keep_from: int
     late: tuple[str, ...]
     expired: tuple[str, ...]
+    after_last: tuple[str, ...]
+    purged: tuple[str, ...]
     becomes: tuple[Expired, ...]

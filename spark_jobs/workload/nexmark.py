@@ -6,7 +6,8 @@ bids. A quarter of all sellers and bidders, and half of the auctions that are bi
 the rest is one hot item, which changes after every hundred. A few bids name an auction that is yet to be opened.
 
 Departures: every bid has an id of its own (a warehouse needs one), people have no credit cards, and no event is padded
-to a size.
+to a size. An auction that is recent no more gets one bid that is marked as its last; a bid in ten thousand names one
+that has had it, which the auction house must not take.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ PERSONS, AUCTIONS, BIDS = 1, 3, 46
 _FIRST_ID = 1000  # of persons and auctions
 _IN_FLIGHT = 100  # auctions that are bid on at a time, but for the hot one
 _ACTIVE = 1000  # persons who sell and bid at a time, but for the hot one
+_AFTER_LAST = 1e-4  # Share of the bids that come when the last one has.
 _LEAD = 10  # so far ahead a person or an auction may be named
 _HOT_EVERY = 100
 _HOT_AUCTIONS, _HOT_PEOPLE = 1 / 2, 3 / 4
@@ -75,6 +77,7 @@ SCHEMAS = {
             ("bidder", pa.int64()),
             ("price", pa.int64()),
             ("channel", pa.string()),
+            ("is_last", pa.bool_()),
             ("bid_at", pa.timestamp("us", "UTC")),
         ]
     ),
@@ -145,15 +148,22 @@ class Nexmark:
 
     def _bids(self, numbers: IntArray, events: IntArray, moments: IntArray) -> pa.Table:
         auction, bidder, price, channel = self._draws(2, numbers, 4)
+        auctions = _recent(_before(events, PERSONS, AUCTIONS), _IN_FLIGHT, _HOT_AUCTIONS, auction)
+        # As many auctions as a group opens have ended with it: their last bids are the first ones of the group.
+        ended = numbers // BIDS * AUCTIONS + numbers % BIDS - _IN_FLIGHT - 1
+        is_last = (numbers % BIDS < AUCTIONS) & (ended >= 0)
+        after_last = ~is_last & (auction >= 1 - _AFTER_LAST) & (ended >= AUCTIONS + BIDS)
+        auctions = np.where(is_last, ended, np.where(after_last, ended - numbers % BIDS - AUCTIONS, auctions))
         hot = _positions(channel * 2, len(_HOT_CHANNELS))
         cold = len(_HOT_CHANNELS) + _positions(channel * 2 - 1, len(_CHANNELS) - len(_HOT_CHANNELS))
         return _table(
             "bids",
             numbers,
-            _recent(_before(events, PERSONS, AUCTIONS), _IN_FLIGHT, _HOT_AUCTIONS, auction) + _FIRST_ID,
+            auctions + _FIRST_ID,
             _recent(_before(events, 0, PERSONS), _ACTIVE, _HOT_PEOPLE, bidder) + _FIRST_ID,
             _price(price),
             pa.array(_CHANNELS).take(pa.array(np.where(channel < 0.5, hot, cold))),  # half by one of the hot ones
+            is_last,
             moments,
         )
 

@@ -77,8 +77,12 @@ def test_facts_that_may_lack_parts_are_told_apart_by_the_ids_of_those_there(tmp_
     assert definition.correlate.lacking == {"payments"}
 
 
+PUNCTUATED = ("within: 2h", "within: 2h\n  punctuations: {orders: unique, payments: {count: orders.n}}")
+COUNTING = ("order_id bigint, at", "order_id bigint, n int, at")
+
+
 def test_what_is_written_into_the_ledger_is_read_as_the_same(tmp_path: Path) -> None:
-    definition = load(tmp_path)
+    definition = load(tmp_path, PUNCTUATED, COUNTING)
     assert PipelineDefinition.model_validate_json(definition.model_dump_json(by_alias=True)) == definition
 
 
@@ -86,6 +90,18 @@ MISTAKES = {
     "what expires of no stream": (
         ("within: 2h", "within: 2h\n  expired: {order: emit}"),
         "correlate.expired.order: is not a stream. Did you mean 'orders'?",
+    ),
+    "punctuations that are none": (
+        ("within: 2h", "within: 2h\n  punctuations: {orders: uniq}"),
+        "correlate.punctuations.orders: 'uniq' is not allowed. Did you mean 'unique'? Allowed: unique, {when: a",
+    ),
+    "two punctuations of one stream": (
+        ("within: 2h", "within: 2h\n  punctuations: {orders: {when: a, count: payments.b}}"),
+        "Write when: a boolean column, or count: a column of another stream; one of both.",
+    ),
+    "punctuations of facts that accumulate": (
+        ("within: 2h", "emit: accumulate\n  punctuations: {orders: unique}"),
+        "correlate.punctuations: mean nothing with emit: accumulate",
     ),
     "a bound on facts of one each": (
         ("within: 2h", "emit: accumulate\n  most_facts: 5"),
@@ -131,6 +147,29 @@ MISTAKES = {
         "'payments.paymentid' is neither a source column nor an output of a lookup. Did you mean 'payments.payment",
     ),
 }
+
+
+def test_mistakes_of_punctuations_are_told_all_at_once(tmp_path: Path) -> None:
+    wrong = (
+        "within: 2h\n  punctuations: {order: unique, orders: {when: order_id}, payments: {count: orders.at}, x: unique}"
+    )
+    with pytest.raises(PipelineDefinitionError) as raised:
+        load(tmp_path, ("within: 2h", wrong))
+    for told in (
+        "correlate.punctuations.order: is not a stream. Did you mean 'orders'?",
+        "correlate.punctuations.orders.when: column 'order_id' of orders is of type bigint. Allowed: boolean.",
+        "correlate.punctuations.payments.count: column 'at' of orders is of type timestamp. Allowed: bigint, int",
+        "correlate.punctuations.x: is not a stream.",
+    ):
+        assert told in str(raised.value)
+    for rule, told in {
+        "{count: payments.amount}": "'payments.amount' is not a column of another stream. Write it as stream.column.",
+        "{count: order.n}": "'order' is not a stream. Did you mean 'orders'?",
+        "{count: orders.id}": "'id' is not a column of streams.orders.schema.",
+        "{when: last}": "correlate.punctuations.payments.when: 'last' is not a column of streams.payments.schema.",
+    }.items():
+        with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
+            load(tmp_path, ("within: 2h", f"within: 2h\n  punctuations: {{payments: {rule}}}"))
 
 
 @pytest.mark.parametrize(("change", "told"), MISTAKES.values(), ids=MISTAKES)
@@ -180,6 +219,10 @@ MATCH_MISTAKES = {
         "correlate.match: takes values that have an order; payments.payment_id is of type string. Allowed: bigint,",
     ),
     "of facts that accumulate": (("within: 2h", "emit: accumulate"), "correlate.match: means nothing with emit: acc"),
+    "with punctuations": (
+        ("within: 2h", "within: 2h\n  punctuations: {orders: unique}"),
+        "correlate.punctuations: say which keys are done with",
+    ),
     "with most_facts": (
         ("within: 2h", "within: 2h\n  most_facts: 5"),
         "correlate.most_facts: counts tuples of equal keys",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from itertools import combinations, product
 from pathlib import Path
@@ -13,6 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream, StreamCounts
+from spark_jobs.join_state.correlated import KeyEnd
 from spark_jobs.joins.stream_stream.predicates import Band, Overlap
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
 
@@ -33,6 +34,8 @@ class Event:
     id: int
     key: int
     time: int
+    last: bool | None = None
+    count: int | None = None
 
     @property
     def key_end(self) -> int:
@@ -43,11 +46,22 @@ class Event:
 WINDOW = SlidingWindow(100)
 
 
-def plan_of(streams: int = 2, window: Window | None = WINDOW, key: str = "whole", memory: int = 1 << 22) -> BucketPlan:
+UNIQUE, LAST, COUNTED = KeyEnd(), KeyEnd(when="last"), KeyEnd(count=(0, "count"))
+
+
+def plan_of(
+    streams: int = 2,
+    window: Window | None = WINDOW,
+    key: str = "whole",
+    memory: int = 1 << 22,
+    ends: Sequence[KeyEnd | None] = (None,) * 6,
+) -> BucketPlan:
     """A plan whose streams are called a, b, c ..."""
     columns = {"composite": ("key", "site"), "interval": ("key", "key_end")}.get(key, ("key",))
     return BucketPlan(
-        tuple(CorrelatedStream("abcdef"[number], columns, ("id", "part"), "at") for number in range(streams)),
+        tuple(
+            CorrelatedStream("abcdef"[number], columns, ("id", "part"), "at", ends[number]) for number in range(streams)
+        ),
         window,
         "auto",
         memory,
@@ -68,6 +82,8 @@ def table(events: Sequence[Event], key: str = "whole", *, arrived: int = 0) -> p
             "site": pa.array([f"site {event.key % 3}" for event in events], pa.string()),
             "id": pa.array([event.id for event in events], pa.int64()),
             "part": pa.array(["x" for _ in events], pa.string()),
+            "last": pa.array([event.last for event in events], pa.bool_()),
+            "count": pa.array([event.count for event in events], pa.int16()),
             "at": pa.array([event.time for event in events], pa.int64()).cast(UTC_TIME),
             "_arrived_at": pa.array([arrived] * len(events), pa.int64()).cast(UTC_TIME),
             "_record": pa.array([b"{}"] * len(events), pa.binary()),
@@ -75,7 +91,9 @@ def table(events: Sequence[Event], key: str = "whole", *, arrived: int = 0) -> p
     )
 
 
-def batches_of(streams: int, randomness: random.Random, count: int, size: int = 20) -> list[list[list[Event]]]:
+def batches_of(
+    streams: int, randomness: random.Random, count: int, size: int = 20, keys: int = 25
+) -> list[list[list[Event]]]:
     """For each batch the events of each stream: out of order by up to 30, some of them twice."""
     batches: list[list[list[Event]]] = []
     ids = [0] * streams
@@ -89,7 +107,9 @@ def batches_of(streams: int, randomness: random.Random, count: int, size: int = 
                     events.append(randomness.choice(earlier))
                     continue
                 ids[stream] += 1
-                events.append(Event(ids[stream], randomness.randrange(25), 40 * batch + randomness.randrange(-30, 40)))
+                key, time = randomness.randrange(keys), 40 * batch + randomness.randrange(-30, 40)
+                last, count = randomness.random() < 0.5, randomness.choice((None, 0, 2, 3))
+                events.append(Event(ids[stream], key, time, last, count))
             batches[-1].append(events)
     return batches
 
@@ -100,13 +120,17 @@ class Outcome:
 
     joined: list[tuple[int, ...]] = field(default_factory=list)
     late: list[tuple[int, int]] = field(default_factory=list)
+    after_last: list[tuple[int, int]] = field(default_factory=list)
     expired: list[tuple[int, int]] = field(default_factory=list)
+    purged: list[tuple[int, int]] = field(default_factory=list)
     duplicates: int = 0
+    left_early: int = 0
     waiting: list[set[int]] = field(default_factory=list)
 
     def sorted(self) -> Outcome:
         """The same, where the order in which things came does not count."""
-        return Outcome(sorted(self.joined), sorted(self.late), sorted(self.expired), self.duplicates, self.waiting)
+        lists = (sorted(each) for each in (self.joined, self.late, self.after_last, self.expired, self.purged))
+        return Outcome(*lists, self.duplicates, self.left_early, self.waiting)
 
 
 def reached_after(batch: int, streams: int) -> list[int]:
@@ -115,11 +139,17 @@ def reached_after(batch: int, streams: int) -> list[int]:
 
 
 class PlainState:
-    """What a bucket does, written as simply as can be: every tuple with every other."""
+    """What a bucket does, written as simply as can be: every tuple with every other.
+
+    With punctuations, with every other that was ever taken: what has been purged must be missed by nobody.
+    """
 
     def __init__(self, plan: BucketPlan) -> None:
         self._window = plan.window
         self._predicate = plan.predicate
+        self._ends = [stream.key_end for stream in plan.streams]
+        self._taken: list[list[Event]] = [[] for _ in plan.streams]
+        self._purged: list[list[Event]] = [[] for _ in plan.streams]
         self._state: list[list[Event]] = [[] for _ in plan.streams]
         self._matched: list[set[int]] = [set() for _ in plan.streams]
         self._reached = [-(2**63)] * len(plan.streams)
@@ -140,17 +170,23 @@ class PlainState:
         return apart <= (self._predicate.width if isinstance(self._predicate, Band) else 0)
 
     def take(self, batch: Sequence[Sequence[Event]], late_before: Sequence[int], reached: Sequence[int]) -> None:
+        before = [len(taken) for taken in self._taken]
         for stream, events in enumerate(batch):
             seen: set[int] = set()
             for event in events:
-                if event.id in seen or event.id in {held.id for held in self._state[stream]}:
+                known = [*self._state[stream], *self._purged[stream]]
+                if event.id in seen or event.id in {held.id for held in known}:
                     self.outcome.duplicates += 1
                     continue
                 seen.add(event.id)
+                if self._ended(stream, event.key) is not None:
+                    self.outcome.after_last.append((stream, event.id))
+                    continue
                 if event.time < late_before[stream]:
                     self.outcome.late.append((stream, event.id))
                     continue
-                others = [[event] if number == stream else held for number, held in enumerate(self._state)]
+                held_by = self._taken if any(self._ends) else self._state
+                others = [[event] if number == stream else held for number, held in enumerate(held_by)]
                 for combination in product(*others):
                     if self.match(combination) and max(part.time for part in combination) < min(
                         self.end(part) for part in combination
@@ -159,6 +195,18 @@ class PlainState:
                         for number, part in enumerate(combination):
                             self._matched[number].add(part.id)
                 self._state[stream].append(event)
+                self._taken[stream].append(event)
+        # Of other keys nothing was told.
+        keys = {event.key for taken, old in zip(self._taken, before, strict=True) for event in taken[old:]}
+        for stream, held in enumerate(self._state):
+            for event in [event for event in held if event.key in keys]:
+                ends = [self._ended(other, event.key) for other in range(len(self._state)) if other != stream]
+                if all(end is not None and self.end(event) <= end for end in ends):
+                    held.remove(event)
+                    self._purged[stream].append(event)
+                    self.outcome.left_early += 1
+                    if event.id not in self._matched[stream]:
+                        self.outcome.purged.append((stream, event.id))
         self._reached = [max(pair) for pair in zip(self._reached, reached, strict=True)]
         for stream, held in enumerate(self._state):
             bound = min(start for other, start in enumerate(self._reached) if other != stream)
@@ -166,9 +214,32 @@ class PlainState:
             self._state[stream] = [event for event in held if self.end(event) > bound]
             self.outcome.expired += [(stream, event.id) for event in gone if event.id not in self._matched[stream]]
             self._matched[stream] -= {event.id for event in gone}
+            self._purged[stream] = [e for e in self._purged[stream] if self.end(e) > self._reached[stream]]
         self.outcome.waiting = [
             {event.id for event in held} - matched for held, matched in zip(self._state, self._matched, strict=True)
         ]
+
+    def _ended(self, stream: int, key: int) -> int | None:
+        """How long it holds that no more of a key come."""
+        rule = self._ends[stream]
+        if rule is None:
+            return None
+        said = [(event, self._until(event)) for event in self._taken[stream] if event.key == key]
+        said = [(event, until) for event, until in said if until > self._reached[stream]]
+        if rule.count is None:
+            return max((until for event, until in said if rule.when is None or event.last), default=None)
+        telling = [
+            (event.count, self._until(event))
+            for event in self._taken[rule.count[0]]
+            if event.key == key and event.count is not None and self._until(event) > self._reached[stream]
+        ]
+        if not telling or len(said) < telling[0][0]:
+            return None
+        return min(until for _, until in [*said, *telling])
+
+    def _until(self, event: Event) -> int:
+        end = self.end(event)
+        return self.end(replace(event, time=end)) if self._window else end
 
 
 class Taken:
@@ -194,20 +265,22 @@ class Taken:
             if piece.joined.num_rows:
                 names = [f"{stream.name}.id" for stream in self._plan.streams]
                 self.outcome.joined += zip(*(piece.joined[name].to_pylist() for name in names), strict=True)
-            for stream, (late, expired) in enumerate(zip(piece.late, piece.expired, strict=True)):
-                self.outcome.late += [(stream, id_) for id_ in _ids(late)]
-                self.outcome.expired += [(stream, id_) for id_ in _ids(expired)]
+            for name in ("late", "after_last", "expired", "purged"):
+                for stream, tuples in enumerate(getattr(piece, name)):
+                    getattr(self.outcome, name).extend((stream, id_) for id_ in _ids(tuples))
             for sum_, counts in zip(sums, piece.counts, strict=True):
                 sum_.update(counts._asdict())
             last = piece.counts
         self.outcome.waiting = [self._waiting(stream) for stream in range(len(batch))]
         self.outcome.duplicates += sum(sum_["duplicates"] for sum_ in sums)
+        self.outcome.left_early += sum(sum_["purged"] for sum_ in sums)
         for stream, events in enumerate(batch):
             sum_, waiting = sums[stream], len(self.outcome.waiting[stream])
             assert sum_["arrived"] == len(events)
             assert last[stream].waiting == waiting
             came = sum_["arrived"] - sum_["duplicates"]
-            assert len(before[stream]) + came == sum_["joined"] + sum_["late"] + sum_["expired"] + waiting
+            settled = sum_["joined"] + sum_["late"] + sum_["after_last"] + sum_["expired"]
+            assert len(before[stream]) + came == settled + waiting
 
     def _waiting(self, stream: int) -> set[int]:
         found = [id_ for piece in self.bucket.waiting(stream) for id_ in _ids(piece)]

@@ -150,7 +150,11 @@ def test_a_joined_tuple_has_the_columns_of_all_streams_and_its_latest_times(tmp_
     arrived = [table([Event(1, 7, 30)], arrived=500), table([Event(2, 7, 20)], arrived=900)]
     (joined,) = [piece.joined for piece in bucket.take(arrived, EARLIEST, EARLIEST) if piece.joined.num_rows]
     assert joined.column_names == [
-        *(f"{stream}.{column}" for stream in "ab" for column in ("key", "key_end", "site", "id", "part", "at")),
+        *(
+            f"{stream}.{column}"
+            for stream in "ab"
+            for column in ("key", "key_end", "site", "id", "part", "last", "count", "at")
+        ),
         COMPLETED_AT,
         "_arrived_at",
     ]

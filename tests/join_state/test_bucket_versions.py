@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,7 @@ from spark_jobs.join_state import stream_tuples
 from spark_jobs.join_state.bucket import Bucket, StoredBucket
 from spark_jobs.joins.stream_stream.windows import SlidingWindow
 from tests.join_state.correlated_streams import (
+    LAST,
     Event,
     Outcome,
     PlainState,
@@ -29,7 +31,8 @@ from tests.join_state.correlated_streams import (
 )
 from tests.join_state.failing_disk import Died, DiskOfAProcess, running_on
 
-PLAN = plan_of()
+# Versions hold all that there is: tuples, those that were purged, and punctuations.
+PLAN = plan_of(ends=(None, LAST))
 BATCHES = batches_of(2, random.Random(5), 12, 8)
 EARLIEST = [-(2**63)] * 2
 
@@ -180,7 +183,9 @@ def test_what_is_damaged_is_refused_by_name_with_what_to_do(kind: str, damage: D
 
 def test_a_folder_is_opened_for_the_streams_only_that_it_was_made_for(tmp_path: Path) -> None:
     Ledger().work(tmp_path, until=1)
-    Bucket(plan_of(memory=1 << 21), tmp_path, number_of(1)).close()
+    Bucket(replace(PLAN, memory_bytes=1 << 21), tmp_path, number_of(1)).close()
+    with pytest.raises(StateDamagedError, match=r"punctuations was .*, now None"):
+        Bucket(plan_of(), tmp_path, number_of(1))
     with pytest.raises(StateDamagedError, match=r"window was SlidingWindow\(length=100\), now .*former definition"):
         Bucket(plan_of(window=SlidingWindow(7)), tmp_path, number_of(1))
     Bucket(plan_of(window=SlidingWindow(7)), tmp_path, 0).close()  # Empty, it may be made for anything.

@@ -7,6 +7,7 @@ import os
 import pytest
 from rich.console import Console
 
+from spark_jobs.definition.correlation import AFTER_LAST
 from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.stages.screening import CAN_NOT_MATCH
 from tests.proof.landed_streams import LandedStreams, order, payment
@@ -225,3 +226,17 @@ def test_a_result_is_there_where_its_parts_are_valid_at_a_common_time(
     differences = shop.differences(**within)
     assert [each.split(" ")[0] for each in differences.get("missing_result", ())] == missing
     assert list(differences.get("extra_fact", ())) == extra
+
+
+@pytest.mark.parametrize("rule", ["unique", {"count": "orders.customer"}], ids=["unique", "counted"])
+def test_what_came_after_the_last_is_no_part_and_a_punctuation_had_landed_that_said_so(
+    rule: object, shop: LandedStreams
+) -> None:
+    reason = AFTER_LAST + "as many had come"
+    with shop.spoilt("DELETE FROM shop.fact_paid WHERE payment_id = 13"):
+        shop.hold("payments/[13]", "rejected", reason, payment(13, 2, 70), "payments/p1.json")
+        differences = shop.differences(punctuations={"payments": rule})
+        assert differences.keys() & {"missing_result", "wrongly_rejected"} == set()
+        shop.hold("payments/[18]", "rejected", reason, payment(18, 8, 10), "payments/p1.json")
+        differences = shop.differences(punctuations={"payments": rule})
+        assert differences["wrongly_rejected"] == ("payments/[18]: no punctuation of its key had come before it",)

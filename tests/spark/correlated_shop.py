@@ -35,9 +35,9 @@ TABLES = """
 """
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SCHEMAS = {
-    "orders": ("order_id bigint, customer bigint, ordered_at timestamp", "order_id", "ordered_at"),
+    "orders": ("order_id bigint, customer bigint, n_payments int, ordered_at timestamp", "order_id", "ordered_at"),
     "payments": (
-        "payment_id bigint, order_id bigint, amount decimal(10,2), paid_at timestamp",
+        "payment_id bigint, order_id bigint, amount decimal(10,2), is_last boolean, paid_at timestamp",
         "payment_id",
         "paid_at",
     ),
@@ -152,7 +152,7 @@ class CorrelatedShop:
 
     def law(self) -> dict[str, dict[str, int]]:
         """Sums of each stream's counts over all batches, what waits after the last one; checked to add up."""
-        names = ("arrived", "duplicates", "rejected", "late", "joined", "expired")
+        names = ("arrived", "duplicates", "rejected", "late", "joined", "expired", "after_last")
         sums = ", ".join(f"sum(batch_stream.{name})::int" for name in names)
         rows = query(
             self.url,
@@ -162,5 +162,7 @@ class CorrelatedShop:
         law = {stream: dict(zip((*names, "waiting"), counts, strict=True)) for stream, *counts in rows}
         for stream, counts in law.items():
             arrived = counts["arrived"]
+            if not counts["after_last"]:
+                del counts["after_last"]
             assert arrived == sum(counts.values()) - arrived, f"{stream}: {counts}"
         return law

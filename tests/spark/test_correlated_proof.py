@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import random
+import threading
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_jobs.definition import load_definition
+from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.proof.verification import verify
+from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.source import landed_files
+from spark_jobs.workload.auction_stream import AuctionStreamOptions, write_auction_stream
+from spark_jobs.workload.transit import Disorder
 from tests.loading.accumulation.fulfilment import order as order_part
 from tests.loading.accumulation.fulfilment import payment as payment_part
 from tests.loading.accumulation.fulfilment import shipment as shipment_part
@@ -107,3 +113,19 @@ def test_facts_that_were_filled_in_part_by_part_are_proved(tmp_path: Path, wareh
         "payments": (20, 10, 2),
         "shipments": (14, 3, 0),
     }
+
+
+def test_auctions_that_end_are_proved_with_the_bids_that_came_too_late_for_them(
+    tmp_path: Path, warehouse_url: str, spark: Any
+) -> None:
+    home, path = Home(tmp_path), PROJECT_ROOT / "dags/pipelines/optional/auction_bids.yaml"
+    options = AuctionStreamOptions(rate=1000.0, events=6000, past=True, disorder=Disorder(timedelta(seconds=1)))
+    write_auction_stream(home, options, threading.Event())
+    definition = load_definition(path)
+    StreamJob(definition, home, warehouse_url).run(spark, once=True, resume=True)
+    proof = verify(definition, warehouse_url, home)
+    assert proof.differences == ()
+    told = {stream.stream: stream for stream in proof.streams}
+    assert told["bids"].after_last > 0
+    [(purged,)] = query(warehouse_url, "SELECT sum(purged)::int FROM freshet.batch_stream")
+    assert purged > 5000

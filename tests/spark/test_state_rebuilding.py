@@ -13,8 +13,10 @@ import pytest
 
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError
+from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.proof.verification import verify
 from spark_jobs.reprocessing.state_rebuilding import RebuiltState, rebuild_state
+from spark_jobs.warehouse.connection import connect
 from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment
 from tests.spark.shop import query
 
@@ -68,6 +70,60 @@ def test_a_lost_or_damaged_state_is_made_anew_and_the_stream_goes_on(shop: Corre
     shop.law()
     assert verify(load_definition(shop.path), shop.url, shop.home).differences == ()
     assert shop.facts()
+
+
+@pytest.mark.parametrize("rule", [{"when": "is_last"}, {"count": "orders.n_payments"}], ids=["marked", "counted"])
+def test_what_punctuations_have_purged_stays_away_and_what_came_after_them_stays_out(
+    rule: dict[str, str], shop: CorrelatedShop
+) -> None:
+    shop.define(punctuations={"orders": "unique", "payments": rule}, expired="hold")
+    # Two payments come for the orders below 10, one for others below 30. Those of order 39 are two hours apart from it.
+    shop.land("orders", [*(order(n, n, n_payments=2) for n in range(39)), order(39, 122, n_payments=2)])
+    first = [payment(n, n, n + 1, is_last=False) for n in range(30)]
+    apart = [payment(700, 39, 1, is_last=False), payment(701, 39, 2, is_last=True)]
+    shop.land("payments", [*first, *apart, payment(900, 800, 1)])
+    shop.load()
+    shop.land("payments", [payment(100 + n, n, n + 28, is_last=True) for n in range(10)])
+    shop.load()
+    assert shop.law()["orders"] == {
+        "arrived": 40, "duplicates": 0, "rejected": 0, "late": 0, "joined": 30, "expired": 1, "waiting": 9,
+    }  # fmt: skip
+    held = shop.held()
+    assert held["orders/[39]"] == (
+        "unmatched", "no payments with its key, and no more to come, by correlate.punctuations",
+    )  # fmt: skip
+    # Known ones, though they have left; and some after the last.
+    shop.land("payments", [first[0], first[20], *(payment(200 + n, n, 40, is_last=None) for n in (1, 2, 20))])
+    shop.land("orders", [order(1, 1), order(20, 20)])
+    shutil.rmtree(shop.home.join_state("paid"))
+    rebuilt = rebuild(shop)
+    assert rebuilt is not None
+    shop.load()
+    law = shop.law()
+    assert (law["payments"]["duplicates"], law["payments"]["after_last"], law["orders"]["duplicates"]) == (2, 2, 2)
+    place, reason = shop.held()["payments/[201]"]
+    assert place == "rejected"
+    assert reason.startswith("after the last: ")
+    proof = verify(load_definition(shop.path), shop.url, shop.home)
+    assert proof.differences == ()
+    assert [each.after_last for each in proof.streams] == [0, 2]
+    shutil.rmtree(shop.home.join_state("paid"))
+    assert rebuild(shop) is not None
+    assert verify(load_definition(shop.path), shop.url, shop.home).differences == ()
+    with closing(connect(shop.url)) as connection:
+        (status,) = read_status(connection)
+    told = {each.stream: each for each in status.streams}
+    assert (told["orders"].purged, told["payments"].after_last) == (11 if "when" in rule else 12, 2)
+    assert (told["orders"].punctuations, told["payments"].punctuations) == (40, 11 if "when" in rule else 40)
+    # A reason that no punctuation bears out.
+    query(
+        shop.url,
+        "UPDATE freshet.held_tuple SET event_id = 'payments/[900]', place = 'rejected', reason = 'after the last: it' "
+        "WHERE event_id = 'payments/[201]'",
+    )
+    proof = verify(load_definition(shop.path), shop.url, shop.home)
+    differences = {each.kind: each.examples for each in proof.differences}
+    assert differences["wrongly_rejected"] == ("payments/[900]: no punctuation of its key had come before it",)
 
 
 def test_a_state_is_not_made_anew_without_a_file_whose_events_may_wait(shop: CorrelatedShop) -> None:

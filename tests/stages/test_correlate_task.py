@@ -71,18 +71,23 @@ def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPla
         keep_from=0,
         late=("late: orders", "late: payments"),
         expired=("no payments", "no orders"),
+        after_last=("after the last: orders", "after the last: payments"),
+        purged=("no more payments", "no more orders"),
         becomes=tuple(map(pipeline.correlate.becomes, names)),
     )
 
 
-def parcel(stream: int, rows: Sequence[dict[str, Any]]) -> bytes:
+def parcel(stream: int, rows: Sequence[dict[str, Any]], range_no: int = 0) -> bytes:
     """Tuples that happened so many hours after noon, as they come from the first stage."""
     kinds = [{"id": pa.int64()}, {"id": pa.string(), "of": pa.int64(), "part": pa.int32()}][stream]
     columns = {name: pa.array([row[name] for row in rows], kind) for name, kind in kinds.items()}
     columns["at"] = pa.array([NOON + timedelta(hours=row["at"]) for row in rows], TIME)
     columns[ARRIVED_AT] = columns["at"]
     columns[RECORD] = pa.array([b"{}"] * len(rows), pa.binary())
-    columns[RANGE], columns[POSITION] = pa.array([0] * len(rows), pa.int32()), pa.array([0] * len(rows), pa.int64())
+    columns[RANGE], columns[POSITION] = (
+        pa.array([range_no] * len(rows), pa.int32()),
+        pa.array(range(len(rows)), pa.int64()),
+    )
     _, content = packed(0, pa.table(columns).replace_schema_metadata({STREAM: str(stream).encode()}))
     return content
 
@@ -133,3 +138,16 @@ def test_what_would_make_too_many_facts_is_rejected_with_the_reason(tmp_path: Pa
     joined, held = taken(pipeline, tmp_path, 1, parcel(0, [order(1, 3), order(4, 3)]))
     assert held == [("rejected", ["too many: about 3 facts; most_facts: 2"], [1])]
     assert joined.num_rows == 0
+
+
+def test_punctuations_follow_the_order_of_arrival_and_what_they_settle_is_told_at_once(tmp_path: Path) -> None:
+    pipeline = definition(
+        punctuations={"orders": "unique", "payments": "unique"}, expired={"orders": "emit", "payments": "hold"}
+    )
+    payments = [parcel(1, [payment("c", 1, 1), payment("d", 1, 1)], 2), parcel(1, [payment("a", 1, 1)], 1)]
+    apart = [parcel(0, [order(1, 0), order(2, 2)]), parcel(1, [payment("e", 2, 0)], 3)]
+    joined, held = taken(pipeline, tmp_path, 0, *payments, *apart)
+    assert joined[JOINED_ID].to_pylist() == ['[1,"a",1]', "[2,null,null]"]
+    assert held == [("rejected", "after the last: payments", ["c", "d"]), ("unmatched", "no more orders", ["e"])]
+    joined, held = taken(pipeline, tmp_path, 1, parcel(0, [order(1, 0)]), parcel(1, [payment("a", 1, 1)]))
+    assert (joined.num_rows, held) == (0, [])

@@ -254,6 +254,22 @@ class TemporalJoin(StreamStreamJoin):
             self._make_room(stream, columns.shape[1])
             self._area.insert(stream, columns)
 
+    def forget(self, stream: int, keys: Int64Array, ids: Int64Array) -> None:
+        """Let tuples go that can be in no result any more, though their time is not over; they are not told.
+
+        Those on disk stay there until it is. For `Equality`; what was built from them is in no result any more either.
+
+        Args:
+            stream: whose they are.
+            keys: int64, shape (n,), in any order.
+            ids: int64, shape (n,).
+        """
+        self._expect_life(stream)
+        order = np.lexsort((ids, keys))
+        self.statistics.purged += self._area.forget(stream, keys[order], ids[order])
+        if self._area.is_rebuild_due:
+            self._rebuild()
+
     def _arrive(self, stream: int, tuples: Tuples) -> Results:
         refused, released = [], []
         for first in range(0, len(tuples.ids), self._piece):

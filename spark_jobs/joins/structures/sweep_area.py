@@ -198,6 +198,21 @@ class SweepArea:
         unmatched = _reorganise(self._state, stream, bound)
         return Dropped(before - self.count(stream), unmatched)
 
+    def forget(self, stream: int, keys: Int64Array, ids: Int64Array) -> int:
+        """Let tuples of a stream go before their time, as if they had been in a result; how many were there.
+
+        Args:
+            stream: whose they are.
+            keys: int64, shape (n,), ascending: the one value that each has, both low and last.
+            ids: int64, shape (n,): ascending among equal keys.
+
+        Returns:
+            O(n + tuples of these keys, each with the logarithm of how many share its key).
+        """
+        before = self.count(stream)
+        _forget(self._state, stream, read_only(keys), read_only(ids))
+        return before - self.count(stream)
+
     def rebuild(self, bounds: Int64Array, wanted: Int64Array | None = None) -> list[Dropped]:
         """Drop all tuples whose validity is over, share the room anew, and link the others afresh. O(tuples).
 
@@ -635,6 +650,27 @@ def _let_go(state: _State, stream: int, rows: Int64Array) -> None:
     for i in range(len(rows)):
         _die(state, stream, rows[i])
     _pass_the_dead(state[0], state[2][stream])
+
+
+@kernel
+def _forget(state: _State, stream: int, keys: Int64Array, ids: Int64Array) -> None:
+    tuples, heads, rings, _, buckets, _ = state
+    ring = rings[stream]
+    first = 0
+    while first < len(keys):
+        key, until = keys[first], first + 1
+        while until < len(keys) and keys[until] == key:
+            until += 1
+        link = heads[_bucket(key, 0, buckets[0]), stream]
+        while link >= ring[_TAIL]:
+            at = _row_at(ring, link)
+            link = tuples[at, LINK] >> _LINK_SHIFT
+            if tuples[at, LOW] == key and tuples[at, LAST] == key and tuples[at, END] != _NO_END:
+                place = first + np.searchsorted(ids[first:until], tuples[at, ID])
+                if place < until and ids[place] == tuples[at, ID]:
+                    _die(state, stream, at)
+        first = until
+    _pass_the_dead(tuples, ring)
 
 
 @kernel

@@ -24,6 +24,9 @@ class StreamStatus:
         holds_back: whether the others wait for it: none has reached less.
         waiting: events that are in no result yet.
         arrived, joined, expired, late, rejected: events of the last hour.
+        after_last: events of the last hour that came after their stream's punctuation of their key.
+        punctuations: of the last hour.
+        purged: events that left the state by the other streams' punctuations in the last hour.
     """
 
     stream: str
@@ -38,6 +41,9 @@ class StreamStatus:
     expired: int
     late: int
     rejected: int
+    after_last: int
+    punctuations: int
+    purged: int
 
 
 def read_streams(cursor: extensions.cursor, names: Sequence[str], now: datetime) -> dict[str, tuple[StreamStatus, ...]]:
@@ -53,14 +59,16 @@ def read_streams(cursor: extensions.cursor, names: Sequence[str], now: datetime)
             FROM unnest(%(names)s::text[]) AS name
         ), counted AS (
             SELECT pipeline, stream, sum(arrived) AS arrived, sum(joined) AS joined, sum(expired) AS expired,
-                sum(late) AS late, sum(rejected) AS rejected
+                sum(late) AS late, sum(rejected) AS rejected, sum(after_last) AS after_last,
+                sum(punctuations) AS punctuations, sum(purged) AS purged
             FROM freshet.batch_stream JOIN recent USING (batch_no) GROUP BY pipeline, stream
         )
         SELECT pipeline, stream, newest, reached, last_arrival, idle,
             coalesce(reached = min(reached) OVER of_pipeline AND reached < max(reached) OVER of_pipeline, false),
             waiting, coalesce(counted.arrived, 0)::bigint, coalesce(counted.joined, 0)::bigint,
             coalesce(counted.expired, 0)::bigint, coalesce(counted.late, 0)::bigint,
-            coalesce(counted.rejected, 0)::bigint
+            coalesce(counted.rejected, 0)::bigint, coalesce(counted.after_last, 0)::bigint,
+            coalesce(counted.punctuations, 0)::bigint, coalesce(counted.purged, 0)::bigint
         FROM newest JOIN freshet.batch_stream AS level USING (batch_no) LEFT JOIN counted USING (pipeline, stream)
         WINDOW of_pipeline AS (PARTITION BY pipeline) ORDER BY pipeline, stream
         """,

@@ -69,6 +69,10 @@ class StatusTable:
             for each in status.streams:
                 held_back = "; the others wait for it" if each.holds_back and not each.idle else ""
                 told = f"{each.waiting:,} wait, {each.expired:,} expired and {each.late:,} were late in the last hour"
+                if each.punctuations or each.after_last:
+                    told += f"; {each.punctuations:,} punctuations, {each.after_last:,} came after one of their key"
+                if each.purged:
+                    told += f"; {each.purged:,} purged"
                 yield Text(
                     f"{status.name}, {each.stream}: {told}{'; idle' if each.idle else ''}{held_back}", style="dim"
                 )

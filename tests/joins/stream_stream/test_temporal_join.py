@@ -402,3 +402,23 @@ def test_tuples_taken_over_meet_what_comes_and_not_each_other() -> None:
     assert rows_of(join.arrive(1, ids_from(1, tuples((1, 5, 20))))) == [((0, 1), 5, 10)]
     join.reach(0, 30)
     assert join.reach(1, 30).unmatched.tolist() == [[0], [1]]
+
+
+def test_what_is_forgotten_is_met_no_more_and_what_shares_its_key_still_is() -> None:
+    join = made(memory=1 << 20, emission=AsFound())
+    randomly = np.random.default_rng(3)
+    keys = randomly.integers(0, 20, 600)
+    held = Tuples(np.arange(600), keys, None, np.zeros(600, np.int64), np.full(600, 100))
+    join.arrive(0, held)
+    there = np.ones(600, np.bool_)
+    asking = Tuples(np.arange(20), np.arange(20), None, np.full(20, 1), np.full(20, 90))
+    for _ in range(6):
+        gone = np.flatnonzero(randomly.random(600) < 0.3)
+        join.forget(0, keys[gone], gone)  # Some of them have been forgotten before.
+        there[gone] = False
+        join.check()
+        found = join.arrive(1, asking.part(slice(0, 20))).ids[0]
+        assert sorted(found.tolist()) == np.flatnonzero(there).tolist()
+        join.forget(1, asking.keys, asking.ids)
+        assert join.tuples_in_memory() == there.sum()
+    assert join.reach(1, 200).unmatched.shape[1] == 0

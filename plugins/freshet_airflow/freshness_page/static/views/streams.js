@@ -15,6 +15,13 @@ const COLUMNS = [
   ["Late", "Events of the last hour that came later than the lateness allows. They are held.", "number"],
   ["Rejected", "Records of the last hour without id, key or time, or that can't be read.", "number"],
 ];
+// Of pipelines that have them.
+const PUNCTUATED = [
+  ["Punctuations", "How often it was said in the last hour that no more of a key come.", "number"],
+  ["Purged", "Events that left the state in the last hour since the other streams bring no more of their key.", "number"],
+  ["After the last", "Events of the last hour that came though a punctuation had said that no more of their key come. They are held.", "number"],
+];
+const PUNCTUATED_COUNTS = ["punctuations", "purged", "after_last"];
 const FILLED = ["In facts", "Share of all facts in which a part of this stream has come, by the ledger.", "number"];
 const COUNTS = ["arrived", "joined", "waiting", "expired", "late", "rejected"];
 
@@ -22,27 +29,30 @@ const COUNTS = ["arrived", "joined", "waiting", "expired", "late", "rejected"];
 export function streams(status, filled) {
   const all = status.streams ?? [];
   if (!all.length) return null;
+  const punctuated = all.some((each) => PUNCTUATED_COUNTS.some((name) => each[name]));
+  const columns = [...COLUMNS, ...(punctuated ? PUNCTUATED : []), ...(filled ? [FILLED] : [])];
+  const counts = punctuated ? [...COUNTS, ...PUNCTUATED_COUNTS] : COUNTS;
   const furthest = Math.max(...all.map(({ newest }) => Date.parse(newest ?? 0)));
   return panel("streams", "Streams",
     element("table", {},
-      element("thead", {}, element("tr", {}, [...COLUMNS, ...(filled ? [FILLED] : [])].map(([words, meaning, look]) =>
+      element("thead", {}, element("tr", {}, columns.map(([words, meaning, look]) =>
         element("th", { scope: "col", class: look }, meaning ? explained(words, meaning) : words)))),
-      element("tbody", {}, all.map((each) => row(each, furthest, filled)))),
+      element("tbody", {}, all.map((each) => row(each, furthest, counts, filled)))),
     heldBack(all),
     filled ? complete(Object.values(filled)) : null);
 }
 
-function row(each, furthest, filled) {
+function row(each, furthest, counts, filled) {
   const behind = each.newest ? furthest - Date.parse(each.newest) : null;
   return element("tr", { "data-key": `stream-${each.stream}` },
     element("th", { scope: "row" }, each.stream, " ", each.idle ? badge("idle") : null),
     element("td", {}, clock(each.newest), behind >= 1000 ? element("span.quiet", {}, ` ${age(behind)} behind`) : null),
     element("td", {}, each.last_arrival ? ago(since(each.last_arrival)) : NOTHING),
-    COUNTS.map((name) => element(`td.number${each[name] && HELD.includes(name) ? ".waiting" : ""}`, {}, count(each[name]))),
+    counts.map((name) => element(`td.number${each[name] && HELD.includes(name) ? ".waiting" : ""}`, {}, count(each[name]))),
     filled ? element("td.number", {}, share(filled[each.stream])) : null);
 }
 
-const HELD = ["expired", "late", "rejected"];
+const HELD = ["expired", "late", "rejected", "after_last"];
 
 function heldBack(all) {
   const slowest = all.filter(({ holds_back: holds, idle }) => holds && !idle).map(({ stream }) => stream);

@@ -1,0 +1,94 @@
+"""A bucket lets go of what punctuations say is done with, and refuses what comes all the same."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spark_jobs.join_state import key_codes
+from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
+from spark_jobs.join_state.correlated import KeyEnd
+from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
+from spark_jobs.workload.nexmark import Nexmark
+from tests.join_state.correlated_streams import (
+    COUNTED,
+    LAST,
+    UNIQUE,
+    Event,
+    PlainState,
+    Taken,
+    batches_of,
+    plan_of,
+    reached_after,
+)
+
+EARLIEST = [-(2**63)] * 3
+RULES = {
+    "unique-last": (UNIQUE, LAST),
+    "last-last": (LAST, LAST),
+    "unique-counted": (UNIQUE, COUNTED),
+    "last-none": (LAST, None),
+    "three": (UNIQUE, LAST, COUNTED),
+}
+
+
+@pytest.mark.parametrize("rules", list(RULES))
+@pytest.mark.parametrize("window", [SlidingWindow(100), FixedWindow(90), None], ids=["sliding", "fixed", "for-ever"])
+@pytest.mark.parametrize(("key", "memory"), [("whole", 1 << 22), ("composite", 1 << 22), ("composite", 40_000)])
+def test_what_is_purged_is_missed_by_nobody(
+    rules: str, window: Window | None, key: str, memory: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the cuts and the memory, though keys and event ids share their codes."""
+    ends = RULES[rules]
+    # A count that is forgotten may leave another, which is noticed when the key comes again, or one of its code.
+    if COUNTED not in ends or window is None:
+        hash_bytes, combine = key_codes.hash_bytes, key_codes.combine
+        monkeypatch.setattr(key_codes, "hash_bytes", lambda *parts: hash_bytes(*parts) % 5)
+        monkeypatch.setattr(key_codes, "combine", lambda *parts: combine(*parts) % 5)
+    streams = len(ends)
+    plan = plan_of(streams, window, key, memory, ends)
+    taken, plain = Taken(Bucket(plan, tmp_path, 0), plan, key), PlainState(plan)
+    if memory < 1 << 20:
+        # Never joined, never purged: they keep the bucket out of memory.
+        many = [Event(10_000 + number, 10_000 + number, 10_000_000) for number in range(700)]
+        for state in (taken, plain):
+            state.take([many, *[[]] * (streams - 1)], EARLIEST[:streams], EARLIEST[:streams])
+    for number, batch in enumerate(batches_of(streams, random.Random(rules), 12, 20, 60), start=1):
+        reached = [reached_after(number - 1, streams), reached_after(number, streams)]
+        taken.take(batch, *reached)
+        plain.take(batch, *reached)
+        assert taken.outcome.sorted() == plain.outcome.sorted()
+        assert taken.bucket.in_memory == (memory > 1 << 20)
+        if number % 2:
+            taken.bucket.checkpoint(3 * number)
+        if number % 4 == 1:
+            taken.reopen(tmp_path, 3 * number)
+    assert taken.outcome.joined
+    assert taken.outcome.after_last
+    assert taken.outcome.duplicates
+    assert taken.outcome.left_early
+
+
+def test_auctions_that_end_leave_the_state_and_without_punctuations_it_grows(tmp_path: Path) -> None:
+    """Over a long time, without a window."""
+    nexmark, size = Nexmark(seed=7, auction_seconds=30.0), 20_000
+    held: dict[bool, list[int]] = {True: [], False: []}
+    for punctuated, counts in held.items():
+        auctions = CorrelatedStream("auctions", ("auction_id",), ("auction_id",), "opened_at", KeyEnd())
+        bids = CorrelatedStream("bids", ("auction_id",), ("bid_id",), "bid_at", KeyEnd(when="is_last"))
+        plan = BucketPlan((auctions, bids), None, "auto", 1 << 24)
+        bucket = Bucket(plan if punctuated else plan.without_punctuations(), tmp_path / str(punctuated), 0)
+        for batch in range(6):
+            events = nexmark.take(batch * size, np.arange(batch * size, (batch + 1) * size) * 1000)
+            arrived = [events[name].append_column("_arrived_at", events[name][-1]) for name in ("auctions", "bids")]
+            for _ in bucket.take(arrived, EARLIEST[:2], EARLIEST[:2]):
+                pass
+            bucket.checkpoint(batch + 1)
+            counts.append(len(bucket))
+        bucket.close()
+    # Of 1,200 auctions and 18,400 bids a batch, there are the recent auctions, and bids on those that are to come.
+    assert max(held[True]) < 400
+    assert held[False] == [19_600 * batch for batch in range(1, 7)]
