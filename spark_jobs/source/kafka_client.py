@@ -34,6 +34,7 @@ _DEFAULTS = {
     "fetch.error.backoff.ms": "100",
     "queued.max.messages.kbytes": "32768",
     "queued.min.messages": "20000",  # what is fetched ahead beyond the end of a slice is fetched for nothing
+    "fetch.queue.backoff.ms": "5",  # once so many are there; by default it is a second, and they are read long before
     "reconnect.backoff.max.ms": "2000",
     "socket.timeout.ms": "10000",
     "log_level": "0",  # errors come as such; its own lines on standard error would come once a second

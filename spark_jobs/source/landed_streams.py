@@ -149,16 +149,16 @@ class LandedStreams:
             ]
             if not own:
                 continue
-            of_one = sum(each.bytes for _, each in own) / sum(each.last - each.first for _, each in own)
+            each_bytes = sum(each.bytes for _, each in own) / sum(each.last - each.first for _, each in own)
             for task in source.pieces(own, parts):
                 length = sum(piece.last - piece.first for piece in task)
-                shares.append((length * of_one, [StreamSlice(number, piece) for piece in task]))
+                shares.append((length * each_bytes, [StreamSlice(number, piece) for piece in task]))
         tasks: list[tuple[float, int, list[StreamSlice]]] = [
             (0.0, number, []) for number in range(min(parts, len(shares)))
         ]
-        for weight, share in sorted(shares, key=lambda each: each[0], reverse=True):
-            size, number, pieces = tasks[0]
-            heapq.heapreplace(tasks, (size + weight, number, pieces + share))
+        for share_bytes, share in sorted(shares, key=lambda each: each[0], reverse=True):
+            taken, number, pieces = tasks[0]
+            heapq.heapreplace(tasks, (taken + share_bytes, number, pieces + share))
         return [pieces for _, _, pieces in tasks]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -69,6 +70,25 @@ def test_messages_that_can_not_be_read_are_given_back(monkeypatch: pytest.Monkey
     with pytest.raises(MemoryError):
         consumer.consume(10, 0.0)
     assert given_back == [7, 8]
+
+
+def test_a_long_slice_is_fetched_without_pauses(topic: Topic) -> None:
+    """By default the client pauses for a second whenever enough is fetched ahead."""
+    topic.send([b"x" * 200] * 60_000)
+
+    def seconds(**changes: str) -> float:
+        client = KafkaClient(topic.servers, "pauses", tuple(changes.items()))
+        client.get_ready()
+        consumer = client.consumer()
+        consumer.assign(topic.name, 0, 0)
+        time.sleep(0.2)  # so that enough is there
+        began, count = time.monotonic(), 0
+        while count < 60_000:
+            count += len(consumer.consume(16_384, 0.1).offsets)
+        consumer.unassign()
+        return time.monotonic() - began
+
+    assert seconds() < seconds(**{"fetch.queue.backoff.ms": "1000"}) / 2
 
 
 def test_what_the_broker_does_not_have_is_told(topic: Topic) -> None:
