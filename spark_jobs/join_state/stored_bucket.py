@@ -62,7 +62,7 @@ def streams_of(plan: BucketPlan, folder: Path, record: VersionRecord | None) -> 
 def made_for(plan: BucketPlan) -> dict[str, object]:
     """What of a plan can't change while there is state."""
     streams = [(stream.name, stream.key, stream.event_id, stream.event_time) for stream in plan.streams]
-    made = {"streams": streams, "window": repr(plan.window)}
+    made: dict[str, object] = {"streams": streams, "window": repr(plan.window)}
     return made | ({"punctuations": [repr(stream.key_end) for stream in plan.streams]} if plan.is_punctuated else {})
 
 
