@@ -268,12 +268,13 @@ def _punctuation_problems(streams: Mapping[str, Source], correlate: Correlate) -
 
 def _column_problems(streams: Mapping[str, Source], name: str, punctuation: Punctuated) -> Iterator[Problem]:
     """What is wrong with the column that says when no more of a key come in a stream."""
+    allowed = ("boolean",) if punctuation.when is not None else _WHOLE_NUMBERS
     if punctuation.when is not None:
         key = path_of("correlate", "punctuations", name, "when")
-        stream, column, allowed = name, punctuation.when, ("boolean",)
+        stream, column = name, punctuation.when
     else:
         key = path_of("correlate", "punctuations", name, "count")
-        (stream, column), allowed = punctuation.told_by, _WHOLE_NUMBERS
+        stream, column = punctuation.told_by
         if stream == name or not column:
             text = f"{shown(punctuation.count)} is not a column of another stream. Write it as stream.column."
             yield Problem(key, text)

@@ -207,7 +207,7 @@ def _groups(tuples: pa.Table, key: Sequence[str], keys: Codes) -> Int64Array:
 def _taken_before(groups: Int64Array, taken: Flags) -> Int64Array:
     """How many tuples of its group are taken before each; int64, shape (n,). O(n log n)."""
     order = np.argsort(groups, kind="stable")
-    before = np.cumsum(taken[order]) - taken[order]
+    before: Int64Array = np.cumsum(taken[order]) - taken[order]
     ordered = groups[order]
     firsts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1])))
     before -= np.repeat(before[firsts], np.diff(np.append(firsts, len(order))))

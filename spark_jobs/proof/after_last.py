@@ -11,7 +11,7 @@ from spark_jobs.proof.account import Account
 from spark_jobs.proof.proof import EXAMPLES, Findings
 from spark_jobs.proof.staged_stream import StagedStream
 
-_AND, _COMMA, _TRUE = sql.SQL(" AND "), sql.SQL(", "), sql.SQL("true")
+_AND, _COMMA, _TRUE, _ONE = (sql.SQL(text) for text in (" AND ", ", ", "true", "1"))
 # A file that was read by several batches counts for the first of them.
 _SAID = """
     CREATE TEMPORARY TABLE {said} ON COMMIT DROP AS
@@ -63,7 +63,9 @@ def check_after_last(
     by_name = {stream.name: (stream, account) for stream, account in zip(streams, accounts, strict=True)}
     for name, punctuation in correlate.punctuations.items():
         stream, account = by_name[name]
-        says, teller, count = _TRUE, name, sql.SQL("1")
+        says: sql.Composable = _TRUE
+        count: sql.Composable = _ONE
+        teller = name
         if punctuation != "unique" and punctuation.when is not None:
             says = sql.SQL("landed.{}").format(stream.column(punctuation.when))
         elif punctuation != "unique":
@@ -71,7 +73,7 @@ def check_after_last(
             count = sql.SQL("greatest(landed.{}, 0)").format(by_name[teller][0].column(column))
         if account.absent.units or by_name[teller][1].absent.units:
             continue
-        said = _stage(cursor, pipeline, stream, account, f"said_of_{stream.number}", says, sql.SQL("1"))
+        said = _stage(cursor, pipeline, stream, account, f"said_of_{stream.number}", says, _ONE)
         telling = said
         if teller != name:
             known = sql.SQL("{} IS NOT NULL").format(count)

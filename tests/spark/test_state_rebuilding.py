@@ -80,7 +80,7 @@ def test_what_punctuations_have_purged_stays_away_and_what_came_after_them_stays
     # Two payments come for the orders below 10, one for others below 30. Those of order 39 are two hours apart from it.
     shop.land("orders", [*(order(n, n, n_payments=2) for n in range(39)), order(39, 122, n_payments=2)])
     first = [payment(n, n, n + 1, is_last=False) for n in range(30)]
-    apart = [payment(700, 39, 1, is_last=False), payment(701, 39, 2, is_last=True)]
+    apart = [payment(700, 39, 2, is_last=False), payment(701, 39, 2, is_last=True)]
     shop.land("payments", [*first, *apart, payment(900, 800, 1)])
     shop.load()
     shop.land("payments", [payment(100 + n, n, n + 28, is_last=True) for n in range(10)])
