@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -20,17 +21,12 @@ from spark_jobs.definition.correlation import AFTER_LAST, EXPIRED, JOINED_ID, LA
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
-from spark_jobs.driver.stream_courses import CourseRules, microseconds_reached
+from spark_jobs.driver.several_streams import SeveralStreams
+from spark_jobs.driver.stream_courses import microseconds_reached
 from spark_jobs.join_state.bucket import BucketPlan, StreamCounts
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
-from spark_jobs.ledger.batch_streams import (
-    FormerBatch,
-    StreamCourse,
-    StreamTally,
-    closed_before,
-    former_batch,
-)
+from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, StreamTally, closed_before
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.settings import Home
@@ -50,14 +46,11 @@ _QUIET_SECONDS = 1.0
 _LOOK_FOR_OLD_VERSIONS_SECONDS = 60.0
 
 
-class CorrelatedStreams:
+class CorrelatedStreams(SeveralStreams):
     """The joined tuples of several streams (`emit: complete`).
 
     Args:
-        definition: the pipeline.
-        spark: runs the tasks.
-        source: what the streams bring.
-        readers: read their slices, by name.
+        definition, spark, source, readers: as of `SeveralStreams`.
         home: the installation.
         parts: how many buckets a new state gets.
     """
@@ -71,16 +64,8 @@ class CorrelatedStreams:
         home: Home,
         parts: int,
     ) -> None:
-        assert definition.streams is not None
-        assert definition.correlate is not None
-        self._definition = definition
-        self._correlate = definition.correlate
-        self._streams = definition.streams
-        self._spark = spark
-        self._source = source
-        self._readers = readers
+        super().__init__(definition, spark, source, readers)
         self._folder = JoinFolder(home, definition, parts)
-        self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
         self._since = datetime.now(UTC)
         self._former: FormerBatch | None = None
         self._quiet_since = time.monotonic()
@@ -101,14 +86,14 @@ class CorrelatedStreams:
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """As of `Intake`; notes how far the streams have come, which decides what is late in the batch."""
-        former = self._last_batch(connection)
+        former = self._former = self._last_batch(connection)
         courses = self._courses(former, ranges)
         batch_no = batch_ledger.open_batch(connection, self._definition.name, epoch, ranges, courses)
         return OpenBatch(batch_no, list(ranges), streams=courses, after=former.batch_no)
 
     def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
         """Whether tuples wait in the state that may have expired since the last batch."""
-        former = self._former or self._last_batch(connect())
+        former = self._former = self._former or self._last_batch(connect())
         quiet = draining or time.monotonic() - self._quiet_since > _QUIET_SECONDS
         return quiet and former.waiting > 0 and _reached(self._courses(former)) != _reached(former.courses)
 
@@ -146,16 +131,7 @@ class CorrelatedStreams:
         tallies = self._tallies(batch, report)
         batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, tallies)
         self._quiet_since = time.monotonic()
-        by_time = sorted(tallies, key=lambda tally: tally.newest or datetime.min.replace(tzinfo=UTC))
-        self._source.prefer([tally.stream for tally in by_time])
-
-    def _last_batch(self, connection: extensions.connection) -> FormerBatch:
-        with connection, connection.cursor() as cursor:
-            former = former_batch(cursor, self._definition.name)
-        by_name = {course.stream: course for course in former.courses}
-        courses = tuple(by_name.get(name, StreamCourse(name)) for name in self._streams)
-        self._former = former._replace(courses=courses)
-        return self._former
+        self._prefer_oldest(tallies)
 
     def _courses(self, former: FormerBatch, ranges: Sequence[SourceRange] = ()) -> tuple[StreamCourse, ...]:
         arriving = {each.unit.partition(STREAM_SEPARATOR)[0] for each in ranges}
@@ -167,39 +143,28 @@ class CorrelatedStreams:
         )
 
     def _tallies(self, batch: OpenBatch, report: BatchReport) -> list[StreamTally]:
-        now = datetime.now(UTC)
         buckets = report.bucket_counts()
         if len(buckets) != self._folder.buckets:
             raise AssertionError(
                 f"batch {batch.batch_no}: {len(buckets)} of {self._folder.buckets} buckets were told of"
             )
-        counts = _sums(list(buckets.values()))
-        by_name = {course.stream: course for course in batch.streams}
-        emitting = self._correlate.emitting  # what is emitted is in a result
-        tallies = []
-        for number, name in enumerate(self._streams):
-            course = by_name[name]
-            found = [each for each in report.collected() if each.stream == number]
-            records = sum(each.records for each in found)
-            newest = max((each.newest for each in found if each.newest is not None), default=None)
-            tallies.append(
-                StreamTally(
-                    stream=name,
-                    newest=self._rules.newest(course.newest, newest, now),
-                    last_arrival=now if records else course.last_arrival,
-                    arrived=records,
-                    duplicates=counts[number].duplicates,
-                    rejected=sum(each.rejected for each in found) + counts[number].too_many,
-                    late=counts[number].late,
-                    joined=counts[number].joined + (counts[number].expired if name in emitting else 0),
-                    expired=0 if name in emitting else counts[number].expired,
-                    waiting=counts[number].waiting,
-                    after_last=counts[number].after_last,
-                    punctuations=counts[number].punctuations,
-                    purged=counts[number].purged,
-                )
-            )
-        return tallies
+        pairs = zip(self._arrived(batch, report), _sums(list(buckets.values())), strict=True)
+        return [self._with_counts(tally, counts) for tally, counts in pairs]
+
+    def _with_counts(self, tally: StreamTally, counts: StreamCounts) -> StreamTally:
+        emitted = tally.stream in self._correlate.emitting  # What is emitted is in a result.
+        return replace(
+            tally,
+            duplicates=counts.duplicates,
+            rejected=tally.rejected + counts.too_many,
+            late=counts.late,
+            joined=counts.joined + (counts.expired if emitted else 0),
+            expired=0 if emitted else counts.expired,
+            waiting=counts.waiting,
+            after_last=counts.after_last,
+            punctuations=counts.punctuations,
+            purged=counts.purged,
+        )
 
     def _plan(self, connection: extensions.connection, batch: OpenBatch, fact: FactTable) -> JoinPlan:
         buckets = self._folder.open(connection, batch.after)

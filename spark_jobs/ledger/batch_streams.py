@@ -50,13 +50,13 @@ class StreamTally:
     stream: str
     newest: datetime | None
     last_arrival: datetime | None
-    arrived: int
-    duplicates: int
-    rejected: int
-    late: int
-    joined: int
-    expired: int
-    waiting: int
+    arrived: int = 0
+    duplicates: int = 0
+    rejected: int = 0
+    late: int = 0
+    joined: int = 0
+    expired: int = 0
+    waiting: int = 0
     after_last: int = 0
     punctuations: int = 0
     purged: int = 0
