@@ -85,9 +85,9 @@ def match_problems(match: Match, on: Sequence[tuple[str, Sequence[tuple[str, Str
                 allowed = f"{', '.join(_ORDERED)}, decimal of up to {_MOST_DIGITS} digits"
                 yield f"takes values that have an order; {stream}.{column} is of type {kind}. Allowed: {allowed}."
                 return
-    if isinstance(match, Band):
-        [(_, kind), *_] = [column for _, columns in on for column in columns]
+    kinds = [kind for _, columns in on for _, kind in columns]
+    if isinstance(match, Band) and kinds:
         try:
-            match.width(kind)
+            match.width(kinds[0])
         except ValueError as error:
             yield str(error)

@@ -252,7 +252,9 @@ def _tuples(columns: Mapping[str, pa.DataType], keys: Set[str]) -> pa.Table:
 def _from_below(tuples: pa.Table, low: str) -> pa.Table:
     """The same with the low end of their keys below any value of `_value`."""
     position = tuples.schema.get_field_index(low)
-    return tuples.set_column(position, low, pa.array([-1] * tuples.num_rows, tuples.schema.field(low).type))
+    kind = tuples.schema.field(low).type
+    value = Decimal(-1).scaleb(-kind.scale) if pa.types.is_decimal(kind) else -1
+    return tuples.set_column(position, low, pa.array([value] * tuples.num_rows, kind))
 
 
 def _value(kind: pa.DataType) -> Any:

@@ -218,6 +218,10 @@ MATCH_MISTAKES = {
         ("{orders: at, payments: at}", "{orders: at, payments: payment_id}"),
         "correlate.match: takes values that have an order; payments.payment_id is of type string. Allowed: bigint,",
     ),
+    "of columns that there are not": (
+        ("{orders: at, payments: at}", "{orders: then, payments: later}"),
+        "correlate.on.orders: 'then' is not a column of streams.orders.schema.",
+    ),
     "of facts that accumulate": (("within: 2h", "emit: accumulate"), "correlate.match: means nothing with emit: acc"),
     "with punctuations": (
         ("within: 2h", "within: 2h\n  punctuations: {orders: unique}"),

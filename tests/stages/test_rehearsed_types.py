@@ -179,7 +179,7 @@ def test_an_error_of_the_rehearsal_itself_is_told_and_one_that_a_batch_would_mee
         rehearse(context, columns)
 
 
-@pytest.mark.parametrize("kind", ["tinyint", "bigint", "date", "timestamp", "decimal(12,2)"])
+@pytest.mark.parametrize("kind", ["tinyint", "bigint", "date", "timestamp", "decimal(12,2)", "decimal(4,4)"])
 def test_a_bucket_of_intervals_is_rehearsed(kind: str) -> None:
     columns = parse_ddl(f"low {kind}, high {kind}, id string, at timestamp")
     streams = (
