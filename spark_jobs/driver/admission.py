@@ -37,7 +37,8 @@ class Admission:
             read_bytes: what it read.
             seconds: time from its start to its commit.
         """
-        limited = read_bytes > 0.7 * self.batch_bytes
+        # Files are taken whole: of two batches in a row that had no room for the next one, one took more than half.
+        limited = 2 * read_bytes > self.batch_bytes
         if not limited and seconds < self.batch_seconds:
             return  # the stream is slower than the limit: it says nothing about what would fit
         self._fitting.append(int(read_bytes * self.batch_seconds / max(seconds, 1e-3)))

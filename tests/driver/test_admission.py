@@ -40,3 +40,11 @@ def test_one_slow_batch_among_quick_ones_is_no_reason() -> None:
     for seconds in (2.5, 2.5, 30.0, 2.5):
         admission.observe(10 * MEBIBYTE, seconds)
         assert admission.batch_bytes == 10 * MEBIBYTE
+
+
+def test_files_of_more_than_half_a_batch_do_not_keep_batches_at_one_file() -> None:
+    admission = Admission(timedelta(seconds=5))
+    file = int(0.6 * admission.batch_bytes)
+    for _ in range(4):
+        admission.observe(admission.batch_bytes // file * file, 0.25)
+    assert admission.batch_bytes > 4 * file
