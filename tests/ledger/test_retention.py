@@ -73,7 +73,7 @@ def test_a_stream_goes_on_over_a_pruned_ledger(stream: Stream) -> None:
     assert stream.load(stream.facts(range(25, 45))).facts == 5, "what is a fact or held already is none again"
 
 
-TOPIC = "x" * 22  # a topic's id
+TOPIC = "Wg4J+X4tT7aHygb/hMau6g"  # its id
 
 
 @pytest.mark.parametrize(
