@@ -24,8 +24,6 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.landed_streams import StreamSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse, unreported
@@ -200,7 +198,7 @@ class BatchRun:
             nothing = front_stage(self._spark, [[]] * self._parts, read_nothing, context, unreported)
             settle(nothing, context, unreported, shuffle=True)
         except Exception as error:
-            _log.warning(_NOT_REHEARSED, self._definition.name, error)
+            _log.warning(_NOT_REHEARSED, self._definition.name, error, exc_info=True)
         finally:
             self._lookups.release(_NO_BATCH)
 
@@ -253,8 +251,7 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]],
     for piece in planned:
         records[piece.range_no] += told[piece].records
         reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
-        read = piece.piece if isinstance(piece, StreamSlice) else piece
-        if told[piece].unreadable and isinstance(read, OffsetSlice):
+        if told[piece].unreadable and piece.is_of_topic:
             lost.add(piece.range_no)  # some of it was removed; what was still there is loaded
     return [
         RangeEnd(None if number in lost else count, reason)

@@ -130,6 +130,7 @@ class StreamJob:
             finally:
                 heartbeat.stop()
         finally:
+            batches.await_learning()  # it uses what the lookups have published
             lookups.close()
 
     def _prepare(self, spark: SparkContext, *, resume: bool) -> tuple[BatchRun, LandedSource, DrivenLookups]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 
 from spark_jobs.driver.stream_job import StreamJob
+from spark_jobs.errors import FreshetError
 from spark_jobs.warehouse.drivers import newest_driver, request_state
 from spark_jobs.warehouse.latency import percentile, total
 
@@ -48,24 +50,32 @@ def measure_freshness(
 
     Returns:
         p50_seconds, p99_seconds, and the events per second that were loaded while measuring.
+
+    Raises:
+        FreshetError: no event was loaded while measuring.
     """
     pipeline = job.definition.name
-    settled_at: list[datetime] = []
-    arguments = (pipeline, warehouse_url, feed, tick_seconds, seconds, finish, settled_at)
-    feeder = threading.Thread(target=_feed, args=arguments, daemon=True)
-    feeder.start()
-    job.run(spark, once=False, resume=True)
-    feeder.join()
+    ended = threading.Event()
+    with ThreadPoolExecutor(1, "feeder") as beside:
+        feeding = beside.submit(_feed, pipeline, warehouse_url, feed, tick_seconds, seconds, finish, ended)
+        try:
+            job.run(spark, once=False, resume=True)
+        finally:
+            ended.set()
+        settled_at = feeding.result()
     with closing(psycopg2.connect(warehouse_url)) as connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT event_latency, arrived FROM freshet.batch WHERE pipeline = %s AND started_at > %s",
-            [pipeline, settled_at[0]],
+            [pipeline, settled_at],
         )
         rows = cursor.fetchall()
     histogram = total(latency for latency, _ in rows)
+    p50, p99 = percentile(histogram, 0.50), percentile(histogram, 0.99)
+    if p50 is None or p99 is None:
+        raise FreshetError(f"{pipeline}: no event was loaded in the {seconds:g} s after it had settled: measure longer")
     return {
-        "p50_seconds": percentile(histogram, 0.50) or 0.0,
-        "p99_seconds": percentile(histogram, 0.99) or 0.0,
+        "p50_seconds": p50,
+        "p99_seconds": p99,
         "events_per_second": sum(arrived for _, arrived in rows) / seconds,
     }
 
@@ -77,24 +87,31 @@ def _feed(
     tick_seconds: float,
     seconds: float,
     finish: Callable[[], None],
-    settled_at: list[datetime],
-) -> None:
-    """Let events land tick by tick; then ask the driver to drain.
+    ended: threading.Event,
+) -> datetime | None:
+    """Let events land tick by tick, until the driver has ended; then ask it to drain.
 
     It begins when the driver loads: what waits while Spark starts would have to be made up for first.
+
+    Returns:
+        when the settling time was over; None if the driver ended before.
     """
+    settled_at = None
     with closing(psycopg2.connect(warehouse_url)) as connection:
         while (driver := newest_driver(connection, pipeline)) is None or not driver.is_alive():
-            time.sleep(tick_seconds)
+            if ended.wait(tick_seconds):
+                return None
     started = time.monotonic()
     try:
         for tick in range(round((SETTLING_SECONDS + seconds) / tick_seconds)):
             land = feed(tick)
-            if not settled_at and tick * tick_seconds >= SETTLING_SECONDS:
-                settled_at.append(datetime.now(UTC))
-            time.sleep(max(0.0, started + (tick + 1) * tick_seconds - time.monotonic()))
+            if settled_at is None and tick * tick_seconds >= SETTLING_SECONDS:
+                settled_at = datetime.now(UTC)
+            if ended.wait(max(0.0, started + (tick + 1) * tick_seconds - time.monotonic())):
+                break
             land(datetime.now(UTC).timestamp())
         finish()
     finally:
         with closing(psycopg2.connect(warehouse_url)) as connection:
             request_state(connection, pipeline, "draining")
+    return settled_at

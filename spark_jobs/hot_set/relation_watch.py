@@ -7,7 +7,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from datetime import timedelta
 from functools import partial
 
@@ -44,7 +43,7 @@ class RelationWatch(threading.Thread):
         pool: connections to the warehouse.
         pipeline: the pipeline driven.
         lookups: its lookups that have a hot set.
-        reading: what hot tuples are read again through; closed when the watch ends, or has not read for a while.
+        reading: what hot tuples are read again through; closed when the watch stops, or has not read for a while.
         writer: writes the hot sets' files; shut down when the watch stops.
     """
 
@@ -92,9 +91,11 @@ class RelationWatch(threading.Thread):
             psycopg2.Error, WarehouseUnavailableError: the warehouse is away.
         """
         connection = self._session.connection()
-        for number in range(len(self._lookups)):
-            self._notice(number, connection)
-        self._session.rest()
+        try:
+            for number in range(len(self._lookups)):
+                self._notice(number, connection)
+        finally:
+            self._session.rest()
         return any(watch.reads_whole for watch in self._lookups)
 
     def start_as(self, epoch: int) -> None:
@@ -105,21 +106,20 @@ class RelationWatch(threading.Thread):
 
     def run(self) -> None:
         """Watch."""
-        with closing(self._reading):
-            while not self._ended.is_set():
-                try:
-                    self._look(self._session.connection())
-                    self._session.rest()
-                    self._looked.set()
-                except (psycopg2.Error, WarehouseUnavailableError) as error:
-                    self._session.drop()
-                    _log.warning("relation watch of %s: the warehouse does not answer: %s", self._pipeline, error)
-                except Exception:
-                    self._session.drop()
-                    _log.exception("relation watch of %s: changes could not be noticed; trying again", self._pipeline)
-                self._reading.close_idle(_IDLE_SECONDS)
-                reading = any(watch.reads_whole for watch in self._lookups)
-                self._ended.wait(_SHORTEST_INTERVAL if reading else self.interval_seconds)
+        while not self._ended.is_set():
+            try:
+                self._look(self._session.connection())
+                self._session.rest()
+                self._looked.set()
+            except (psycopg2.Error, WarehouseUnavailableError) as error:
+                self._session.drop()
+                _log.warning("relation watch of %s: the warehouse does not answer: %s", self._pipeline, error)
+            except Exception:
+                self._session.drop()
+                _log.exception("relation watch of %s: changes could not be noticed; trying again", self._pipeline)
+            self._reading.close_idle(_IDLE_SECONDS)
+            reading = any(watch.reads_whole for watch in self._lookups)
+            self._ended.wait(_SHORTEST_INTERVAL if reading else self.interval_seconds)
 
     def stop(self) -> None:
         """End the thread, and write the hot sets down."""
@@ -128,6 +128,7 @@ class RelationWatch(threading.Thread):
             watch.stop()
         if self.is_alive():
             self.join(_LONGEST_END_SECONDS)
+        self._reading.close()
         for watch in self._lookups:
             watch.write_learned(at_end=True)
         self._writer.shutdown()

@@ -83,11 +83,19 @@ class FilesNotLoaded:
         lost: ranges that were gone before they were read: given up, or removed by a topic's retention. Ranges and not
             files, for a partition may lose some again and again.
         newest: the newest of them, with the reason; None where there is none.
+        lost_at: when something was lost last; None where nothing was, or by a former version.
     """
 
     set_aside: int = 0
     lost: int = 0
     newest: str | None = None
+    lost_at: datetime | None = None
+
+    @property
+    def in_words(self) -> str:
+        """How many of each there are, where there are any."""
+        counts = [(self.set_aside, "file", "set aside"), (self.lost, "range", "lost")]
+        return ", ".join(f"{count:,} {what}{'' if count == 1 else 's'} {how}" for count, what, how in counts if count)
 
 
 def read_files_not_loaded(cursor: extensions.cursor) -> dict[str, FilesNotLoaded]:
@@ -96,7 +104,8 @@ def read_files_not_loaded(cursor: extensions.cursor) -> dict[str, FilesNotLoaded
         """
         SELECT pipeline, count(DISTINCT unit) FILTER (WHERE state = 'set aside'),
             count(*) FILTER (WHERE state = 'lost'),
-            (array_agg(concat_ws(': ', unit, reason) ORDER BY range_id DESC))[1]
+            (array_agg(concat_ws(': ', unit, reason) ORDER BY range_id DESC))[1],
+            max(lost_at) FILTER (WHERE state = 'lost')
         FROM freshet.source_range WHERE state IN ('set aside', 'lost')
         GROUP BY pipeline
         """

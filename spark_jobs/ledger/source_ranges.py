@@ -12,8 +12,12 @@ from psycopg2 import extensions
 from spark_jobs.ledger.unread_files import TAKEN, landing_time
 from spark_jobs.warehouse.copy_encoding.characters import storable
 
-IS_PARTITION = "unit ~ '^([^:@/]+/)?[^:@/]+:[0-9]+@'"
+TOPIC_ID = "[A-Za-z0-9+/_-]{22}"
+"""Pattern of the id that Kafka gives a topic: 128 bits in Base64, which librdkafka writes with `/` among its digits."""
+
+IS_PARTITION = f"unit ~ '^([^:@/]+/)?[^:@/]+:[0-9]+@{TOPIC_ID}$'"
 """SQL condition: a range is one of offsets, in a partition of a topic; others are bytes of a file."""
+
 _WHOLE = "(first = 0 AND last IS NOT DISTINCT FROM size)"
 _UNITS_AT_ONCE = 50_000
 _REMOVED_AT_ONCE = 1_000

@@ -227,7 +227,7 @@ class Streaming:
     def _start_workload(self) -> None:
         """Start it as soon as no driver is waited for: the runs in Airflow, which take longer, find what is loaded."""
         awaited = set(self._pipelines_without_driver()) - self._not_loading.keys()
-        if not awaited and not self._workload.is_started:
+        if not awaited:
             self._workload.start()
 
     def _missing(self, runs: StreamRuns) -> set[str]:

@@ -54,13 +54,10 @@ class WorkloadProcesses:
         left = [SessionProcess.recorded(name, self._record(name)) for name in (_ORDERS, _AUCTIONS)]
         self._processes = [process for process in left if process is not None]
 
-    @property
-    def is_started(self) -> bool:
-        """Whether they were started, and not stopped."""
-        return bool(self._processes)
-
     def start(self) -> None:
-        """Start them."""
+        """Start them, unless they were started, or left behind."""
+        if self._processes:
+            return
         for name, options in self._options.items():
             process = SessionProcess.start(
                 name,

@@ -51,6 +51,11 @@ def _staleness(status: PipelineStatus) -> float | None:
     return max((cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None), default=None)
 
 
+def _lost_at(status: PipelineStatus) -> float | None:
+    lost_at = status.files_not_loaded.lost_at
+    return None if lost_at is None else lost_at.timestamp() * 1000
+
+
 FIGURES = (
     Figure(
         "unread_files",
@@ -82,6 +87,7 @@ FIGURES = (
     Figure(
         "lost", "Ranges of files or partitions that were gone before they were read.", lambda s: s.files_not_loaded.lost
     ),
+    Figure("lost_at_ms", "When something was lost last, since 1970; left out where nothing was.", _lost_at),
     Figure("arrived", "Events that were read.", lambda s: s.arrived, "counter"),
     Figure("loaded", "Facts that were loaded.", lambda s: s.loaded, "counter"),
     Figure("duplicates", "Events that came again.", lambda s: s.duplicates, "counter"),

@@ -18,7 +18,6 @@ from psycopg2 import extensions
 from rich.progress import Progress
 
 from spark_jobs.definition import Source
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.proof.landed_partitions import LandedPartition, accounted_partitions
 from spark_jobs.proof.landed_records import LandedRecords, read_records
@@ -140,7 +139,7 @@ class Account:
     def _enter(self, file: LandedFile | LandedPartition | AbsentFile) -> None:
         for each in file.ranges:
             if each.state in {"set aside", "lost"}:
-                self._findings.add(each.state.replace(" ", "_"), _named(file, each) + f": {each.reason}")
+                self._findings.add(each.state.replace(" ", "_"), self._named(file, each) + f": {each.reason}")
         if isinstance(file, AbsentFile):
             self._give_up(file.unit, file.ranges)
             self._miss(file.unit, file.ranges, "changed" if file.is_changed else "gone", file.unit)
@@ -179,10 +178,12 @@ class Account:
             if isinstance(file, LandedPartition) and each.records is not None and count < each.records:
                 removed = each.records - count  # by compaction, or with the segment that held them
                 self.absent.add(file.unit, [each._replace(records=removed)])
-                self._findings.add("gone", f"{_named(file, each)}: {removed:,} records are not in the topic any more")
+                self._findings.add(
+                    "gone", f"{self._named(file, each)}: {removed:,} records are not in the topic any more"
+                )
             else:
                 told = f"{each.records:,} by the ledger, {count:,} in the file"
-                self._findings.add("arrived", f"{_named(file, each)}: {told}")
+                self._findings.add("arrived", f"{self._named(file, each)}: {told}")
 
     def _not_read(self, number: int, file: LandedFile | LandedPartition, error: Exception) -> None:
         """A file that can't be read; former versions have rejected a Parquet file whole that they could not read."""
@@ -221,14 +222,13 @@ class Account:
             self.absent.add(unit, loaded)
             self._findings.add(kind, told)
 
+    def _named(self, file: LandedFile | LandedPartition | AbsentFile, each: LedgerRange) -> str:
+        what = "bytes" if Partition.of(file.unit.removeprefix(self._landing.prefix)) is None else "offsets"
+        return file.unit if len(file.ranges) == 1 else f"{file.unit}, {what} {each.first:,} to {each.last:,}"
+
     @cached_property
     def _planned(self) -> PlannedFiles:
         return PlannedFiles(self._cursor, self._landing)
-
-
-def _named(file: LandedFile | LandedPartition | AbsentFile, each: LedgerRange) -> str:
-    what = "bytes" if Partition.of(file.unit.rpartition(STREAM_SEPARATOR)[2]) is None else "offsets"
-    return file.unit if len(file.ranges) == 1 else f"{file.unit}, {what} {each.first:,} to {each.last:,}"
 
 
 def counts_as(planned: LedgerRange) -> int:

@@ -56,14 +56,20 @@ class KafkaClient:
     settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, kafka: Kafka, pipeline: str) -> KafkaClient:
+    def of(cls, kafka: Kafka, pipeline: str, stream: str | None = None) -> KafkaClient:
         """The client of a pipeline's topic, with its connection as the environment has it.
+
+        Args:
+            kafka: the topic.
+            pipeline: the pipeline's name.
+            stream: the stream's; None: the pipeline has one only. Several may read one topic, each to its own position.
 
         Raises:
             PipelineDefinitionError: the environment has no such connection, or it can't be understood.
         """
         settings = {} if kafka.connection is None else _connection_settings(kafka.connection)
-        return cls(kafka.servers, f"freshet-{pipeline}", tuple(sorted(settings.items())))
+        group = f"freshet-{pipeline}" if stream is None else f"freshet-{pipeline}-{stream}"
+        return cls(kafka.servers, group, tuple(sorted(settings.items())))
 
     def admin(self, on_error: Callable[[KafkaError], None]) -> AdminClient:
         """A new client that asks for topics and offsets.
@@ -102,7 +108,7 @@ def _refusals_told(client: KafkaClient) -> Iterator[None]:
         for _, value in client.settings:
             told = told.replace(value, "***") if value else told
         raise PipelineDefinitionError(
-            f"Kafka's client does not take the settings of source.kafka.connection: {told}. Allowed in the "
+            f"Kafka's client does not take the settings of kafka.connection: {told}. Allowed in the "
             "connection's extra: librdkafka's configuration properties, as it spells them."
         ) from None
 
@@ -117,7 +123,7 @@ def _silent() -> logging.Logger:
 
 
 def _connection_settings(connection_id: str) -> dict[str, str]:
-    connection = read_connection(connection_id, "source.kafka.connection", "kafka")
+    connection = read_connection(connection_id, "kafka.connection", "kafka")
     settings = {name: _setting(value) for name, value in connection.extra.items()}
     if connection.user:
         settings.setdefault("sasl.username", connection.user)

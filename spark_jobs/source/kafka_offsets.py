@@ -69,7 +69,7 @@ class TopicOffsets:
     def _note(self, error: KafkaError) -> None:
         """Remember that a broker lets us not in: all that a question tells of it is that there is no answer."""
         if error.code() in {KafkaError._AUTHENTICATION, KafkaError._SSL}:
-            self._refusal = f"{error.str()}. Look at user, password and certificates of source.kafka.connection"
+            self._refusal = f"{error.str()}. Look at user, password and certificates of kafka.connection"
 
     def _away(self, told: str) -> SourceAwayError:
         self._admin.poll(0)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
-from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.ledger.source_ranges import TOPIC_ID, SourceRange
 
-_UNIT = re.compile(r"(?P<topic>[^:@/]+):(?P<partition>\d+)@(?P<topic_id>.*)", re.DOTALL)
+_UNIT = re.compile(rf"(?P<topic>[^:@/]+):(?P<partition>[0-9]+)@(?P<topic_id>{TOPIC_ID})")
 _OF_ANY_STREAM = rf"^(?:[^/]*/)?{_UNIT.pattern}$"
 
 
@@ -72,6 +72,11 @@ class OffsetSlice:
     partition: Partition
     first: int
     last: int
+
+    @property
+    def is_of_topic(self) -> bool:
+        """Whether they are records of a topic."""
+        return True
 
 
 def with_place(values: pa.Table, units: pa.ChunkedArray, offsets: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.Table:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import OffsetSpec
 
+from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.kafka import Kafka
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.partition_positions import PartitionPositions
@@ -37,7 +38,7 @@ _SAMPLE_SECONDS = 60.0
 _SAMPLED_RECORDS = 200
 _SAMPLE_WAIT_SECONDS = 0.5
 _GUESSED_BYTES = 500.0
-_BEFORE_START = "before the start of the stream, as source.kafka.start says"
+_BEFORE_START = "before the start of the stream, as kafka.start says"
 _REMOVED = "removed by the topic's retention before it was read: lost at the source"
 
 
@@ -143,7 +144,7 @@ class KafkaTopic:
         landed_at = None if since is None else datetime.fromtimestamp(since / 1e9, UTC)
         records = sum(max(end - self._next[partition], 0) for partition, end in self._ends.items())
         size = int(records * self._record_bytes)
-        self.unread = Unread(len(self._seen), size, landed_at, self._looked_at, self._lags())
+        self.unread = Unread(0, size, landed_at, self._looked_at, len(self._seen), self._lags())
         return taken
 
     def _lags(self) -> list[PartitionLag]:
@@ -191,20 +192,24 @@ class KafkaTopic:
         return [pieces for _, _, pieces in tasks]
 
     def _check_ranges(self, ranges: Sequence[tuple[int, SourceRange]]) -> None:
-        files = [each.unit for _, each in ranges if Partition.of(each.unit) is None]
+        prefix = self._positions.prefix
+        files = [prefix + each.unit for _, each in ranges if Partition.of(each.unit) is None]
         if files:
+            changed = f"stream {prefix.removesuffix(STREAM_SEPARATOR)}" if prefix else "the pipeline's source"
             raise SourceAwayError(
-                f"A batch was to read {', '.join(files)} when the pipeline's source was changed to Kafka. Change it "
-                "back until the batch is loaded, then to Kafka again; or give the files up: freshet source PIPELINE "
-                f"--give-up {self._positions.prefix}{files[0]}"
+                f"A batch was to read {', '.join(files)} when {changed} was changed to Kafka. Change it back until the "
+                "batch is loaded, then to Kafka again; or give the files up: freshet source PIPELINE "
+                f"--give-up {files[0]}"
             )
         topic_id, _ = self._offsets.described()
-        former = [each.unit for _, each in ranges if (of := Partition.of(each.unit)) and of.topic_id != topic_id]
+        former = [
+            prefix + each.unit for _, each in ranges if (of := Partition.of(each.unit)) and of.topic_id != topic_id
+        ]
         if former:
             raise SourceAwayError(
                 f"Topic {self._kafka.topic} was deleted and made anew while a batch was to read {', '.join(former)}: "
                 "what was there is lost at the source. Give it up, and the stream goes on: freshet source PIPELINE "
-                f"--give-up {self._positions.prefix}{former[0]}"
+                f"--give-up {former[0]}"
             )
 
     def _find_partitions(self) -> None:
@@ -245,7 +250,7 @@ class KafkaTopic:
             away = _named(list(self._troubles))
             raise SourceAwayError(
                 f"{away} of Kafka can't be asked for offsets, so that it can't be said where the stream is to start "
-                f"there (source.kafka.start: {self._kafka.start}). The stream waits until they can."
+                f"there (kafka.start: {self._kafka.start}). The stream waits until they can."
             )
         begins = {each: offset for each, offset in found.items() if not isinstance(offset, str)}
         ranges = [SourceRange(each.unit, 0, offset, None, None) for each, offset in begins.items()]
@@ -264,7 +269,7 @@ class KafkaTopic:
             raise SourceAwayError(
                 f"Topic {self._kafka.topic} was deleted and made anew: it was read as {', '.join(sorted(former))}, and "
                 f"is {topic_id} now. Nothing of the new one is read. What the old one had beyond the ledger's offsets "
-                "is lost at the source. To read the new one from its beginning set source.kafka.made_anew: read, "
+                "is lost at the source. To read the new one from its beginning set kafka.made_anew: read, "
                 "which needs an event_id that is not made of offsets; or load it by a pipeline of another name."
             )
         _log.warning("%s was made anew, as %s; it is read from its beginning", self._kafka.topic, topic_id)

@@ -76,19 +76,9 @@ class LandedFiles:
         self.unread: Unread | None = None
 
     @property
-    def waiting_files(self) -> int:
-        """Files that have been seen and not been taken whole."""
-        return len(self._waiting)
-
-    @property
     def has_waiting(self) -> bool:
-        """Whether there are any."""
+        """Whether there are files that have been seen and not been taken whole."""
         return bool(self._waiting)
-
-    @property
-    def waiting_bytes(self) -> int:
-        """Their bytes, of begun ones what is left. O(waiting files)."""
-        return sum(size - self._begun_at(name) for _, name, size in self._waiting)
 
     def resume(self, taken: Callable[[list[str]], Iterable[tuple[str, int, int | None, int | None]]]) -> None:
         """Begin anew with what the ledger knows; before the first look.
@@ -172,7 +162,8 @@ class LandedFiles:
                 self._begun.pop(name, None)
                 self._known[name] = _Version(size, modified_ns)
         landed_at = landing_time(self._waiting[0][0]) if self._waiting else None
-        self.unread = Unread(self.waiting_files, self.waiting_bytes, landed_at, self._looked_at)
+        size = sum(size - self._begun_at(name) for _, name, size in self._waiting)
+        self.unread = Unread(len(self._waiting), size, landed_at, self._looked_at)
         return taken
 
     def forget(self, units: Iterable[str]) -> None:

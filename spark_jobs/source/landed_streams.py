@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.source.kafka_topic import KafkaTopic
@@ -42,6 +43,11 @@ class StreamSlice:
         """Number of the range within its batch."""
         return self.piece.range_no
 
+    @property
+    def is_of_topic(self) -> bool:
+        """Whether they are records of a topic."""
+        return self.piece.is_of_topic
+
 
 class LandedStreams:
     """The sources of several streams, as `LandedFiles` or `KafkaTopic` of one; units are called `stream/unit`.
@@ -73,6 +79,7 @@ class LandedStreams:
             sum(each.bytes for each in known),
             min(landed, default=None),
             min(each.looked_at for each in known),
+            sum(each.unread_partitions for each in known),
             lags,
         )
 
@@ -137,8 +144,16 @@ class LandedStreams:
             parts: tasks.
 
         Raises:
-            SourceAwayError: as of `KafkaTopic`.
+            SourceAwayError: some are of no stream that the pipeline has now; or as of `KafkaTopic`.
         """
+        own_prefixes = tuple(stream_unit(stream, "") for stream in self._sources)
+        strays = [each.unit for _, each in ranges if not each.unit.startswith(own_prefixes)]
+        if strays:
+            raise SourceAwayError(
+                f"A batch was to read {', '.join(strays)} when the stream that it is of was renamed or removed. Name "
+                "the stream as it was until the batch is loaded, then change it again; or give up what was to be read: "
+                f"freshet source PIPELINE --give-up {strays[0]}"
+            )
         shares: list[tuple[float, list[StreamSlice]]] = []
         for number, (stream, source) in enumerate(self._sources.items()):
             prefix = stream_unit(stream, "")

@@ -38,6 +38,11 @@ class FileSlice:
     size: int
     modified_ns: int
 
+    @property
+    def is_of_topic(self) -> bool:
+        """Whether they are records of a topic."""
+        return False
+
 
 @contextmanager
 def planned_file(piece: FileSlice) -> Iterator[BinaryIO]:

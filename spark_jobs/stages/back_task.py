@@ -161,10 +161,11 @@ class _BackTask:
         choose = partial(
             choose_back_stage, len(np.unique(keys.codes)), pages.count, plan.costs, stream_tuples=len(keys)
         )
-        choice = choose(page_count=opened.part.page_count)
-        if choice.algorithm == "mesh_join":  # else it is not worth to find out how often its memory has it scan R
+        scanned = None
+        if choose(page_count=opened.part.page_count).algorithm == "mesh_join":
+            # Where one scan takes too long already, it is not worth to find out how often memory has it scan R.
             scanned = pages_scanned(opened.part, len(keys), plan.back_stage_bytes, opened.most_tuples)
-            choice = choose(page_count=scanned)
+        choice = choose(page_count=scanned)
         return choice.algorithm, choice.reason
 
     def _looked_up(

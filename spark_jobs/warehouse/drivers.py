@@ -100,16 +100,18 @@ class Unread:
 
     Attributes:
         files: how many; one of which a batch has taken a part counts, too.
-        bytes: of them, but for such parts.
-        landed_at: when the oldest of them landed; None without any.
+        bytes: of them, but for such parts; and, about, of the records of topics.
+        landed_at: when the oldest of it landed; None without any.
         looked_at: when that was seen, by `time.monotonic` of this process.
-        partitions: of a topic, those that are furthest behind first; not all of very many.
+        unread_partitions: of topics, how many have such records.
+        partitions: of topics, those that are furthest behind first; not all of very many.
     """
 
     files: int
     bytes: int
     landed_at: datetime | None
     looked_at: float
+    unread_partitions: int = 0
     partitions: Sequence[PartitionLag] = ()
 
     @property
@@ -251,15 +253,17 @@ def heartbeat(
         "running" or "draining", as the operator wants it; "fenced" if a newer driver has taken over, or this
         one has been declared finished: it must stop.
     """
-    seen = (unread.age, unread.files, unread.bytes, unread.landed_at) if unread else (None,) * 4
+    seen: tuple[object, ...] = (None,) * 5
+    if unread is not None:
+        seen = unread.age, unread.files, unread.unread_partitions, unread.bytes, unread.landed_at
     partitions = json.dumps([asdict(each) for each in unread.partitions]) if unread and unread.partitions else None
     with connection, connection.cursor() as cursor:
         cursor.execute(
             """
             SET LOCAL synchronous_commit TO off;  -- the next heartbeat tells it again
             UPDATE freshet.driver SET heartbeat_at = clock_timestamp(),
-                looked_at = clock_timestamp() - %s::interval, unread_files = %s, unread_bytes = %s, unread_since = %s,
-                partitions = %s
+                looked_at = clock_timestamp() - %s::interval, unread_files = %s, unread_partitions = %s,
+                unread_bytes = %s, unread_since = %s, partitions = %s
             FROM freshet.pipeline
             WHERE driver.pipeline = %s AND driver.epoch = %s AND driver.state = 'running'
                 AND pipeline.name = driver.pipeline AND pipeline.epoch = driver.epoch

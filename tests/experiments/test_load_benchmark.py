@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import time
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.errors import FreshetError
-from spark_jobs.experiments.load import data, event_forms
+from spark_jobs.experiments.load import data, event_forms, kafka_connect
 from spark_jobs.experiments.load.case import EVENTS_PER_FILE, LoadCase, cases
 from spark_jobs.experiments.load.contenders import CONTENDERS, chosen_contenders, require_room
 from spark_jobs.experiments.load.fact_check import check_facts
@@ -120,6 +123,50 @@ def test_a_contender_whose_packages_are_absent_says_how_to_get_them(monkeypatch:
 def test_kafka_connect_is_refused_where_more_than_a_key_is_loaded(case: LoadCase, tmp_path: Path) -> None:
     with pytest.raises(FreshetError, match="can't be run in the regime wide"):
         load_by_connect(case, "events", "localhost:9092", tmp_path, "", "")
+
+
+@pytest.fixture
+def worker() -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs, as the worker of Kafka Connect does."""
+    with subprocess.Popen(["sleep", "60"]) as process:
+        yield process
+        process.kill()
+
+
+def test_what_kafka_connect_stores_counts_from_when_it_was_committed(
+    case: LoadCase, warehouse_url: str, tmp_path: Path, worker: subprocess.Popen[bytes]
+) -> None:
+    (tmp_path / "log").touch()
+    query = "INSERT INTO bench.fact SELECT id, 1, 1, 'x', 1, 1, now() FROM generate_series(%s, %s) AS id"
+    began = time.time()
+    with closing(psycopg2.connect(warehouse_url)) as connection, connection.cursor() as cursor:
+        for first, last in ((1, 100), (101, 250)):
+            with connection:
+                cursor.execute(query, [first, last])
+            time.sleep(0.05)
+    ended = time.time()
+    first, second = kafka_connect._watch(worker, 250, warehouse_url, tmp_path / "log")
+    assert (first.facts, second.facts) == (100, 150)
+    assert began < first.ended == second.started <= second.ended - 0.05 < ended
+
+
+@pytest.mark.parametrize(
+    ("logged", "told"),
+    [("", "stores nothing"), ("Task is being killed and will not recover\nno such column", "no such column")],
+)
+def test_a_kafka_connect_that_stores_nothing_ends_the_run(
+    case: LoadCase,
+    warehouse_url: str,
+    tmp_path: Path,
+    worker: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    logged: str,
+    told: str,
+) -> None:
+    monkeypatch.setattr(kafka_connect, "_SILENCE_SECONDS", 0.3)
+    (tmp_path / "log").write_text(logged)
+    with pytest.raises(FreshetError, match=told):
+        kafka_connect._watch(worker, 250, warehouse_url, tmp_path / "log")
 
 
 @pytest.mark.slow

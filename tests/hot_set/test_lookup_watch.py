@@ -16,6 +16,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.definition import Lookup
+from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.lookup_watch import LookupWatch
@@ -108,6 +109,25 @@ def test_all_of_r_is_hot_before_the_watch_over_it_starts(town: Town) -> None:
     wait_for(lambda: not watch.take_in(), "all of R to be read")
     assert (hot_set.hot_tuples, hot_set.holds_all) == (1000, True)
     pool.close()
+
+
+def test_a_watch_that_is_never_started_keeps_no_connection(town: Town, monkeypatch: pytest.MonkeyPatch) -> None:
+    lookup_watch, _ = town.watch()
+    pool, reading, opened = ConnectionPool(town.url, "watch"), ReadingConnection(town.url), []
+    watch = RelationWatch(pool, "orders", [lookup_watch], reading, town.executor)
+
+    def lose(connection: extensions.connection) -> None:
+        opened.append(connection)
+        reading.run(opened.append)
+        raise WarehouseUnavailableError("away")
+
+    monkeypatch.setattr(lookup_watch, "notice", lose)
+    with pytest.raises(WarehouseUnavailableError):
+        watch.take_in()
+    assert pool.take() is opened[0], "it was given back"
+    opened[0].close()
+    watch.stop()
+    assert opened[1].closed
 
 
 def test_where_r_does_not_fit_after_all_the_newest_version_is_taken_over(town: Town) -> None:

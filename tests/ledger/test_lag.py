@@ -14,6 +14,7 @@ from psycopg2 import extensions
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
+from spark_jobs.source.kafka_slice import Partition
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import PartitionLag, Unread
 from tests.ledger.ledger_rows import add_batch, drive, execute, only, register
@@ -103,17 +104,28 @@ def test_a_file_of_which_a_batch_reads_a_part_is_one_file(connection: extensions
 def test_of_a_topic_partitions_are_told_and_the_bytes_that_records_take(
     connection: extensions.connection, epoch: int
 ) -> None:
-    batch_ledger.open_batch(connection, "orders", epoch, [SourceRange("t:0@x", 30, 90, 4_000, time.time_ns())])
+    batch_ledger.open_batch(
+        connection, "orders", epoch, [SourceRange("t:0@Wg4J+X4tT7aHygb/hMau6g", 30, 90, 4_000, time.time_ns())]
+    )
     waiting = PartitionLag("t:0", 90, 95, datetime.now(UTC).isoformat(), None)
-    drivers.heartbeat(connection, "orders", epoch, Unread(0, 0, None, time.monotonic(), [waiting]))
+    drivers.heartbeat(connection, "orders", epoch, Unread(0, 0, None, time.monotonic(), 0, [waiting]))
     lag = status_of(connection).lag
     assert (lag.files_in_words, lag.unread_bytes) == ("1 partition", 4_000)
-    drivers.heartbeat(connection, "orders", epoch, Unread(2, 600, datetime.now(UTC), time.monotonic(), [waiting]))
+    drivers.heartbeat(connection, "orders", epoch, Unread(0, 600, datetime.now(UTC), time.monotonic(), 2, [waiting]))
     lag = status_of(connection).lag
     assert (lag.files_in_words, lag.unread_bytes) == ("2 partitions", 4_600)
     of_stream = replace(waiting, partition="orders/t:0")
-    drivers.heartbeat(connection, "orders", epoch, Unread(2, 600, datetime.now(UTC), time.monotonic(), [of_stream]))
-    assert status_of(connection).lag.files_in_words == "2 files or partitions"
+    drivers.heartbeat(connection, "orders", epoch, Unread(2, 600, datetime.now(UTC), time.monotonic(), 1, [of_stream]))
+    assert status_of(connection).lag.files_in_words == "3 files or partitions"
+
+
+def test_a_file_whose_name_is_like_a_partition_s_is_a_file(connection: extensions.connection, epoch: int) -> None:
+    unit = "sales/2026-01-01T10:30@shop.json"
+    batch_ledger.open_batch(connection, "orders", epoch, [SourceRange(unit, 30, 100, 100, time.time_ns())])
+    tell(connection, epoch, files=1, size=50)
+    lag = status_of(connection).lag
+    assert (lag.unread_files, lag.unread_bytes) == (2, 120)
+    assert Partition.of(unit.removeprefix("sales/")) is None
 
 
 def test_what_waits_for_longer_than_the_target_is_late_however_fresh_the_last_facts_were(

@@ -73,6 +73,9 @@ def test_a_stream_goes_on_over_a_pruned_ledger(stream: Stream) -> None:
     assert stream.load(stream.facts(range(25, 45))).facts == 5, "what is a fact or held already is none again"
 
 
+TOPIC = "Wg4J+X4tT7aHygb/hMau6g"  # its id
+
+
 @pytest.mark.parametrize(
     ("prefix", "definition"),
     [
@@ -86,10 +89,10 @@ def test_ranges_of_a_partition_that_follow_on_one_another_become_one(
     batches = [number for (number,) in stream.query("SELECT batch_no FROM freshet.batch ORDER BY batch_no")]
     old, new = batches[0], batches[-1]
     ranges = [
-        *[("t:0@x", first, first + 5, 10, 4, old) for first in (0, 5, 10)],
-        ("t:0@x", 20, 25, 10, 4, old),  # what lies before was lost
-        ("t:0@x", 25, 30, 10, 4, new),
-        *[("t:1@x", first, first + 5, 10, records, old) for first, records in ((15, None), (20, 5))],
+        *[(f"t:0@{TOPIC}", first, first + 5, 10, 4, old) for first in (0, 5, 10)],
+        (f"t:0@{TOPIC}", 20, 25, 10, 4, old),  # what lies before was lost
+        (f"t:0@{TOPIC}", 25, 30, 10, 4, new),
+        *[(f"t:1@{TOPIC}", first, first + 5, 10, records, old) for first, records in ((15, None), (20, 5))],
         *[("a/file", first, first + 5, 10, 4, old) for first in (0, 5)],  # before it read a topic
     ]
     for each in ranges:
@@ -108,8 +111,8 @@ def test_ranges_of_a_partition_that_follow_on_one_another_become_one(
     )
     assert stream.query(left) == [
         *[("a/file", first, first + 5, 10, 4) for first in (0, 5)],
-        *[("t:0@x", 0, 15, 30, 12), ("t:0@x", 20, 25, 10, 4), ("t:0@x", 25, 30, 10, 4)],
-        ("t:1@x", 15, 25, 20, None),
+        *[(f"t:0@{TOPIC}", 0, 15, 30, 12), (f"t:0@{TOPIC}", 20, 25, 10, 4), (f"t:0@{TOPIC}", 25, 30, 10, 4)],
+        (f"t:1@{TOPIC}", 15, 25, 20, None),
     ]
     assert _prune(stream, ledger="30d") == {}
 

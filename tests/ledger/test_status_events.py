@@ -134,7 +134,7 @@ def test_the_lag_of_a_topics_partitions_is_that_of_the_drivers_last_look(connect
     register(connection)
     epoch = drive(connection)
     lag = drivers.PartitionLag("orders:3", 100, 130, "2026-03-01T10:00:00+00:00")
-    drivers.heartbeat(connection, "orders", epoch, drivers.Unread(1, 3000, None, 0.0, (lag,)))
+    drivers.heartbeat(connection, "orders", epoch, drivers.Unread(0, 3000, None, 0.0, 1, (lag,)))
     status = only(read_status(connection))
     assert status.lag.partitions == (lag,)
     assert status.to_dict()["lag"]["partitions"][0]["end"] == 130

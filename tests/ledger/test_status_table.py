@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
+from spark_jobs.ledger.files_not_loaded import FilesNotLoaded
 from spark_jobs.ledger.status.backlog import Backlog, PlaceBacklog
 from spark_jobs.ledger.status.lag import Lag
 from spark_jobs.ledger.status.lookup_status import LookupStatus
@@ -69,6 +70,11 @@ def test_a_blocked_pipeline_tells_by_what_and_since_when() -> None:
     text = shown(STATUS, replace(STATUS, name="lines", state="blocked", blocked_by="disk full", blocked_since=since))
     assert "lines has been blocked since 2024-05-01 12:30:00 UTC: disk full" in text
     assert "orders is blocked" not in text
+
+
+def test_what_was_not_loaded_is_counted() -> None:
+    told = shown(replace(STATUS, files_not_loaded=FilesNotLoaded(1, 2, "b.json: gone")))
+    assert "orders: 1 file set aside, 2 ranges lost; the newest: b.json: gone" in told
 
 
 def test_without_pipelines_the_table_says_so() -> None:

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -90,6 +91,8 @@ def test_what_is_lost_at_the_source_has_a_metric(address: str, connection: exten
     told = samples(scraped(address))
     assert [told[f"freshet_{name}", "orders", None] for name in ("lost", "set_aside")] == [3, 1]
     assert told["freshet_lost", "visits", None] == 0
+    assert time.time() - told["freshet_lost_at_seconds", "orders", None] < 60
+    assert ("freshet_lost_at_seconds", "visits", None) not in told
 
 
 def test_every_state_has_a_number() -> None:
@@ -183,7 +186,7 @@ def test_prometheus_itself_finds_nothing_wrong(address: str) -> None:
 
 @prometheus_is_there
 def test_what_is_lost_is_told_for_a_day_each_time_and_what_is_set_aside_until_it_is_settled(tmp_path: Path) -> None:
-    """Of a shop that lost something long ago, loses more at 02:00, and has a file set aside from 40:00 to 42:00."""
+    """Of a shop that has lost something when it is first seen, at 02:00, and has a file set aside from 40:00 on."""
     told = {"1h": False, "3h": True, "24h": True, "27h": False, "41h": True, "43h": False}
     tests = {
         "rule_files": [str(FOLDER / "alert-rules.yml")],
@@ -191,7 +194,7 @@ def test_what_is_lost_is_told_for_a_day_each_time_and_what_is_set_aside_until_it
             {
                 "interval": "1h",
                 "input_series": [
-                    {"series": 'freshet_lost{pipeline="shop"}', "values": "2 2 3x60"},
+                    {"series": 'freshet_lost_at_seconds{pipeline="shop"}', "values": "_ _ 7200x60"},
                     {"series": 'freshet_set_aside{pipeline="shop"}', "values": "0x39 1 1 0x20"},
                 ],
                 "promql_expr_test": [

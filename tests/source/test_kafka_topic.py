@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from psycopg2 import extensions
 
 from spark_jobs.definition import Source
+from spark_jobs.definition.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError, SourceAwayError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.partition_positions import PartitionPositions
@@ -259,7 +260,7 @@ def test_secrets_come_from_the_environment_and_are_in_no_text(
 
 def test_a_setting_that_is_to_be_no_text_is_refused_without_its_value() -> None:
     client = KafkaClient("localhost:1", "g", (("stats_cb", "s3cret"),))
-    with pytest.raises(PipelineDefinitionError, match=r"does not take the settings of source\.kafka") as told:
+    with pytest.raises(PipelineDefinitionError, match=r"does not take the settings of kafka\.conn") as told:
         client.consumer()
     assert "stats_cb" in str(told.value)
     assert "s3cret" not in str(told.value)
@@ -269,6 +270,16 @@ def test_an_open_batch_of_files_asks_what_to_do(reader: Any) -> None:
     stream = reader()
     with pytest.raises(SourceAwayError, match=r"(?s)a\.json.*changed to Kafka.*--give-up a\.json"):
         stream.read([SourceRange("a.json", 0, 70, 70, None)])
+    stream.topic._positions.prefix = "orders/"
+    told = r"read orders/a\.json when stream orders was changed to Kafka.*--give-up orders/a\.json"
+    with pytest.raises(SourceAwayError, match=f"(?s){told}"):
+        stream.read([SourceRange("a.json", 0, 70, 70, None)])
+
+
+def test_two_streams_of_one_topic_tell_two_groups_how_far_they_are() -> None:
+    kafka = Kafka(servers="localhost:1", topic="t")
+    of = [KafkaClient.of(kafka, "clicks", stream).group for stream in (None, "shown", "clicked")]
+    assert of == ["freshet-clicks", "freshet-clicks-shown", "freshet-clicks-clicked"]
 
 
 def test_a_user_is_let_in_by_tls_and_password(
@@ -289,7 +300,7 @@ def test_a_user_who_is_not_let_in_is_told_why_and_the_password_is_not(
         del_ca = json.loads(os.environ["AIRFLOW_CONN_SHOP_KAFKA"]) | {"extra": {}}
         monkeypatch.setenv("AIRFLOW_CONN_SHOP_KAFKA", json.dumps(del_ca))
     told = "Invalid username or password" if wrong == "password" else "certificate verify failed"
-    with pytest.raises(SourceAwayError, match=f"(?s){told}.*source.kafka.connection") as refused:
+    with pytest.raises(SourceAwayError, match=f"(?s){told}.* of kafka.connection") as refused:
         reader(**keys)
     assert "wr0ng" not in str(refused.value)
 

@@ -99,11 +99,12 @@ def test_a_batch_is_bounded_in_bytes_and_in_files(tmp_path: Path, monkeypatch: p
     for number in range(5):
         land(tmp_path, f"f{number}", b"x" * 100)
     source = looked(tmp_path)
-    assert (source.waiting_files, source.waiting_bytes) == (5, 500)
+    assert source.has_waiting
     assert names(source.take(250)) == ["f0", "f1"]
     monkeypatch.setattr(landed_files, "MOST_RANGES", 1)
     assert names(source.take(250)) == ["f2"]
-    assert (source.waiting_files, source.waiting_bytes) == (2, 200)
+    assert source.unread is not None
+    assert (source.unread.files, source.unread.bytes) == (2, 200)
 
 
 def test_a_large_file_is_taken_in_ranges_that_end_with_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.errors import SourceAwayError
+from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams
 from spark_jobs.source.planned_file import FileSlice
@@ -60,3 +62,13 @@ def test_each_stream_goes_on_where_the_ledger_says(tmp_path: Path, streams: Land
     streams.forget(["orders/1.json", "gone/1.json"])
     streams.look()
     assert [each.unit for each in streams.take(1000)] == ["orders/1.json"]
+
+
+def test_what_a_batch_was_to_read_of_a_stream_that_was_renamed_is_waited_for(
+    tmp_path: Path, streams: LandedStreams
+) -> None:
+    land(tmp_path, "orders", "1.json")
+    streams.look()
+    ranges = [*streams.take(1000), SourceRange("sales/1.json", 0, 9, 9, 1), SourceRange("1.json", 0, 9, 9, 1)]
+    with pytest.raises(SourceAwayError, match=r"read sales/1\.json, 1\.json when .* --give-up sales/1\.json$"):
+        streams.pieces(list(enumerate(ranges)), 2)

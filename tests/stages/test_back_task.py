@@ -158,3 +158,4 @@ def test_how_often_r_would_be_scanned_is_asked_only_where_one_scan_would_be_quic
     list(back_task(context, 0, [parcel.tuples], reports.append))
     assert [(report.algorithm, report.counts["unmatched"]) for report in reports] == [(chosen, 3)]
     assert len(calls) == asked
+    assert [report.reason is not None and "(mesh_join)" in report.reason for report in reports] == [False]

@@ -5,6 +5,7 @@ The key of R stands in the fact table for what the others fetch of R.
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import time
@@ -28,9 +29,15 @@ _OF_WORKER = ("jackson-core", "jackson-databind", "jackson-annotations", "slf4j-
 _LOGGING = ("slf4j-api", "log4j-slf4j2-impl", "log4j-api", "log4j-core")
 _HEAP = "-Xmx2g"
 _RECORDS_AT_ONCE = 10_000
-# To count what is stored takes the server's time.
-_LOOK_SECONDS = 2.0
+_LOOK_SECONDS = 0.2
 _SILENCE_SECONDS = 120.0
+# The worker goes on without a task that has failed.
+_TASK_FAILED = "Task is being killed and will not recover"
+_LONGEST_MESSAGE = 2_000
+_COMMITS = """
+    SELECT extract(epoch FROM pg_xact_commit_timestamp(xmin))::float8 AS at, count(*) FROM bench.fact
+    GROUP BY at ORDER BY at
+"""
 _DECIMAL = {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}
 _FIELDS = [
     {"field": "id", "type": "int64"},
@@ -52,7 +59,7 @@ _LOG = {
 def load_by_connect(
     case: LoadCase, topic: str, servers: str, folder: Path, jdbc_url: str, warehouse_url: str
 ) -> list[Batch]:
-    """Load all events of a topic; what each look finds to be stored counts as a batch.
+    """Load all events of a topic; what was committed at once counts as a batch.
 
     Args:
         case: the benchmark's size; of a regime in which nothing but `relation_sk` is fetched, and R stays.
@@ -91,24 +98,42 @@ def load_by_connect(
 
 
 def _watch(worker: subprocess.Popen[bytes], events: int, warehouse_url: str, log: Path) -> list[Batch]:
-    """Look at the fact table until all events are there."""
-    batches: list[Batch] = []
-    stored, looked = 0, time.time()
+    """Wait until all events are in the fact table.
+
+    The server knows when each transaction was committed. Until the table stops growing only its size is asked for: to
+    count what it holds takes the time that the worker needs.
+    """
+    size, began, heard_at = 0, time.time(), time.monotonic()
     with closing(psycopg2.connect(warehouse_url)) as connection, connection.cursor() as cursor:
         connection.autocommit = True
-        while stored < events:
+        while True:
             time.sleep(_LOOK_SECONDS)
-            cursor.execute("SELECT count(*) FROM bench.fact")
-            [(found,)] = cursor.fetchall()
-            now = time.time()
-            if found > stored:
-                batches.append(Batch(looked, now, found - stored))
-                stored, looked = found, now
-            elif not stored:
-                looked = now
-            if worker.poll() is not None or now - looked > _SILENCE_SECONDS:
-                raise FreshetError(f"Kafka Connect has stored {stored:,} of {events:,} events.\n{log_tail(log)}")
-    return batches
+            looked, former = time.time(), size
+            cursor.execute("SELECT pg_relation_size('bench.fact')")
+            [(size,)] = cursor.fetchall()
+            if size > former:
+                heard_at = time.monotonic()
+            elif size:
+                cursor.execute(_COMMITS)
+                commits = cursor.fetchall()
+                if sum(facts for _, facts in commits) >= events:
+                    return [
+                        Batch(former_at, at, facts)
+                        for (former_at, _), (at, facts) in itertools.pairwise([(began, 0), *commits])
+                    ]
+            else:
+                began = looked
+            _require_progress(worker, log, heard_at)
+
+
+def _require_progress(worker: subprocess.Popen[bytes], log: Path, heard_at: float) -> None:
+    text = log.read_text(errors="replace")
+    _, failed, message = text.partition(_TASK_FAILED)
+    if failed:
+        raise FreshetError(f"A task of Kafka Connect has failed: {failed}{message[:_LONGEST_MESSAGE]}")
+    if worker.poll() is not None or time.monotonic() - heard_at > _SILENCE_SECONDS:
+        what = "stores nothing" if worker.poll() is None else "has ended"
+        raise FreshetError(f"Kafka Connect {what}, and not all events are stored.\n{log_tail(log)}")
 
 
 def _worker(servers: str, folder: Path, plugins: Path) -> dict[str, str]:

@@ -602,8 +602,10 @@ def _forget_keys(
             buckets[i] = _bucket(state, keys[start + i])
         for i in range(width):
             places[i] = heads[buckets[i], stream]
+        # Read here so that these cache misses overlap. It is read again below: an earlier key of the block may have
+        # changed the chain.
         for i in range(width):
-            places[i] = tuples[places[i]].next  # Only waited for.
+            places[i] = tuples[places[i]].next
         for i in range(width):
             bucket, key = buckets[i], keys[start + i]
             previous, place = np.int64(0), np.int64(heads[bucket, stream])

@@ -199,7 +199,9 @@ class SweepArea:
         return Dropped(before - self.count(stream), unmatched)
 
     def forget(self, stream: int, keys: Int64Array, ids: Int64Array) -> int:
-        """Let tuples of a stream go before their time, as if they had been in a result; how many were there.
+        """Let tuples of a stream go before their time, as if they had been in a result.
+
+        O(n + tuples of these keys, each with the logarithm of how many share its key).
 
         Args:
             stream: whose they are.
@@ -207,7 +209,7 @@ class SweepArea:
             ids: int64, shape (n,): ascending among equal keys.
 
         Returns:
-            O(n + tuples of these keys, each with the logarithm of how many share its key).
+            how many were there.
         """
         before = self.count(stream)
         _forget(self._state, stream, read_only(keys), read_only(ids))
@@ -439,8 +441,10 @@ def _insert(state: _State, stream: int, columns: Int64Array) -> None:
         for i in range(count):
             levels[i] = _level_of(columns[LOW, first + i], columns[LAST, first + i])
             places[i] = _bucket(columns[LOW, first + i] >> levels[i], levels[i], buckets[0])
+        # Read here so that these cache misses overlap. It is read again below: an earlier tuple of the block may have
+        # changed it.
         for i in range(count):
-            links[i] = heads[places[i], stream]  # Only waited for.
+            links[i] = heads[places[i], stream]
         for i in range(count):
             number = ring[_NEXT]
             if number == ring[_TURN] + ring[_ROOM]:

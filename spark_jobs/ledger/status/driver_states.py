@@ -31,7 +31,7 @@ class DrivenPipeline(NamedTuple):
 
     Attributes:
         looked_at: when the source was looked at last, by this driver or, before its first look, by a former one.
-        unread_files, unread_bytes: what had landed then and was in no batch.
+        unread_files, unread_partitions, unread_bytes: what had landed then and was in no batch.
         unread_since: when the oldest of it landed.
         partitions: of a topic, what was unread of each then, as `PartitionLag` has it; None of other sources.
         takes_writes: whether the server lets drivers write. If not, their silence tells nothing of them.
@@ -59,6 +59,7 @@ class DrivenPipeline(NamedTuple):
     told_blocked_since: datetime | None
     looked_at: datetime | None
     unread_files: int | None
+    unread_partitions: int | None
     unread_bytes: int | None
     unread_since: datetime | None
     partitions: list[dict[str, Any]] | None
@@ -155,7 +156,8 @@ def read_pipelines(cursor: extensions.cursor) -> list[DrivenPipeline]:
             restart_noted_at, log_file, spark_ui_url, blocked_by, blocked_since, seen.*, clock_timestamp()
         FROM freshet.pipeline LEFT JOIN freshet.driver ON driver.pipeline = name AND driver.epoch = pipeline.epoch
         LEFT JOIN LATERAL (
-            SELECT looked_at, unread_files, unread_bytes, unread_since, partitions FROM freshet.driver AS looking
+            SELECT looked_at, unread_files, unread_partitions, unread_bytes, unread_since, partitions
+            FROM freshet.driver AS looking
             WHERE looking.pipeline = name AND looked_at IS NOT NULL ORDER BY looking.epoch DESC LIMIT 1) AS seen ON true
         ORDER BY name
         """

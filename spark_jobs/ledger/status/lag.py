@@ -29,7 +29,7 @@ class Lag:
     """What has landed and can't be read as facts yet.
 
     Attributes:
-        unread_files: how many files, those included that the open batch reads; of a topic, partitions.
+        unread_files: how many files and partitions of topics, those included that the open batch reads.
         unread_bytes: how much that is; of a topic, an estimate.
         oldest_unread: when the oldest of it landed; None where nothing is unread.
         oldest_unread_age_ms: time since then, by the warehouse's clock.
@@ -118,13 +118,15 @@ def _lag(pipeline: DrivenPipeline, planned: _Planned, last_commit: datetime | No
     """The lag of a pipeline; `own` is what was seen just now, where its driver does not look, or not now."""
     now = pipeline.now
     if own is None:
-        files, size, landed_at = pipeline.unread_files or 0, pipeline.unread_bytes or 0, pipeline.unread_since
-        looked_at = pipeline.looked_at
+        files, partitions = pipeline.unread_files or 0, pipeline.unread_partitions or 0
+        size, landed_at, looked_at = pipeline.unread_bytes or 0, pipeline.unread_since, pipeline.looked_at
     else:
-        files, size, landed_at, looked_at = own.files, own.bytes, own.landed_at, now - own.age
+        files, partitions = own.files, own.unread_partitions
+        size, landed_at, looked_at = own.bytes, own.landed_at, now - own.age
     oldest = min((at for at in (landed_at, planned.landed_at) if at is not None), default=None)
     return Lag(
-        unread_files=max(files, planned.partitions) + planned.files,  # what a batch reads of a partition has no end
+        # Of a partition, what waits follows on what a batch reads: it counts once.
+        unread_files=files + planned.files + max(partitions, planned.partitions),
         unread_bytes=size + planned.bytes,
         oldest_unread=None if oldest is None else oldest.astimezone(UTC),
         oldest_unread_age_ms=None if oldest is None else max((now - oldest) / _MILLISECOND, 0.0),

@@ -78,9 +78,7 @@ class StatusTable:
                 )
             files = status.files_not_loaded
             if files.newest is not None:
-                told = (
-                    f"{files.set_aside} files are set aside and {files.lost} ranges lost; the newest is {files.newest}"
-                )
+                told = f"{files.in_words}; the newest: {files.newest}"
                 yield Text(f"{status.name}: {told} (`freshet source {status.name}` shows them)", style="yellow")
             if status.unaccounted:
                 told = f"{status.unaccounted:,} events arrived and are in no place (`freshet verify` names them)"
