@@ -121,8 +121,9 @@ def test_what_is_remembered_for_ever_lies_in_few_segments_and_costs_a_version_li
         bucket.checkpoint(batch)
         bucket.forget(batch)
     assert len(bucket) == 0
-    # Two traces and two punctuations of each of 640 keys; eight segments of each size at the most.
-    assert len(list(tmp_path.glob("segment.*"))) <= 4 * 8 * 4
+    # Two traces and two punctuations of each of 640 keys: of each kind 2 segments of 256, and at most 7 of each smaller
+    # size; if no more than 32 were merged, 20 of these.
+    assert len(list(tmp_path.glob("segment.*"))) <= 4 * (2 + 7 + 7)
     record = read_version(tmp_path, 160)
     listed = [segment for segments in record.segments for segment in segments]
     assert sum(len(segment.joined) for segment in listed) == 4 * 640
