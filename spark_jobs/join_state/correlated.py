@@ -131,7 +131,8 @@ class StreamCounts(NamedTuple):
 
     Attributes:
         arrived: that were given.
-        duplicates: whose event id is that of a tuple in the state, or of an earlier one of the same take.
+        duplicates: whose event id is that of a tuple in the state, or of an earlier one of the same take; or of one
+            that has left and is remembered, because punctuations let it go or it is one that still holds.
         late: that start before what was told.
         after_last: that came after their stream's punctuation of their key.
         too_many: that would make too many results.
