@@ -258,12 +258,24 @@ def _punctuation_problems(streams: Mapping[str, Source], correlate: Correlate) -
     if correlate.punctuations and correlate.emit == "accumulate":
         text = "mean nothing with emit: accumulate, whose parts wait in the table of held tuples. Remove them."
         yield Problem("correlate.punctuations", text)
+    lacking = _without_punctuations(streams, correlate)
+    if correlate.punctuations and len(lacking) > 1:
+        text = (
+            f"let a tuple go when all other streams have punctuated its key; {', '.join(lacking)} have none, so that "
+            "none ever goes. Add punctuations of all streams, or of all but one."
+        )
+        yield Problem("correlate.punctuations", text)
     for name, punctuation in correlate.punctuations.items():
         key = path_of("correlate", "punctuations", name)
         if name not in streams:
             yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
         elif punctuation != "unique":
             yield from _column_problems(streams, name, punctuation)
+
+
+def _without_punctuations(streams: Mapping[str, Source], correlate: Correlate, *, but: str = "") -> list[str]:
+    """The streams that never say which keys are done with, but for one."""
+    return [name for name in streams if name != but and name not in correlate.punctuations]
 
 
 def _column_problems(streams: Mapping[str, Source], name: str, punctuation: Punctuated) -> Iterator[Problem]:
@@ -300,9 +312,14 @@ def _expired_problems(streams: Mapping[str, Source], correlate: Correlate) -> It
             yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
     if correlate.emitting and correlate.emit == "accumulate":
         yield Problem("correlate.expired", "means nothing with emit: accumulate, whose parts don't expire. Remove it.")
-    elif correlate.emitting and correlate.within is None and not correlate.punctuations:
-        text = "is emit, but without a window no tuple expires. Add for example within: 2h, or punctuations."
-        yield Problem("correlate.expired", text)
+    elif correlate.within is None:
+        for name in sorted(correlate.emitting & streams.keys()):
+            if lacking := _without_punctuations(streams, correlate, but=name):
+                text = (
+                    f"is emit, but without a window no tuple of {name} expires before all other streams have "
+                    f"punctuated its key. Add for example within: 2h, or punctuations of {', '.join(lacking)}."
+                )
+                yield Problem("correlate.expired", text)
 
 
 def emission_problems(

@@ -6,7 +6,8 @@
 
 The operator (spark_jobs.joins.stream_stream) knows codes of keys, intervals and ids; the tuples themselves lie in
 segments, which are files from the next checkpoint on, and are mapped. A version is the state after a batch. Nothing of
-the operator is stored: it is filled anew from the segments, so that a restore costs what lives, not what happened.
+the operator is stored: it is filled anew from the segments, so that a restore costs what lives, not what happened; and,
+with punctuations, what is remembered of what has left: for as long as the punctuations hold, for ever without a window.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.errors import JoinStateError
@@ -110,10 +110,10 @@ class Bucket:
             note_made_for(self._folder, made_for(self._plan))
         count = len(self._plan.streams)
         self._kept = streams_of(self._plan, self._folder, record)
-        self._streams, self._purged = self._kept[:count], self._kept[count : 2 * count]
-        self._told = [
-            PunctuatedKeys(stream.key_end, told) if stream.key_end else None
-            for stream, told in zip(self._plan.streams, self._kept[2 * count :], strict=self._plan.is_punctuated)
+        self._streams, self._traces = self._kept[:count], self._kept[count : 2 * count]
+        self._punctuated = [
+            PunctuatedKeys(stream, tuples) if stream.punctuation else None
+            for stream, tuples in zip(self._plan.streams, self._kept[2 * count :], strict=self._plan.is_punctuated)
         ]
         self._keys_taken: list[Int64Array] = []  # By the present take; of plans with punctuations.
         self._reached = record.reached if record else [FROM_THE_BEGINNING] * len(self._streams)
@@ -165,7 +165,8 @@ class Bucket:
     def checkpoint(self, version: int) -> None:
         """Make the state a version; it is on the disk when this returns.
 
-        O(bytes that came since the last one), amortised, and a bit for each tuple in the state.
+        O(bytes that came since the last one), amortised, and a bit for each tuple in a segment of which not all are in
+        a result, and another where any were purged.
 
         Args:
             version: above the present one.
@@ -265,42 +266,45 @@ class Bucket:
         order = np.argsort(events.codes, kind="stable")
         repeated = _repeated(tuples, events, order, plan.event_id)
         repeated |= held.known(tuples, events.codes, order, bound(self._reached, stream), exact=events.exact)
-        for purged in self._purged[stream : stream + 1]:
-            repeated |= purged.known(tuples, events.codes, order, self._reached[stream], exact=events.exact)
+        for traces in self._traces[stream : stream + 1]:
+            repeated |= traces.known(tuples, events.codes, order, self._reached[stream], exact=events.exact)
+        punctuated = self._punctuated[stream] if self._punctuated else None
+        if punctuated is not None:
+            repeated |= punctuated.known(tuples, events.codes, order, self._reached[stream])
+        keys = keys_of(tuples, plan.key, self._plan.predicate)
         late = (starts < late_before) & ~repeated
         kept = ~(late | repeated)
-        after_last = np.zeros(len(kept), np.bool_)
-        if (told := self._told_of(stream)) is not None:
-            all_keys = codes_of(tuples, plan.key)
-            after_last = told.after_last(tuples, plan, all_keys, kept, self._reached[stream]) & ~repeated
-            late, kept = late & ~after_last, kept & ~after_last
-        counts = StreamCounts(len(starts), int(repeated.sum()), int(late.sum()), int(after_last.sum()))
+        too_many = np.zeros(len(kept), np.bool_)
+        if (results := self._expected(stream, keys.codes)) is not None:
+            too_many = kept & (results > (self._plan.most_results or 0))
+        if punctuated is not None:
+            after_last = punctuated.after_last(tuples, keys, kept & ~too_many, self._reached[stream]) & ~repeated
+            late, too_many, kept = late & ~after_last, too_many & ~after_last, kept & ~after_last
+        else:
+            after_last = np.zeros(len(kept), np.bool_)
+        kept &= ~too_many
+        counts = StreamCounts(len(starts), *(int(each.sum()) for each in (repeated, late, after_last, too_many)))
+        refused = _NOTHING
+        if results is not None and counts.too_many:
+            refused = tuples.filter(pa.array(too_many)).append_column(RESULTS, pa.array(results[too_many]))
         yield self._piece(
             stream,
             counts,
             late=tuples.filter(pa.array(late)) if counts.late else _NOTHING,
             after_last=tuples.filter(pa.array(after_last)) if counts.after_last else _NOTHING,
+            too_many=refused,
         )
         if not kept.any():
             return
-        whole = kept.all()
-        taken = tuples if whole else tuples.filter(pa.array(kept))
-        starts, codes = starts[kept], events.codes[kept]
-        keys = keys_of(taken, plan.key, self._plan.predicate)
-        results = self._expected(stream, keys.codes)
-        if results is not None and (too_many := results > (self._plan.most_results or 0)).any():
-            counts, which = StreamCounts(too_many=int(too_many.sum())), pa.array(too_many)
-            told = taken.filter(which).append_column(RESULTS, pa.array(results[too_many]))
-            yield self._piece(stream, counts, too_many=told)
-            taken, starts, codes = taken.filter(pc.invert(which)), starts[~too_many], codes[~too_many]
-            keys = keys._replace(codes=keys.codes[~too_many])
-            if not len(starts):
-                return
+        taken, codes = tuples, events.codes
+        if not kept.all():
+            taken, starts, codes = tuples.filter(pa.array(kept)), starts[kept], codes[kept]
+            keys = Codes(keys.codes[kept], keys.exact, None if keys.highs is None else keys.highs[kept])
         ids = np.arange(held.next_id, held.next_id + len(starts))
         window = self._plan.window
         ends = np.full(len(starts), FOR_EVER) if window is None else window.ends(starts)
-        if self._told:
-            yield from self._tell(stream, taken, keys, ends)
+        if self._punctuated:
+            yield from self._tell(stream, taken, keys.codes, codes, ends)
         self._choose_place(len(ids))
         held.add(Segment.of((ids, keys.codes, starts, ends, codes), taken, np.zeros(len(ids), np.bool_), keys.highs))
         given = Tuples(ids, keys.codes, keys.highs, starts, ends)
@@ -313,20 +317,19 @@ class Bucket:
             # As many that their results would come to what is fetched at once.
             most = max(1, min(_TAKEN_AT_ONCE, 2 * most * _JOINED_AT_ONCE // max(1, results.shape[1])))
 
-    def _told_of(self, stream: int) -> PunctuatedKeys | None:
-        return self._told[stream] if self._told else None
-
-    def _tell(self, stream: int, taken: pa.Table, keys: Codes, ends: Int64Array) -> Iterator[Correlated]:
+    def _tell(
+        self, stream: int, taken: pa.Table, keys: Int64Array, events: Int64Array, ends: Int64Array
+    ) -> Iterator[Correlated]:
         """Take the punctuations that tuples of a stream are: of its own keys, and of those of others."""
-        self._keys_taken.append(keys.codes)
+        self._keys_taken.append(keys)
         window, key = self._plan.window, self._plan.streams[stream].key
         until = ends if window is None else window.ends(ends)
-        for number, (told, other) in enumerate(zip(self._told, self._plan.streams, strict=True)):
+        for number, punctuated in enumerate(self._punctuated):
             count = 0
-            if told is not None and number == stream:
-                count = told.tell(taken, key, keys.codes, until)
-            elif told is not None and other.key_end and other.key_end.count and other.key_end.count[0] == stream:
-                count = told.tell_counts(taken, key, keys.codes, until)
+            if punctuated is not None and number == stream:
+                count = punctuated.tell(taken, keys, events, until)
+            elif punctuated is not None and punctuated.is_told_by(stream):
+                count = punctuated.tell_counts(taken, key, keys, until)
             if count:
                 yield self._piece(number, StreamCounts(punctuations=count))
 
@@ -341,8 +344,8 @@ class Bucket:
                 and as of `PunctuatedKeys.of`.
         """
         ends = [
-            np.full(len(keys), NEVER) if told is None else told.at_most(keys, self._reached[stream])
-            for stream, told in enumerate(self._told)
+            np.full(len(keys), NEVER) if punctuated is None else punctuated.at_most(keys, self._reached[stream])
+            for stream, punctuated in enumerate(self._punctuated)
         ]
         for stream, held in enumerate(self._streams):
             until = np.min([each for other, each in enumerate(ends) if other != stream], axis=0)
@@ -355,12 +358,12 @@ class Bucket:
 
     def _purge_rows(self, stream: int, segment: Segment, rows: Int64Array) -> Iterator[Correlated]:
         """Purge those rows of a segment whose keys have ended."""
-        plan, held, purged = self._plan.streams[stream], self._streams[stream], self._purged[stream]
+        plan, held, traces = self._plan.streams[stream], self._streams[stream], self._traces[stream]
         tuples = segment.tuples.take(rows)
         keys = codes_of(tuples, plan.key)
-        for other, told in enumerate(self._told):
-            if other != stream and told is not None:
-                until = told.of(tuples, plan.key, keys, self._reached[other]).until
+        for other, punctuated in enumerate(self._punctuated):
+            if other != stream and punctuated is not None:
+                until = punctuated.of(tuples, plan.key, keys, self._reached[other]).until
                 ended = segment.ends[rows] <= until
                 rows, tuples, keys = rows[ended], tuples.filter(pa.array(ended)), keys._replace(codes=keys.codes[ended])
         if not len(rows):
@@ -371,7 +374,7 @@ class Bucket:
         events = codes_of(tuples, plan.event_id).codes
         starts, ends = segment.starts[rows], segment.ends[rows]
         # So that they are known when they come again, which is as long as they would not be late.
-        purged.add(trace(purged.next_id, keys.codes, starts, ends, events, tuples.select(list(plan.event_id))))
+        traces.add(trace(traces.next_id, keys.codes, starts, ends, events, tuples.select(list(plan.event_id))))
         held.purge(segment, rows)
         counts = StreamCounts(expired=int(alone.sum()), purged=len(rows))
         yield self._piece(stream, counts, purged=tuples.filter(pa.array(alone)) if counts.expired else _NOTHING)
@@ -421,11 +424,11 @@ class Bucket:
         for stream, held in enumerate(self._streams):
             for expired in held.leave(bound(reached, stream)):
                 yield self._piece(stream, StreamCounts(expired=expired.num_rows), expired=expired)
-        for stream, told in enumerate(self._told):
-            for _ in self._purged[stream].leave(reached[stream]):
+        for stream, punctuated in enumerate(self._punctuated):
+            for _ in self._traces[stream].leave(reached[stream]):
                 raise AssertionError("a purged tuple has expired")
-            if told is not None:
-                told.forget(reached[stream])
+            if punctuated is not None:
+                punctuated.forget(reached[stream])
         yield self._piece(0, StreamCounts())
         self._choose_place()
 
@@ -450,8 +453,8 @@ class Bucket:
         def alone(table: pa.Table) -> tuple[pa.Table, ...]:
             return tuple(table if number == stream else _NOTHING for number in streams)
 
-        told = (alone(late), alone(after_last), alone(too_many), alone(expired), alone(purged))
-        return Correlated(_NOTHING, *told, tuple(everyone))
+        by_stream = (alone(late), alone(after_last), alone(too_many), alone(expired), alone(purged))
+        return Correlated(_NOTHING, *by_stream, tuple(everyone))
 
 
 def _microseconds(tuples: pa.Table, column: str) -> Int64Array:

@@ -18,7 +18,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True)
-class KeyEnd:
+class PunctuationRule:
     """What tells that no more tuples of a key come in a stream; with neither, each tuple does, of its own.
 
     Attributes:
@@ -39,14 +39,14 @@ class CorrelatedStream:
         key: the columns that must match the other streams'.
         event_id: the columns that tell its events apart.
         event_time: the column with the start of its tuples' validity.
-        key_end: its punctuations; None: it has none.
+        punctuation: what tells that no more of a key come; None: nothing does.
     """
 
     name: str
     key: tuple[str, ...]
     event_id: tuple[str, ...]
     event_time: str
-    key_end: KeyEnd | None = None
+    punctuation: PunctuationRule | None = None
 
 
 @dataclass(frozen=True)
@@ -72,11 +72,11 @@ class BucketPlan:
     @property
     def is_punctuated(self) -> bool:
         """Whether any stream has punctuations: then what arrives has to be in the order of arrival."""
-        return any(stream.key_end for stream in self.streams)
+        return any(stream.punctuation for stream in self.streams)
 
     def without_punctuations(self) -> BucketPlan:
         """The same for a join of what the punctuations have let through already."""
-        return replace(self, streams=tuple(replace(stream, key_end=None) for stream in self.streams))
+        return replace(self, streams=tuple(replace(stream, punctuation=None) for stream in self.streams))
 
     @classmethod
     def of(cls, definition: PipelineDefinition, buckets: int) -> BucketPlan:
@@ -86,7 +86,7 @@ class BucketPlan:
         correlate, names = definition.correlate, list(definition.streams)
         streams = tuple(
             CorrelatedStream(
-                name, correlate.on[name], source.event_id, source.event_time, _key_end(correlate, name, names)
+                name, correlate.on[name], source.event_id, source.event_time, _punctuation_rule(correlate, name, names)
             )
             for name, source in definition.streams.items()
         )
@@ -114,16 +114,16 @@ def _window(correlate: Correlate) -> windows.Window | None:
     return windows.SlidingWindow(within // _MICROSECOND)
 
 
-def _key_end(correlate: Correlate, stream: str, streams: Sequence[str]) -> KeyEnd | None:
+def _punctuation_rule(correlate: Correlate, stream: str, streams: Sequence[str]) -> PunctuationRule | None:
     punctuation = correlate.punctuations.get(stream)
     if punctuation is None:
         return None
     if punctuation == "unique":
-        return KeyEnd()
+        return PunctuationRule()
     if punctuation.when is not None:
-        return KeyEnd(when=punctuation.when)
+        return PunctuationRule(when=punctuation.when)
     other, column = punctuation.told_by
-    return KeyEnd(count=(streams.index(other), column))
+    return PunctuationRule(count=(streams.index(other), column))
 
 
 class StreamCounts(NamedTuple):
@@ -131,7 +131,8 @@ class StreamCounts(NamedTuple):
 
     Attributes:
         arrived: that were given.
-        duplicates: whose event id is that of a tuple in the state, or of an earlier one of the same take.
+        duplicates: whose event id is that of a tuple in the state, or of an earlier one of the same take; or of one
+            that has left and is remembered, because punctuations let it go or it is one that still holds.
         late: that start before what was told.
         after_last: that came after their stream's punctuation of their key.
         too_many: that would make too many results.

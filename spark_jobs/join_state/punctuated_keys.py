@@ -7,7 +7,8 @@ these the keys are kept, in segments like the tuples' own, until the stream has 
     holds until                      end + W
 
 What is purged for that ends by then, at the latest; what comes to stream a afterwards starts then, at the earliest. So
-the two would not have met, and the punctuation can be forgotten.
+the two would not have met, and the punctuation can be forgotten. Until then the event that says so is known by its id
+when it comes again: it is not after its own last.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.join_state.correlated import CorrelatedStream, KeyEnd
+from spark_jobs.join_state.correlated import CorrelatedStream
 from spark_jobs.join_state.key_codes import Codes
 from spark_jobs.join_state.segment import Segment
 from spark_jobs.join_state.stream_tuples import StreamTuples, equal
@@ -31,8 +32,8 @@ NEVER = -(2**63)
 """Until when a key has ended that has not."""
 _FOR_EVER = 2**63 - 1
 _NOT_TOLD = -1
-_NO_TUPLES = pa.table({})
-_COUNT = "count"
+# Of a stream's own tuples their event ids stand beside; names of theirs don't begin with a dot.
+_COUNT = ".count"
 
 
 class KeysTold(NamedTuple):
@@ -54,14 +55,26 @@ class PunctuatedKeys:
     """The punctuations of one stream.
 
     Args:
-        rule: what tells that no more of a key come.
-        tuples: what has told so, and was not forgotten: `key_0`, `key_1` ...; with `count` also `count`, null in the
-            stream's own tuples. They end when they are forgotten.
+        stream: it has some.
+        tuples: what has told so, and was not forgotten: `.key_0`, `.key_1` ... and the event id; with `count` also
+            `.count`, null in the stream's own tuples, as the event id is in those of the other. They end when they are
+            forgotten.
     """
 
-    def __init__(self, rule: KeyEnd, tuples: StreamTuples) -> None:
-        self._rule = rule
+    def __init__(self, stream: CorrelatedStream, tuples: StreamTuples) -> None:
+        assert stream.punctuation is not None
+        self._stream = stream
+        self._rule = stream.punctuation
         self._tuples = tuples
+
+    def is_told_by(self, stream: int) -> bool:
+        """Whether tuples of another stream say how many of this one's come."""
+        return self._rule.count is not None and self._rule.count[0] == stream
+
+    def known(self, tuples: pa.Table, events: Int64Array, order: Int64Array, reached: int) -> Flags:
+        """Which tuples of this stream have themselves told something: as `StreamTuples.known`."""
+        # Never exact: the other stream's tuples have no event id here, which their codes don't say.
+        return self._tuples.known(tuples, events, order, reached, exact=False)
 
     def of(self, tuples: pa.Table, key: Sequence[str], keys: Codes, reached: int) -> KeysTold:
         """What is known of the keys of some tuples, of this stream or of another.
@@ -74,19 +87,24 @@ class PunctuatedKeys:
             keys: codes of these.
             reached: how far this stream has come.
         """
-        order = np.argsort(keys.codes, kind="stable")
-        ordered = keys.codes[order]
+        return self._known_of(keys.codes, reached, None if keys.exact else (tuples, key))
+
+    def _known_of(
+        self, codes: Int64Array, reached: int, compared: tuple[pa.Table, Sequence[str]] | None = None
+    ) -> KeysTold:
+        """What is known of keys with these codes; of those only that are equal, where there is what to compare."""
+        order = np.argsort(codes, kind="stable")
+        ordered = codes[order]
         until = np.full(len(order), NEVER)
-        came, told, least = (
-            np.zeros(len(order), np.int64),
-            np.full(len(order), _NOT_TOLD),
-            np.full(len(order), 2**63 - 1),
-        )
+        least = np.full(len(order), _FOR_EVER)
+        came = np.zeros(len(order), np.int64)
+        told = np.full(len(order), _NOT_TOLD)
         for segment in self._tuples.segments:
             asked, rows = segment.same_keys(ordered)
             there = segment.ends[rows] > reached
             asked, rows = order[asked[there]], rows[there]
-            if len(asked) and not keys.exact:
+            if len(asked) and compared is not None:
+                tuples, key = compared
                 same = equal(tuples.take(asked), segment.tuples.take(rows), key, _key_columns(key))
                 asked, rows = asked[same], rows[same]
             if not len(asked):
@@ -99,9 +117,10 @@ class PunctuatedKeys:
                 np.minimum.at(least, asked, segment.ends[rows])
                 # The first that tells it is believed.
                 telling = np.flatnonzero(~own)
-                telling = telling[np.argsort(-segment.ids[rows[telling]])]
+                telling = telling[np.argsort(rows[telling])]
                 telling = telling[told[asked[telling]] == _NOT_TOLD]
-                told[asked[telling]] = counts.fill_null(0).to_numpy()[telling]
+                keys, first = np.unique(asked[telling], return_index=True)
+                told[keys] = counts.fill_null(0).to_numpy()[telling[first]]
         if self._rule.count is not None:
             until = np.where((told != _NOT_TOLD) & (came >= told), least, NEVER)
         return KeysTold(until, came, told)
@@ -111,21 +130,21 @@ class PunctuatedKeys:
 
         Int64, shape (n,); arguments and costs as of `of`.
         """
-        known = self.of(_NO_TUPLES, (), Codes(codes, True), reached)
+        known = self._known_of(codes, reached)
         return np.where(known.told == _NOT_TOLD, known.until, _FOR_EVER)
 
-    def after_last(self, tuples: pa.Table, stream: CorrelatedStream, keys: Codes, taken: Flags, reached: int) -> Flags:
+    def after_last(self, tuples: pa.Table, keys: Codes, taken: Flags, reached: int) -> Flags:
         """Which tuples of this stream come after the last of their key; bool, shape (n,). O(n log n), and as of `of`.
 
         Args:
             tuples: in the order of their arrival, shape (n,).
-            stream: this one.
             keys: codes of their keys.
             taken: bool, shape (n,): which the state would take otherwise; the others say nothing.
             reached: how far this stream has come.
         """
-        known = self.of(tuples, stream.key, keys, reached)
-        groups = _groups(tuples, stream.key, keys)
+        key = self._stream.key
+        known = self.of(tuples, key, keys, reached)
+        groups = _groups(tuples, key, keys)
         if self._rule.count is not None:
             before = known.came + _taken_before(groups, taken)
             return (known.told != _NOT_TOLD) & (before >= known.told)
@@ -135,30 +154,37 @@ class PunctuatedKeys:
         after: Flags = (known.until != NEVER) | (np.arange(len(groups)) > first[groups])
         return after
 
-    def tell(self, tuples: pa.Table, key: Sequence[str], codes: Int64Array, until: Int64Array) -> int:
+    def tell(self, tuples: pa.Table, keys: Int64Array, events: Int64Array, until: Int64Array) -> int:
         """Take what tuples of this stream say that the state has taken; how many punctuations that makes.
 
         Args:
             tuples: shape (n,).
-            key: their key's columns.
-            codes: int64, shape (n,): of their keys.
+            keys: int64, shape (n,): codes of their keys.
+            events: int64, shape (n,): codes of their event ids.
             until: int64, shape (n,): how long each holds.
         """
+        event_id = list(self._stream.event_id)
         if self._rule.count is not None:
-            self._add(tuples, key, codes, until, pa.nulls(tuples.num_rows, pa.int64()))
+            counts = pa.nulls(tuples.num_rows, pa.int64())
+            told = tuples.select(event_id).append_column(_COUNT, counts)
+            self._add(tuples, self._stream.key, told, keys, events, until)
             return 0
         marked = np.flatnonzero(self._marked(tuples))
-        self._add(tuples.take(marked), key, codes[marked], until[marked])
+        tuples = tuples.take(marked)
+        self._add(tuples, self._stream.key, tuples.select(event_id), keys[marked], events[marked], until[marked])
         return len(marked)
 
-    def tell_counts(self, tuples: pa.Table, key: Sequence[str], codes: Int64Array, until: Int64Array) -> int:
-        """The same of tuples of the other stream, that say how many tuples of this one come."""
+    def tell_counts(self, tuples: pa.Table, key: Sequence[str], keys: Int64Array, until: Int64Array) -> int:
+        """The same of tuples of the other stream, with its key, that say how many tuples of this one come."""
         assert self._rule.count is not None
         counts = tuples[self._rule.count[1]].combine_chunks().cast(pa.int64())
         telling = np.flatnonzero(counts.is_valid().to_numpy(zero_copy_only=False))
         # None come, where it is less than that.
         counts = pa.array(np.maximum(counts.take(telling).to_numpy(), 0))
-        self._add(tuples.take(telling), key, codes[telling], until[telling], counts)
+        nobody = [pa.nulls(len(telling)) for _ in self._stream.event_id]
+        told = pa.table([*nobody, counts], [*self._stream.event_id, _COUNT])
+        events = np.zeros(len(telling), np.int64)
+        self._add(tuples.take(telling), key, told, keys[telling], events, until[telling])
         return len(telling)
 
     def forget(self, reached: int) -> None:
@@ -174,14 +200,18 @@ class PunctuatedKeys:
         return marked
 
     def _add(
-        self, tuples: pa.Table, key: Sequence[str], codes: Int64Array, until: Int64Array, counts: pa.Array | None = None
+        self,
+        tuples: pa.Table,
+        key: Sequence[str],
+        told: pa.Table,
+        keys: Int64Array,
+        events: Int64Array,
+        until: Int64Array,
     ) -> None:
-        if not tuples.num_rows:
-            return
-        told = pa.table([tuples[name] for name in key], _key_columns(key))
-        if counts is not None:
-            told = told.append_column(_COUNT, counts)
-        self._tuples.add(trace(self._tuples.next_id, codes, until, until, np.zeros(len(codes), np.int64), told))
+        for column, name in zip(_key_columns(key), key, strict=True):
+            told = told.append_column(column, tuples[name])
+        if tuples.num_rows:
+            self._tuples.add(trace(self._tuples.next_id, keys, until, until, events, told))
 
 
 def trace(
@@ -193,7 +223,7 @@ def trace(
 
 
 def _key_columns(key: Sequence[str]) -> list[str]:
-    return [f"key_{number}" for number in range(len(key))]
+    return [f".key_{number}" for number in range(len(key))]
 
 
 def _groups(tuples: pa.Table, key: Sequence[str], keys: Codes) -> Int64Array:

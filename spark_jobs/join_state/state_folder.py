@@ -15,7 +15,7 @@ import fcntl
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,19 +131,22 @@ class VersionRecord:
         return frozenset(segment.number for segments in self.segments for segment in segments)
 
     def packed(self) -> pa.Buffer:
-        """As bytes: a line of JSON, then a bit for each tuple, and another where any are purged."""
-        everything = [segment for segments in self.segments for segment in segments]
-        any_purged = any(segment.purged.any() for segment in everything)
+        """As bytes: JSON in a line; then by segment a bit a tuple unless all are joined, and one if any is purged."""
+        listed: list[list[tuple[int, int, bool, bool]]] = []
+        bits = []
+        for segments in self.segments:
+            listed.append([])
+            for number, joined, purged in segments:
+                all_joined, any_purged = bool(joined.all()), bool(purged.any())
+                listed[-1].append((number, len(joined), all_joined, any_purged))
+                bits += [] if all_joined else [np.packbits(joined).tobytes()]
+                bits += [np.packbits(purged).tobytes()] if any_purged else []
         head = {
             "reached": self.reached,
             "next_ids": self.next_ids,
             "next_segment": self.next_segment,
-            "segments": [[(each.number, len(each.joined)) for each in segments] for segments in self.segments],
-            "purged": any_purged,
+            "segments": listed,
         }
-        bits = [np.packbits(segment.joined).tobytes() for segment in everything]
-        if any_purged:
-            bits += [np.packbits(segment.purged).tobytes() for segment in everything]
         return pa.py_buffer(b"\n".join([json.dumps(head).encode(), b"".join(bits)]))
 
     @classmethod
@@ -153,19 +156,18 @@ class VersionRecord:
         head = json.loads(line)
         at = 0
 
-        def flags() -> Iterator[Flags]:
+        def flags(count: int) -> Flags:
             nonlocal at
-            for listed in head["segments"]:
-                for _, count in listed:
-                    packed = np.frombuffer(bits, np.uint8, -(-count // 8), at)
-                    at += len(packed)
-                    yield np.unpackbits(packed, count=count).view(np.bool_)
+            packed = np.frombuffer(bits, np.uint8, -(-count // 8), at)
+            at += len(packed)
+            return np.unpackbits(packed, count=count).view(np.bool_)
 
-        joined = list(flags())
-        # Versions of before there were punctuations say nothing of them.
-        purged = list(flags()) if head.get("purged") else [np.zeros_like(each) for each in joined]
-        told = iter(zip(joined, purged, strict=True))
-        segments = [[SegmentRecord(number, *next(told)) for number, _ in listed] for listed in head["segments"]]
+        # Versions of before there were punctuations say nothing of either.
+        def segment(number: int, count: int, all_joined: bool = False, any_purged: bool = False) -> SegmentRecord:
+            joined = np.ones(count, np.bool_) if all_joined else flags(count)
+            return SegmentRecord(number, joined, flags(count) if any_purged else np.zeros(count, np.bool_))
+
+        segments = [[segment(*each) for each in listed] for listed in head["segments"]]
         return cls(head["reached"], head["next_ids"], segments, head["next_segment"])
 
 

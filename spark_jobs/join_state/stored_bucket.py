@@ -48,15 +48,16 @@ def streams_of(plan: BucketPlan, folder: Path, record: VersionRecord | None) -> 
         StateDamagedError: a segment is missing or damaged.
     """
     kept = list(plan.streams) * (3 if plan.is_punctuated else 1)
+    count = len(plan.streams)
     if record is None:
-        return [StreamTuples(stream.event_id) for stream in kept]
+        return [StreamTuples(stream.event_id, are_traces=number >= count) for number, stream in enumerate(kept)]
     streams = []
     for number, (stream, files) in enumerate(zip(kept, record.segments, strict=True)):
         segments = [read_segment(folder, *file) for file in files]
-        own = number % len(plan.streams)
+        own = number % count
         for segment in segments:
             segment.leave(bound(record.reached, own) if number == own else record.reached[own])
-        streams.append(StreamTuples(stream.event_id, segments, record.next_ids[number]))
+        streams.append(StreamTuples(stream.event_id, segments, record.next_ids[number], are_traces=number >= count))
     return streams
 
 
@@ -65,7 +66,7 @@ def made_for(plan: BucketPlan) -> dict[str, object]:
     streams = [(stream.name, stream.key, stream.event_id, stream.event_time) for stream in plan.streams]
     # What is usual is not told: a state that was made before there was a choice tells none.
     predicate = None if isinstance(plan.predicate, Equality) else repr(plan.predicate)
-    punctuations = [repr(stream.key_end) for stream in plan.streams] if plan.is_punctuated else None
+    punctuations = [repr(stream.punctuation) for stream in plan.streams] if plan.is_punctuated else None
     return {"streams": streams, "window": repr(plan.window), "predicate": predicate, "punctuations": punctuations}
 
 

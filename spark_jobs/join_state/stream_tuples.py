@@ -3,7 +3,9 @@
     segments   [ oldest, large, in a file ] [ ... ] [ small ] [ in memory: came since the last checkpoint ]
 
 Each tuple is written once, and again when small segments are merged to a larger one, or when most of its segment has
-left: a constant number of times, for segments grow eightfold each time, and large ones are not merged.
+left: a constant number of times, for segments grow eightfold each time, and large ones are not merged. What is left of
+tuples that are gone is narrow, and may be kept for ever: segments of that grow further, so that there are few to look
+into.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ Flags = NDArray[np.bool_]
 _MERGED_AT_ONCE = 8
 # Tuples of the smallest size; and of the largest segments that are merged: to write those of a large batch again would
 # cost more than to look into some segments more.
-_SMALL, _LARGE = 1 << 10, 1 << 13
+_SMALL, _LARGE, _LARGE_OF_TRACES = 1 << 10, 1 << 13, 1 << 19
 _PIECE = 1 << 15
 
 
@@ -36,13 +38,22 @@ class StreamTuples:
         event_id: the columns that tell events apart.
         segments: what there is, oldest first.
         next_id: of the next tuple.
+        are_traces: whether they are what is left of tuples, a few columns only.
 
     Attributes:
         waiting: tuples that were in no result yet.
     """
 
-    def __init__(self, event_id: tuple[str, ...], segments: Sequence[Segment] = (), next_id: int = 0) -> None:
+    def __init__(
+        self,
+        event_id: tuple[str, ...],
+        segments: Sequence[Segment] = (),
+        next_id: int = 0,
+        *,
+        are_traces: bool = False,
+    ) -> None:
         self._event_id = event_id
+        self._are_traces = are_traces
         self.segments = list(segments)
         self.next_id = next_id
         self.waiting = sum(int((~segment.joined[segment.living_rows()]).sum()) for segment in segments)
@@ -138,7 +149,7 @@ class StreamTuples:
         What has no file then (its number is 0) has to be written.
         """
         compacted: list[Segment] = []
-        for together in _together(self.segments):
+        for together in _together(self.segments, _LARGE_OF_TRACES if self._are_traces else _LARGE):
             first = together[0]
             if len(together) == 1 and (2 * first.living >= len(first) if first.number else not first.gone):
                 compacted.append(first)
@@ -147,11 +158,11 @@ class StreamTuples:
         self.segments = compacted
 
 
-def _together(segments: Sequence[Segment]) -> list[list[Segment]]:
-    """Which segments next to each other are to be one."""
+def _together(segments: Sequence[Segment], largest: int) -> list[list[Segment]]:
+    """Which segments next to each other are to be one, of at most so many tuples."""
     groups: list[list[Segment]] = [[segment] for segment in segments]
     size = _SMALL
-    while size <= _LARGE:
+    while size <= largest:
         # From the newest back: those that are not larger than the size.
         small = 0
         while small < len(groups) and sum(segment.living for segment in groups[-1 - small]) <= size:
@@ -163,8 +174,8 @@ def _together(segments: Sequence[Segment]) -> list[list[Segment]]:
 
 
 def equal(left: pa.Table, right: pa.Table, of_left: Sequence[str], of_right: Sequence[str]) -> Flags:
-    """Where tuples of two tables agree in columns of each, shape (n,) both; bool, shape (n,)."""
+    """Where tuples of two tables agree in columns of each, shape (n,) both; bool, shape (n,). Nulls equal nothing."""
     same = np.ones(left.num_rows, np.bool_)
     for mine, theirs in zip(of_left, of_right, strict=True):
-        same &= pc.equal(left[mine], right[theirs]).to_numpy(zero_copy_only=False)
+        same &= pc.equal(left[mine], right[theirs]).fill_null(False).to_numpy()
     return same

@@ -31,7 +31,7 @@ from spark_jobs.proof.landing_folder import (
     landed_files,
 )
 from spark_jobs.proof.proof import Findings
-from spark_jobs.proof.staged_events import StagedEvents, Staging
+from spark_jobs.proof.staged_events import NO_RANGE, StagedEvents, Staging
 from spark_jobs.source.kafka_slice import Partition
 
 Int64Array = NDArray[np.int64]
@@ -158,7 +158,9 @@ class Account:
             for landed in read:
                 states = coverage.add(landed.positions)
                 kept = states != LEFT_OUT
-                self._staging.add(number, states[kept] == PENDING, self._ids.identify(landed.where(kept)))
+                positions = landed.positions[kept]
+                events = self._ids.identify(landed.where(kept))
+                self._staging.add(number, states[kept] == PENDING, events, coverage.loaded_by(positions), positions)
         except (UnreadableFileError, SourceRangeGoneError, OSError) as error:
             self._staging.discard(number)
             self._not_read(number, file, error)
@@ -196,7 +198,9 @@ class Account:
             self._miss(file.unit, loaded, "changed" if file.path.exists() else "gone", file.unit)
         elif loaded and rejected is not None:
             self.records += 1
-            self._staging.add(number, np.array([False]), rejected)
+            self._staging.add(
+                number, np.array([False]), rejected, np.array([loaded[0].range_id]), np.zeros(1, np.int64)
+            )
         elif loaded:
             self._miss(file.unit, loaded, "unreadable", f"{file.unit}: {error}")
         else:
@@ -255,10 +259,14 @@ class Coverage:
         self._edges = np.unique(ends)
         self._parts = (np.searchsorted(self._edges, ends) + 1).tolist()  # of each range: the first, and that after it
         self._counts_as = np.full(len(self._edges) + 1, _IN_NONE)
+        self._loaded_by = np.full(len(self._edges) + 1, NO_RANGE)
         self._found = np.zeros(len(self._edges) + 1, np.int64)
         for each, (first, last) in zip(file.ranges, self._parts, strict=True):
             parts = self._counts_as[first:last]
             np.minimum(parts, counts_as(each), out=parts)
+            if each.was_loaded:
+                loaded_by = self._loaded_by[first:last]
+                np.minimum(loaded_by, each.range_id, out=loaded_by)
         self._in_none = self._counts_as == _IN_NONE
         self._counts_as[self._in_none] = PENDING
 
@@ -267,6 +275,10 @@ class Coverage:
         parts = np.searchsorted(self._edges, positions, "right")
         self._found += np.bincount(parts, minlength=len(self._found))
         return self._counts_as[parts]
+
+    def loaded_by(self, positions: Int64Array) -> Int64Array:
+        """The ledger's number of the range that records were loaded with first, or NO_RANGE; int64, shape (n,)."""
+        return self._loaded_by[np.searchsorted(self._edges, positions, "right")]
 
     @property
     def records(self) -> int:

@@ -6,24 +6,22 @@ from collections.abc import Sequence
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.correlation import AFTER_LAST, Correlate
+from spark_jobs.definition.correlation import AFTER_LAST, EXPIRED, Correlate
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.proof import EXAMPLES, Findings
 from spark_jobs.proof.staged_stream import StagedStream
 
 _AND, _COMMA, _TRUE, _ONE = (sql.SQL(text) for text in (" AND ", ", ", "true", "1"))
-# A file that was read by several batches counts for the first of them.
+# Ranges of before the ledger knew batches came first. Of an event that came several times any may have been taken.
 _SAID = """
     CREATE TEMPORARY TABLE {said} ON COMMIT DROP AS
-    SELECT landed.event_id, file.batch_no, {count} AS count, {keys}
-    FROM {landed} AS landed JOIN (
-        SELECT number - 1 AS file, coalesce(min(batch_no), 0) AS batch_no
-        FROM unnest(%(units)s::text[]) WITH ORDINALITY AS named (unit, number)
-        LEFT JOIN freshet.source_range AS range
-            ON range.pipeline = %(pipeline)s AND range.unit = named.unit AND range.state = 'loaded'
-        GROUP BY number
-    ) AS file USING (file)
-    WHERE landed.event_id IS NOT NULL AND {says};
+    SELECT landed.event_id, coalesce(range.batch_no, 0) AS batch_no, range_id, landed.position, {count} AS count, {keys}
+    FROM {landed} AS landed JOIN freshet.source_range AS range USING (range_id)
+    WHERE landed.event_id IS NOT NULL AND {says} AND landed.event_id NOT IN (
+        SELECT held.event_id FROM {held} AS held JOIN {landed} AS landed USING (event_id)
+        WHERE place = 'rejected' AND NOT starts_with(reason, {expired}) AND range_id IS NOT NULL
+        GROUP BY held.event_id HAVING count(*) = 1
+    );
     CREATE INDEX ON {said} (key_0); ANALYZE {said}
 """
 _WRONG = """
@@ -31,17 +29,23 @@ _WRONG = """
     WHERE place = 'rejected' AND starts_with(reason, {after_last})
     GROUP BY held.event_id HAVING NOT bool_or(EXISTS (
         SELECT FROM {telling} AS telling
-        WHERE {same_key} AND telling.batch_no <= held.batch_no AND telling.count <= (
+        WHERE {same_key} AND {told_before} AND telling.count <= (
             SELECT count(DISTINCT said.event_id) FROM {said} AS said
-            WHERE {same_key_said} AND said.batch_no <= held.batch_no AND said.event_id <> held.event_id
+            WHERE {same_key_said} AND {said_before} AND said.event_id <> held.event_id
         )
     ))
 """
+# Batches, in them the streams in their order, and in a stream its files as they were planned, and positions in them.
+_BEFORE = {
+    "earlier": "{said}.batch_no <= held.batch_no",
+    "same": """({said}.batch_no < held.batch_no OR {said}.batch_no = held.batch_no
+        AND ({said}.range_id, {said}.position) < (landed.range_id, landed.position))""",
+    "later": "{said}.batch_no < held.batch_no",
+}
 
 
 def check_after_last(
     cursor: extensions.cursor,
-    pipeline: str,
     correlate: Correlate,
     streams: Sequence[StagedStream],
     accounts: Sequence[Account],
@@ -49,12 +53,12 @@ def check_after_last(
 ) -> None:
     """Report the tuples that were rejected as coming after the last of their key, with no punctuation that said so.
 
-    It has to be of their stream and key, in another event that landed for the same batch or an earlier one. Nothing is
-    told of streams of which files are there no longer.
+    It has to be of their stream and key, in another event that was loaded before them and not rejected itself. Nothing
+    is told of streams of which files are there no longer. Of a topic's ranges that retention has merged the first batch
+    counts for all.
 
     Args:
         cursor: in the proof's transaction.
-        pipeline: its name.
         correlate: how the streams are joined.
         streams: all of them.
         accounts: of the streams, in their order, read.
@@ -73,11 +77,13 @@ def check_after_last(
             count = sql.SQL("greatest(landed.{}, 0)").format(by_name[teller][0].column(column))
         if account.absent.units or by_name[teller][1].absent.units:
             continue
-        said = _stage(cursor, pipeline, stream, account, f"said_of_{stream.number}", says, _ONE)
-        telling = said
+        said = _stage(cursor, stream, f"said_of_{stream.number}", says, _ONE)
+        telling, place = said, "same"
         if teller != name:
+            other, _ = by_name[teller]
             known = sql.SQL("{} IS NOT NULL").format(count)
-            telling = _stage(cursor, pipeline, *by_name[teller], f"told_of_{stream.number}", known, count)
+            telling = _stage(cursor, other, f"told_of_{stream.number}", known, count)
+            place = "earlier" if other.number < stream.number else "later"
         cursor.execute(
             sql.SQL(_WRONG).format(
                 held=stream.stored.held,
@@ -87,6 +93,8 @@ def check_after_last(
                 telling=telling,
                 same_key=_same_key(stream, "telling"),
                 same_key_said=_same_key(stream, "said"),
+                told_before=sql.SQL(_BEFORE[place]).format(said=sql.Identifier("telling")),
+                said_before=sql.SQL(_BEFORE["same"]).format(said=sql.Identifier("said")),
             )
         )
         told = [f"{stream.prefix}{id}: no punctuation of its key had come before it" for (id,) in cursor]
@@ -95,22 +103,27 @@ def check_after_last(
 
 def _stage(
     cursor: extensions.cursor,
-    pipeline: str,
     stream: StagedStream,
-    account: Account,
     name: str,
     says: sql.Composable,
     count: sql.Composable,
 ) -> sql.Identifier:
-    """A temporary table of the events that say something of their key, with the batch that they landed for."""
+    """A temporary table of the events that say something of their key, with the batch and the place that they had."""
     said = sql.Identifier("pg_temp", name)
     keys = (
         sql.SQL("landed.{} AS {}").format(stream.column(column), sql.Identifier(f"key_{number}"))
         for number, column in enumerate(stream.on)
     )
     cursor.execute(
-        sql.SQL(_SAID).format(said=said, count=count, keys=_COMMA.join(keys), landed=stream.landed, says=says),
-        {"units": account.labels, "pipeline": pipeline},
+        sql.SQL(_SAID).format(
+            said=said,
+            count=count,
+            keys=_COMMA.join(keys),
+            landed=stream.landed,
+            says=says,
+            held=stream.stored.held,
+            expired=sql.Literal(EXPIRED),
+        )
     )
     return said
 

@@ -23,7 +23,8 @@ _RANGES_AT_ONCE = 10_000
 # A batch that is open has not committed what it reads.
 _RANGES = """
     SELECT unit, first, last, size, modified_ns, records, reason, batch_no, removed_at IS NOT NULL,
-        CASE WHEN batch.state = 'started' AND source_range.state = 'loaded' THEN 'planned' ELSE source_range.state END
+        CASE WHEN batch.state = 'started' AND source_range.state = 'loaded' THEN 'planned' ELSE source_range.state END,
+        range_id
     FROM freshet.source_range LEFT JOIN freshet.batch USING (batch_no)
     WHERE source_range.pipeline = %s AND starts_with(unit, %s)
     ORDER BY unit, modified_ns, size, first
@@ -58,6 +59,7 @@ class LedgerRange(NamedTuple):
     batch_no: int | None
     was_removed: bool
     state: str
+    range_id: int
 
     @property
     def was_loaded(self) -> bool:

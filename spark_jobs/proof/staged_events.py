@@ -21,6 +21,8 @@ from spark_jobs.relation.arrow_buffers import single_array
 LANDED_TABLE = "landed"
 LANDED = sql.Identifier("pg_temp", LANDED_TABLE)
 COPY_ROWS = 65_536
+NO_RANGE = np.iinfo(np.int64).max
+"""In the place of a range's number: no range was loaded that has the record."""
 
 POSTGRES_TYPES = {
     "bigint": "int8", "int": "int4", "smallint": "int2", "tinyint": "int2", "float": "float4", "double": "float8",
@@ -71,9 +73,10 @@ class FindsStagedColumns(Protocol):
 class Staging:
     """A temporary table with one row for each landed record.
 
-    Its columns: `file` (number of the file), `pending` (no committed batch has read the record), `event_id` and
-    `raw_id` (texts as in freshet.held_tuple), `raw_held`, `loadable` (the record can be a fact), `record` and `object`
-    (codes), and the source columns that the facts need, under the names that `column` gives.
+    Its columns: `file` (number of the file), `range_id` (of the ledger's range that the record was loaded with first,
+    or null) and `position` (of the record in its file), `pending` (no committed batch has read the record), `event_id`
+    and `raw_id` (texts as in freshet.held_tuple), `raw_held`, `loadable` (the record can be a fact), `record` and
+    `object` (codes), and the source columns that the facts need, under the names that `column` gives.
 
     Args:
         cursor: in a transaction, whose end drops the table.
@@ -102,7 +105,8 @@ class Staging:
         cursor.execute(
             sql.SQL(
                 "CREATE TEMPORARY TABLE {} (file integer NOT NULL, pending boolean NOT NULL, event_id text, "
-                "raw_id text, raw_held boolean NOT NULL, loadable boolean NOT NULL, record bigint, object bigint, {}) "
+                "raw_id text, raw_held boolean NOT NULL, loadable boolean NOT NULL, record bigint, object bigint, "
+                "range_id bigint, position bigint NOT NULL, {}) "
                 "ON COMMIT DROP"
             ).format(sql.Identifier(table), values)
         )
@@ -116,8 +120,23 @@ class Staging:
         """Where a source column is found."""
         return StagedColumn(self._names[source_column], POSTGRES_TYPES[self._types[source_column].name])
 
-    def add(self, file: int, pending: NDArray[np.bool_], events: StagedEvents) -> None:
-        """Bring in events of one file; they may wait in memory until `COPY_ROWS` are together."""
+    def add(
+        self,
+        file: int,
+        pending: NDArray[np.bool_],
+        events: StagedEvents,
+        ranges: NDArray[np.int64],
+        positions: NDArray[np.int64],
+    ) -> None:
+        """Bring in n events of one file; they may wait in memory until `COPY_ROWS` are together.
+
+        Args:
+            file: its number.
+            pending: shape (n,).
+            events: the events.
+            ranges: shape (n,): numbers of the ranges that they were loaded with, or NO_RANGE.
+            positions: shape (n,): where they are in the file.
+        """
         count = events.values.num_rows
         if not count:
             return
@@ -137,8 +156,11 @@ class Staging:
             pa.array(loadable),
             events.records,
             events.objects,
+            pa.array(ranges, mask=ranges == NO_RANGE),
+            pa.array(positions, pa.int64()),
         ]
         names = ["file", "pending", "event_id", "raw_id", "raw_held", "loadable", "record", "object"]
+        names += ["range_id", "position"]
         self._waiting.append(pa.table([*fixed, *columns], names=[*names, *self._names.values()]))
         self._waiting_rows += count
         if self._waiting_rows >= COPY_ROWS:

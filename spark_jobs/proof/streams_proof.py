@@ -89,7 +89,7 @@ class _StreamsProof:
             places.append(self._compare_places(stream, account, elsewhere))
         correlate = definition.correlate
         assert correlate is not None
-        check_after_last(cursor, definition.name, correlate, self._streams, accounts, findings)
+        check_after_last(cursor, correlate, self._streams, accounts, findings)
         report_missing_results(cursor, self._streams, join.labels, findings)
         counts: dict[str, int] = {
             place: sum(each.held[place] + each.pruned[place] for each in compared) for place in PLACES

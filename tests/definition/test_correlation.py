@@ -172,6 +172,18 @@ def test_mistakes_of_punctuations_are_told_all_at_once(tmp_path: Path) -> None:
             load(tmp_path, ("within: 2h", f"within: 2h\n  punctuations: {{payments: {rule}}}"))
 
 
+def test_punctuations_that_let_no_tuple_go_are_refused(tmp_path: Path) -> None:
+    refund = '  refunds: {format: json, path: /landing/refunds, schema: "id bigint, at timestamp", event_id: [id], '
+    third = [
+        ("correlate:\n", f"{refund}event_time: at}}\ncorrelate:\n"),
+        ("on: {orders: order_id,", "on: {refunds: id, orders: order_id,"),
+        ("payment_id: payments.payment_id,", "payment_id: payments.payment_id, refund_id: refunds.id,"),
+    ]
+    with pytest.raises(PipelineDefinitionError, match="key; payments, refunds have none, so that none ever goes"):
+        load(tmp_path, *third, ("within: 2h", "within: 2h\n  punctuations: {orders: unique}"))
+    load(tmp_path, *third, ("within: 2h", "within: 2h\n  punctuations: {orders: unique, refunds: unique}"))
+
+
 @pytest.mark.parametrize(("change", "told"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_are_told_with_their_place(tmp_path: Path, change: tuple[str, str], told: str) -> None:
     with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
@@ -255,7 +267,11 @@ OUTER_MISTAKES = {
         ("fact:", 'lookups: [{relation: m.kind, "on": {payments.payment_id: id}, fetch: {sk: sk}}]\nfact:'),
         "lookups[0].on.payments.payment_id: is null where the part of payments is missing",
     ),
-    "without a window": (("  within: 2h\n", ""), "correlate.expired: is emit, but without a window no tuple expires."),
+    "without a window": (("  within: 2h\n", ""), "correlate.expired: is emit, but without a window no tuple of orders"),
+    "without a window, with punctuations of its own only": (
+        ("  within: 2h\n", "  punctuations: {orders: unique}\n"),
+        "before all other streams have punctuated its key. Add for example within: 2h, or punctuations of payments.",
+    ),
 }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream, StreamCounts
-from spark_jobs.join_state.correlated import KeyEnd
+from spark_jobs.join_state.correlated import PunctuationRule
 from spark_jobs.joins.stream_stream.predicates import Band, Overlap
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
 
@@ -46,7 +46,7 @@ class Event:
 WINDOW = SlidingWindow(100)
 
 
-UNIQUE, LAST, COUNTED = KeyEnd(), KeyEnd(when="last"), KeyEnd(count=(0, "count"))
+UNIQUE, LAST, COUNTED = PunctuationRule(), PunctuationRule(when="last"), PunctuationRule(count=(0, "count"))
 
 
 def plan_of(
@@ -54,7 +54,7 @@ def plan_of(
     window: Window | None = WINDOW,
     key: str = "whole",
     memory: int = 1 << 22,
-    ends: Sequence[KeyEnd | None] = (None,) * 6,
+    ends: Sequence[PunctuationRule | None] = (None,) * 6,
 ) -> BucketPlan:
     """A plan whose streams are called a, b, c ..."""
     columns = {"composite": ("key", "site"), "interval": ("key", "key_end")}.get(key, ("key",))
@@ -147,7 +147,7 @@ class PlainState:
     def __init__(self, plan: BucketPlan) -> None:
         self._window = plan.window
         self._predicate = plan.predicate
-        self._ends = [stream.key_end for stream in plan.streams]
+        self._ends = [stream.punctuation for stream in plan.streams]
         self._taken: list[list[Event]] = [[] for _ in plan.streams]
         self._purged: list[list[Event]] = [[] for _ in plan.streams]
         self._state: list[list[Event]] = [[] for _ in plan.streams]
@@ -174,7 +174,7 @@ class PlainState:
         for stream, events in enumerate(batch):
             seen: set[int] = set()
             for event in events:
-                known = [*self._state[stream], *self._purged[stream]]
+                known = [*self._state[stream], *self._purged[stream], *self._telling(stream)]
                 if event.id in seen or event.id in {held.id for held in known}:
                     self.outcome.duplicates += 1
                     continue
@@ -236,6 +236,14 @@ class PlainState:
         if not telling or len(said) < telling[0][0]:
             return None
         return min(until for _, until in [*said, *telling])
+
+    def _telling(self, stream: int) -> list[Event]:
+        """The tuples of a stream that say something of their key, which still holds."""
+        rule = self._ends[stream]
+        if rule is None:
+            return []
+        says = [event for event in self._taken[stream] if rule.when is None or event.last]
+        return [event for event in says if self._until(event) > self._reached[stream]]
 
     def _until(self, event: Event) -> int:
         end = self.end(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from spark_jobs.join_state import key_codes
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
-from spark_jobs.join_state.correlated import KeyEnd
+from spark_jobs.join_state.correlated import PunctuationRule
+from spark_jobs.join_state.state_folder import read_version
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
 from spark_jobs.workload.nexmark import Nexmark
 from tests.join_state.correlated_streams import (
@@ -23,6 +25,7 @@ from tests.join_state.correlated_streams import (
     batches_of,
     plan_of,
     reached_after,
+    table,
 )
 
 EARLIEST = [-(2**63)] * 3
@@ -72,13 +75,68 @@ def test_what_is_purged_is_missed_by_nobody(
     assert taken.outcome.left_early
 
 
+def test_a_punctuation_that_comes_again_is_a_duplicate_as_long_as_it_holds(tmp_path: Path) -> None:
+    """Though its tuple has left, by a punctuation or by time, and would be late."""
+    plan = plan_of(ends=(UNIQUE, LAST))
+    taken = Taken(Bucket(plan, tmp_path / "purged", 0), plan)
+    both = [[Event(1, 7, 50)], [Event(9, 7, 60, last=True)]]
+    for late_before, reached in ((EARLIEST[:2], [160, 160]), ([160, 160], [249, 259])):
+        taken.take(both, late_before, reached)
+    assert taken.outcome.duplicates == 2
+    assert taken.outcome.late == taken.outcome.after_last == []
+    taken.take(both, [249, 259], [250, 260])
+    taken.take(both, [250, 260], [250, 260])
+    assert taken.outcome.duplicates == 4
+    assert taken.outcome.late == [(0, 1), (1, 9)]
+    plan = plan_of(ends=(UNIQUE, None))
+    taken = Taken(Bucket(plan, tmp_path / "by time", 0), plan)
+    taken.take([[Event(1, 7, 50)], []], EARLIEST[:2], [40, 160])
+    assert taken.outcome.expired == [(0, 1)]
+    taken.take([[Event(1, 7, 50), Event(2, 7, 51)], []], [40, 160], [40, 160])
+    assert taken.outcome.duplicates == 1
+    assert taken.outcome.after_last == [(0, 2)]
+
+
+def test_a_tuple_that_would_make_too_many_results_says_nothing_of_its_key(tmp_path: Path) -> None:
+    plan = replace(plan_of(ends=(UNIQUE, UNIQUE)), most_results=1)
+    bucket = Bucket(replace(plan, streams=plan.streams[:1] + plan_of().streams[1:]), tmp_path, 0)
+    many = table([Event(1, 7, 50), Event(2, 7, 50)])
+    list(bucket.take([None, many], EARLIEST[:2], EARLIEST[:2]))
+    sums = [piece.counts[0] for piece in bucket.take([many, None], EARLIEST[:2], EARLIEST[:2])]
+    assert sum(each.too_many for each in sums) == 2
+    assert sum(each.after_last + each.punctuations for each in sums) == 0
+
+
+def test_what_is_remembered_for_ever_lies_in_few_segments_and_costs_a_version_little(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_jobs.join_state.stream_tuples._SMALL", 4)
+    monkeypatch.setattr("spark_jobs.join_state.stream_tuples._LARGE", 32)
+    plan = plan_of(2, None, ends=(UNIQUE, UNIQUE))
+    bucket = Bucket(plan, tmp_path, 0)
+    for batch in range(1, 161):
+        events = table([Event(4 * batch + number, 4 * batch + number, batch) for number in range(4)])
+        for _ in bucket.take([events, events], EARLIEST[:2], EARLIEST[:2]):
+            pass
+        bucket.checkpoint(batch)
+        bucket.forget(batch)
+    assert len(bucket) == 0
+    # Two traces and two punctuations of each of 640 keys: of each kind 2 segments of 256, and at most 7 of each smaller
+    # size; if no more than 32 were merged, 20 of these.
+    assert len(list(tmp_path.glob("segment.*"))) <= 4 * (2 + 7 + 7)
+    record = read_version(tmp_path, 160)
+    listed = [segment for segments in record.segments for segment in segments]
+    assert sum(len(segment.joined) for segment in listed) == 4 * 640
+    assert len(record.packed()) < 200 + 40 * len(listed)
+
+
 def test_auctions_that_end_leave_the_state_and_without_punctuations_it_grows(tmp_path: Path) -> None:
     """Over a long time, without a window."""
     nexmark, size = Nexmark(seed=7, auction_seconds=30.0), 20_000
     held: dict[bool, list[int]] = {True: [], False: []}
     for punctuated, counts in held.items():
-        auctions = CorrelatedStream("auctions", ("auction_id",), ("auction_id",), "opened_at", KeyEnd())
-        bids = CorrelatedStream("bids", ("auction_id",), ("bid_id",), "bid_at", KeyEnd(when="is_last"))
+        auctions = CorrelatedStream("auctions", ("auction_id",), ("auction_id",), "opened_at", PunctuationRule())
+        bids = CorrelatedStream("bids", ("auction_id",), ("bid_id",), "bid_at", PunctuationRule(when="is_last"))
         plan = BucketPlan((auctions, bids), None, "auto", 1 << 24)
         bucket = Bucket(plan if punctuated else plan.without_punctuations(), tmp_path / str(punctuated), 0)
         for batch in range(6):

@@ -240,3 +240,25 @@ def test_what_came_after_the_last_is_no_part_and_a_punctuation_had_landed_that_s
         shop.hold("payments/[18]", "rejected", reason, payment(18, 8, 10), "payments/p1.json")
         differences = shop.differences(punctuations={"payments": rule})
         assert differences["wrongly_rejected"] == ("payments/[18]: no punctuation of its key had come before it",)
+
+
+def test_what_came_later_was_not_loaded_or_was_rejected_itself_is_no_punctuation(shop: LandedStreams) -> None:
+    before = "no punctuation of its key had come before it"
+    reason = AFTER_LAST + "a key comes once"
+    with shop.spoilt("DELETE FROM shop.fact_paid WHERE payment_id IN (12, 13)"):
+        shop.land("payments", "p3.json", payment(19, 8, 10), pending=True)
+        shop.hold("payments/[18]", "rejected", reason, payment(18, 8, 10), "payments/p1.json")
+        shop.hold("payments/[12]", "rejected", reason, payment(12, 2, 55), "payments/p1.json")
+        told = (f"payments/[12]: {before}", f"payments/[18]: {before}")
+        assert shop.differences(punctuations={"payments": "unique"})["wrongly_rejected"] == told
+        shop.hold("payments/[13]", "rejected", reason, payment(13, 2, 70), "payments/p1.json")
+        told = (f"payments/[12]: {before}", f"payments/[13]: {before}", f"payments/[18]: {before}")
+        assert shop.differences(punctuations={"payments": "unique"})["wrongly_rejected"] == told
+
+
+def test_a_count_that_a_later_stream_tells_holds_from_the_next_batch_on(shop: LandedStreams) -> None:
+    with shop.spoilt():
+        shop.land("payments", "p3.json", payment(-5, 2, 55))
+        shop.hold("orders/[2]", "rejected", AFTER_LAST + "none come", order(2, 50), "orders/o1.json")
+        differences = shop.differences(punctuations={"orders": {"count": "payments.id"}})
+        assert differences["wrongly_rejected"] == ("orders/[2]: no punctuation of its key had come before it",)

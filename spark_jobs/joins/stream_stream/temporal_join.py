@@ -257,14 +257,20 @@ class TemporalJoin(StreamStreamJoin):
     def forget(self, stream: int, keys: Int64Array, ids: Int64Array) -> None:
         """Let tuples go that can be in no result any more, though their time is not over; they are not told.
 
-        Those on disk stay there until it is. For `Equality`; what was built from them is in no result any more either.
+        Those on disk stay there until it is. Intermediate results that have them as a part stay, too: nothing comes any
+        more that would complete these.
 
         Args:
             stream: whose they are.
             keys: int64, shape (n,), in any order.
             ids: int64, shape (n,).
+
+        Raises:
+            ValueError: keys match otherwise than by `Equality`: then a key says nothing of what may still come.
         """
         self._expect_life(stream)
+        if not isinstance(self.predicate, Equality):
+            raise ValueError(f"tuples are forgotten by equal keys, and these match by {self.predicate!r}")
         order = np.lexsort((ids, keys))
         self.statistics.purged += self._area.forget(stream, keys[order], ids[order])
         if self._area.is_rebuild_due:

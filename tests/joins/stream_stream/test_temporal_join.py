@@ -13,7 +13,7 @@ from spark_jobs.errors import JoinStateError
 from spark_jobs.experiments.virtual_spill import VirtualSpill
 from spark_jobs.joins.stream_stream.base import Results, Tuples
 from spark_jobs.joins.stream_stream.emission import AsFound, Emission, InputOrdered, OutputOrdered
-from spark_jobs.joins.stream_stream.predicates import Equality
+from spark_jobs.joins.stream_stream.predicates import Band, Equality
 from spark_jobs.joins.stream_stream.probe_order import ObservedSelectivity
 from spark_jobs.joins.stream_stream.temporal_join import TemporalJoin
 from tests.conformance.stream_stream_run import PREDICATES, Case, Run, random_streams
@@ -422,3 +422,5 @@ def test_what_is_forgotten_is_met_no_more_and_what_shares_its_key_still_is() -> 
         join.forget(1, asking.keys, asking.ids)
         assert join.tuples_in_memory() == there.sum()
     assert join.reach(1, 200).unmatched.shape[1] == 0
+    with pytest.raises(ValueError, match="forgotten by equal keys"):
+        TemporalJoin(2, Band(3), AMPLE, VirtualSpill(page_bytes=256)).forget(0, keys[:1], np.arange(1))
