@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema,
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fields import Bytes, Duration, Part, Word
-from spark_jobs.definition.matching import Match, match_problems
+from spark_jobs.definition.matching import Match, match_problems, matched_columns
 from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
 
 if TYPE_CHECKING:
@@ -111,8 +111,8 @@ class Correlate(Part):
 
     Attributes:
         on: stream -> its columns that must match the other streams' (one name, or a list).
-        match: how: `equal`; or `overlap`, of two columns [from, to); or at most a band apart. Of three streams and more
-            each two must match.
+        match: how: `equal`; or `overlap`, of the last two columns, [from, to); or the last one at most a band apart.
+            Those before are equal. Of three streams and more each two must match.
         within: how long a tuple is valid from its event time on: tuples are joined that are valid at a common time
             (004 §5.1). Or fixed windows. None: for ever.
         emit: `complete`: a fact when all parts are there. `accumulate`: one fact for each key, made by the first
@@ -164,6 +164,14 @@ class Correlate(Part):
         """The streams and columns that tell when no more of a key come."""
         told = ((name, each) for name, each in self.punctuations.items() if isinstance(each, Punctuated))
         return frozenset((name, each.when) if each.when is not None else each.told_by for name, each in told)
+
+    def equal(self, stream: str) -> tuple[str, ...]:
+        """The columns of a stream that must equal the others'."""
+        return self.on[stream][: len(self.on[stream]) - matched_columns(self.match)]
+
+    def matched(self, stream: str) -> tuple[str, ...]:
+        """The columns of a stream that must match them otherwise."""
+        return self.on[stream][len(self.equal(stream)) :]
 
     @property
     def emitting(self) -> frozenset[str]:

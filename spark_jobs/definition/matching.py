@@ -66,6 +66,11 @@ Match = Annotated[Literal["equal", "overlap"] | Band, BeforeValidator(_match)]
 """`equal`: the columns of `on` have equal values. `overlap`: [from, to) of two columns each overlap. Or a band."""
 
 
+def matched_columns(match: Match) -> int:
+    """How many columns of `on` are matched so, the last ones; those before them are equal."""
+    return 1 if isinstance(match, Band) else 2 if match == "overlap" else 0
+
+
 def match_problems(match: Match, on: Sequence[tuple[str, Sequence[tuple[str, StreamType]]]]) -> Iterator[str]:
     """What keeps columns from being matched so, but for their types being different.
 
@@ -75,17 +80,17 @@ def match_problems(match: Match, on: Sequence[tuple[str, Sequence[tuple[str, Str
     """
     if match == "equal":
         return
-    count = 2 if match == "overlap" else 1
-    what = "two columns of each stream, from and to" if match == "overlap" else "one column of each stream"
+    count = matched_columns(match)
     for stream, columns in on:
-        if len(columns) != count:
-            yield f"takes {what}; correlate.on.{stream} names {len(columns)}."
-        for column, kind in columns:
+        if len(columns) < count:
+            named = f"correlate.on.{stream} names {len(columns)}"
+            yield f"takes two columns, from and to, after those that are equal; {named}."
+        for column, kind in columns[-count:]:
             if kind.name not in _ORDERED and not (kind.name == "decimal" and kind.precision <= _MOST_DIGITS):
                 allowed = f"{', '.join(_ORDERED)}, decimal of up to {_MOST_DIGITS} digits"
                 yield f"takes values that have an order; {stream}.{column} is of type {kind}. Allowed: {allowed}."
                 return
-    kinds = [kind for _, columns in on for _, kind in columns]
+    kinds = [kind for _, columns in on for _, kind in columns[-count:]]
     if isinstance(match, Band) and kinds:
         try:
             match.width(kinds[0])

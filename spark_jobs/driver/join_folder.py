@@ -42,7 +42,7 @@ class JoinFolder:
         self.buckets = 0
         self._pipeline = definition.name
         # Only equal keys are sure to lie in one bucket.
-        self._parts = parts if definition.correlate.match == "equal" else 1
+        self._parts = parts if definition.correlate.equal(next(iter(definition.streams))) else 1
         self._columns = {
             stream: {column: str(kind) for column, kind in source.columns.items()}
             for stream, source in definition.streams.items()

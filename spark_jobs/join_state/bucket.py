@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from spark_jobs.errors import JoinStateError
 from spark_jobs.join_state.correlated import RESULTS, BucketPlan, Correlated, CorrelatedStream, StreamCounts
-from spark_jobs.join_state.joined_tuples import have_same_keys, side_by_side
-from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of, keys_of
+from spark_jobs.join_state.joined_tuples import have_same_keys, match, side_by_side
+from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of, ordered_codes_of
 from spark_jobs.join_state.punctuated_keys import NEVER, PunctuatedKeys, trace
 from spark_jobs.join_state.segment import Segment
 from spark_jobs.join_state.sorted_join import sorted_join
@@ -232,7 +232,7 @@ class Bucket:
         plan = self._plan
         name = "temporal_join" if plan.algorithm == "auto" else plan.algorithm
         memory = int(plan.memory_bytes * _OPERATOR_SHARE)
-        operator = create(name, len(plan.streams), plan.predicate, memory, self._spill, emission=AsFound())
+        operator = create(name, len(plan.streams), plan.found_by, memory, self._spill, emission=AsFound())
         assert isinstance(operator, TemporalJoin)
         return operator
 
@@ -271,7 +271,7 @@ class Bucket:
         punctuated = self._punctuated[stream] if self._punctuated else None
         if punctuated is not None:
             repeated |= punctuated.known(tuples, events.codes, order, self._reached[stream])
-        keys = keys_of(tuples, plan.key, self._plan.predicate)
+        keys = codes_of(tuples, plan.key) if plan.key else ordered_codes_of(tuples, plan.matched)
         late = (starts < late_before) & ~repeated
         kept = ~(late | repeated)
         too_many = np.zeros(len(kept), np.bool_)
@@ -396,19 +396,22 @@ class Bucket:
     def _results(self, stream: int, tuples: Tuples) -> Int64Array:
         """The ids that results are made of; int64, shape (streams, m)."""
         if not self.in_memory:
-            return sorted_join(self._streams, stream, tuples, self._plan.predicate)
+            return sorted_join(self._streams, stream, tuples, self._plan.found_by)
         results = self._operator.arrive(stream, tuples)
         assert not results.refused.size
         return results.ids
 
     def _joined(self, ids: Int64Array, *, exact: bool) -> Correlated:
-        """Results of the operator with their tuples; those whose keys only have one code are dropped."""
+        """Results with their tuples; those are dropped whose keys only have one code, or don't match."""
         parts = [stream.fetch(of) for stream, of in zip(self._streams, ids, strict=True)]
+        plan, kept = self._plan, np.ones(ids.shape[1], np.bool_)
         if not exact:
-            same = have_same_keys(self._plan.streams, parts)
-            if not same.all():
-                parts = [part.filter(pa.array(same)) for part in parts]
-                ids = ids[:, same]
+            kept &= have_same_keys(plan.streams, parts)
+        if plan.found_by != plan.predicate:
+            kept &= match(plan, parts)
+        if not kept.all():
+            parts = [part.filter(pa.array(kept)) for part in parts]
+            ids = ids[:, kept]
         counts = []
         for stream, of in zip(self._streams, ids, strict=True):
             joined = stream.join(of)

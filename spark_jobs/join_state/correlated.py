@@ -36,10 +36,12 @@ class CorrelatedStream:
 
     Attributes:
         name: what its columns are called by in joined tuples.
-        key: the columns that must match the other streams'.
+        key: the columns that must equal the other streams'.
         event_id: the columns that tell its events apart.
         event_time: the column with the start of its tuples' validity.
         punctuation: what tells that no more of a key come; None: nothing does.
+        matched: the columns that must match the other streams' by the plan's predicate: a value, or the two ends of an
+            interval.
     """
 
     name: str
@@ -47,6 +49,7 @@ class CorrelatedStream:
     event_id: tuple[str, ...]
     event_time: str
     punctuation: PunctuationRule | None = None
+    matched: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,7 @@ class BucketPlan:
         algorithm: of the catalogue of spark_jobs.joins.stream_stream, or "auto".
         memory_bytes: for the operator and the directories of this bucket. Pages of mapped files are not counted.
         most_results: a tuple that would make more is not taken; None: all are.
-        predicate: when keys match. But for equality a key is one value, or the two ends of an interval.
+        predicate: when the columns match that need not be equal; equality where there are none.
     """
 
     streams: tuple[CorrelatedStream, ...]
@@ -68,6 +71,11 @@ class BucketPlan:
     memory_bytes: int
     most_results: int | None = None
     predicate: Predicate = field(default_factory=Equality)
+
+    @property
+    def found_by(self) -> Predicate:
+        """By what partners are looked up: by equal keys where there are any."""
+        return Equality() if self.streams[0].key else self.predicate
 
     @property
     def is_punctuated(self) -> bool:
@@ -86,7 +94,12 @@ class BucketPlan:
         correlate, names = definition.correlate, list(definition.streams)
         streams = tuple(
             CorrelatedStream(
-                name, correlate.on[name], source.event_id, source.event_time, _punctuation_rule(correlate, name, names)
+                name,
+                correlate.equal(name),
+                source.event_id,
+                source.event_time,
+                _punctuation_rule(correlate, name, names),
+                correlate.matched(name),
             )
             for name, source in definition.streams.items()
         )
@@ -101,7 +114,8 @@ def _predicate(definition: PipelineDefinition) -> Predicate:
     correlate = definition.correlate
     if not isinstance(correlate.match, matching.Band):
         return Overlap() if correlate.match == "overlap" else Equality()
-    name, (column,) = next(iter(correlate.on.items()))
+    name = next(iter(correlate.on))
+    (column,) = correlate.matched(name)
     return Band(correlate.match.width(definition.streams[name].columns[column]))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,9 @@ from numpy.typing import NDArray
 
 from spark_jobs.definition.correlation import COMPLETED_AT, qualified
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
-from spark_jobs.join_state.correlated import CorrelatedStream
+from spark_jobs.join_state.correlated import BucketPlan, CorrelatedStream
+from spark_jobs.join_state.key_codes import ordered_codes_of
+from spark_jobs.joins.stream_stream.predicates import Values
 
 _NOT_OF_THE_SOURCE = (ARRIVED_AT, RECORD, RANGE, POSITION)
 
@@ -73,3 +76,10 @@ def have_same_keys(streams: Sequence[CorrelatedStream], parts: Sequence[pa.Table
         for mine, theirs in zip(first_key, stream.key, strict=True):
             same &= pc.equal(first[mine], part[theirs]).to_numpy(zero_copy_only=False)
     return same
+
+
+def match(plan: BucketPlan, parts: Sequence[pa.Table]) -> NDArray[np.bool_]:
+    """In which results each two parts match by the plan's predicate; bool, shape (n,). Parts as above."""
+    codes = [ordered_codes_of(part, stream.matched) for stream, part in zip(plan.streams, parts, strict=True)]
+    values = [Values(each.codes, each.highs) for each in codes]
+    return np.logical_and.reduce([plan.predicate.joins(*pair) for pair in combinations(values, 2)])

@@ -14,7 +14,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.errors import JoinStateError
-from spark_jobs.joins.stream_stream.predicates import Equality, Predicate
 from spark_jobs.joins.structures.hashing import combine, hash_bytes, hash_int64
 from spark_jobs.relation.arrow_buffers import binary_parts, plain_array
 
@@ -38,7 +37,7 @@ class Codes(NamedTuple):
 
 
 def codes_of(tuples: pa.Table, columns: Sequence[str]) -> Codes:
-    """Codes of one or several columns, at least one. O(bytes of the values).
+    """Codes of one or several columns; of none, all tuples have one. O(bytes of the values).
 
     Whole numbers, booleans, dates and timestamps are their own codes; anything else, and several columns, are hashed.
 
@@ -46,26 +45,24 @@ def codes_of(tuples: pa.Table, columns: Sequence[str]) -> Codes:
         JoinStateError: a value is null: such tuples have no key.
     """
     parts = [_codes_of_column(tuples, name) for name in columns]
+    if not parts:
+        return Codes(np.zeros(tuples.num_rows, np.int64), True)
     if len(parts) == 1:
         return parts[0]
     return Codes(reduce(combine, [part.codes for part in parts]), False)
 
 
-def keys_of(tuples: pa.Table, key: Sequence[str], predicate: Predicate) -> Codes:
-    """Codes of the keys of tuples, as a predicate compares them. O(bytes of the keys).
+def ordered_codes_of(tuples: pa.Table, columns: Sequence[str]) -> Codes:
+    """Codes in the order of the values. O(n).
 
     Args:
         tuples: shape (n,).
-        key: for equality any columns; else one, or the two ends of an interval: whole numbers, dates, timestamps or
-            decimals of up to 18 digits. Their codes are in the order of their values.
-        predicate: when keys match.
+        columns: one, or the two ends of an interval: whole numbers, dates, timestamps or decimals of up to 18 digits.
 
     Raises:
         JoinStateError: a value is null: such tuples have no key.
     """
-    if isinstance(predicate, Equality):
-        return codes_of(tuples, key)
-    low, *high = (_ordered_codes(tuples, column) for column in key)
+    low, *high = (_ordered_codes(tuples, column) for column in columns)
     return Codes(low, True, *high)
 
 

@@ -65,7 +65,8 @@ def made_for(plan: BucketPlan) -> dict[str, object]:
     """What of a plan can't change while there is state."""
     streams = [(stream.name, stream.key, stream.event_id, stream.event_time) for stream in plan.streams]
     # What is usual is not told: a state that was made before there was a choice tells none.
-    predicate = None if isinstance(plan.predicate, Equality) else repr(plan.predicate)
+    matched = [stream.matched for stream in plan.streams]
+    predicate = None if isinstance(plan.predicate, Equality) else [repr(plan.predicate), matched]
     punctuations = [repr(stream.punctuation) for stream in plan.streams] if plan.is_punctuated else None
     return {"streams": streams, "window": repr(plan.window), "predicate": predicate, "punctuations": punctuations}
 

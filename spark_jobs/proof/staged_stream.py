@@ -96,7 +96,7 @@ class StagedStream:
         """SQL: the event of `landed` can be joined: its time is known, and so is its key, which is not empty."""
         needed = [sql.SQL("landed.{} IS NOT NULL").format(self.column(name)) for name in (START, *self.on)]
         if self._match == "overlap":
-            needed.append(sql.SQL("landed.{} < landed.{}").format(*map(self.column, self.on)))
+            needed.append(sql.SQL("landed.{} < landed.{}").format(*map(self.column, self.on[-2:])))
         return sql.SQL("({})").format(sql.SQL(" AND ").join(needed))
 
     @property

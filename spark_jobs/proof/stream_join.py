@@ -18,7 +18,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import AFTER_LAST, COMPLETED_AT, JOINED_ID, LATE, TOO_MANY, FixedWindow
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.definition.matching import Band
+from spark_jobs.definition.matching import Band, matched_columns
 from spark_jobs.proof.account import AbsentRecords, Account
 from spark_jobs.proof.held import Int64Array
 from spark_jobs.proof.join import JoinedEvents
@@ -286,14 +286,14 @@ class StreamJoin:
 
     def _conditions(self, one: StagedStream, other: StagedStream) -> Iterator[sql.Composable]:
         """SQL: parts of two streams have keys that match, and are both valid at some time."""
-        match = self._correlate.match
+        match, count = self._correlate.match, matched_columns(self._correlate.match)
         mine, theirs = ([self._part(stream, stream.column(name)) for name in stream.on] for stream in (one, other))
+        equal = len(mine) - count
+        yield from (sql.SQL("{} = {}").format(*pair) for pair in zip(mine[:equal], theirs[:equal], strict=True))
         if match == "overlap":
-            yield sql.SQL("{} < {} AND {} < {}").format(mine[0], theirs[1], theirs[0], mine[1])
+            yield sql.SQL("{} < {} AND {} < {}").format(mine[-2], theirs[-1], theirs[-2], mine[-1])
         elif isinstance(match, Band):
-            yield from self._in_band(match, one.source.columns[one.on[0]], mine[0], theirs[0])
-        else:
-            yield from (sql.SQL("{} = {}").format(*pair) for pair in zip(mine, theirs, strict=True))
+            yield from self._in_band(match, one.source.columns[one.on[-1]], mine[-1], theirs[-1])
         slot = sql.SQL("slot")
         yield sql.SQL("{} = {}").format(self._part(one, slot), self._part(other, slot))
         if isinstance(self._correlate.within, timedelta):

@@ -147,11 +147,11 @@ class LateTuples:
                 held = held_table([row.record for row in own])
                 read = HeldRecords(stream.reader.decoder, stream.held.event_id, prefix)
                 tuples, _ = read.read(held, (HELD_ID,))
-                codes.append(codes_of(tuples, stream.on).codes)
+                codes.append(codes_of(tuples, stream.key).codes)
         return np.unique(np.concatenate(codes))
 
     def _candidates(self, keys: np.ndarray, span: tuple[datetime, datetime]) -> list[_Candidates]:
-        """The landed events that happened in a time, of each stream; where keys have to be equal, those of some."""
+        """The landed events of each stream that happened in a time and have one of some keys."""
         with self._connection, self._connection.cursor() as cursor:
             batches = batches_since(cursor, self._definition.name, span[0], deleted=True)
         found: list[list[pa.Table]] = [[] for _ in self._streams]
@@ -162,8 +162,7 @@ class LateTuples:
                     plan = self._streams[stream]
                     times = tuples[plan.held.event.event_time].cast(first.type)
                     wanted = pc.and_(pc.greater_equal(times, first), pc.less_equal(times, last))
-                    if plan.match == "equal":
-                        wanted = pc.and_(wanted, pa.array(np.isin(codes_of(tuples, plan.on).codes, keys)))
+                    wanted = pc.and_(wanted, pa.array(np.isin(codes_of(tuples, plan.key).codes, keys)))
                     found[stream].append(tuples.filter(wanted))
         return [
             self._identified(plan, pa.concat_tables(parts).combine_chunks() if parts else None)

@@ -243,7 +243,7 @@ class _Rebuilding:
                 if rejected is not None and len(rejected):
                     is_rejected = pc.is_in(held_ids(self._streams[stream], landed), rejected)
                     tuples = landed.filter(pc.invert(is_rejected))
-                owners = bucket_of(tuples, self._streams[stream].on, self._buckets)
+                owners = bucket_of(tuples, self._streams[stream].key, self._buckets)
                 for owner in np.unique(owners).tolist():
                     yield stream, owner, tuples.filter(pa.array(owners == owner))
         except FreshetError as error:

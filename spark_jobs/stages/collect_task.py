@@ -59,7 +59,7 @@ def collect_task(
                 rejected += sum(group.tuples.num_rows for group in held)
                 loading.add(None, held)
                 newest = _newest(tuples, plan, newest)
-                yield from _by_bucket(tuples, piece.stream, plan.on, buckets)
+                yield from _by_bucket(tuples, piece.stream, plan.key, buckets)
         except (UnreadableFileError, SourceRangeChangedError) as error:
             unreadable = str(error)
         ends.append(PieceEnd(piece, records, unreadable))

@@ -172,7 +172,9 @@ def rehearse_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType
             bucket = Bucket(plan, Path(folder), 0)
             arrived = [_tuples(each, set()).slice(0, 1) for each in columns]
             if plan.predicate.interval:
-                arrived = [_from_below(part, stream.key[0]) for part, stream in zip(arrived, plan.streams, strict=True)]
+                arrived = [
+                    _from_below(part, stream.matched[0]) for part, stream in zip(arrived, plan.streams, strict=True)
+                ]
             for _ in bucket.take(arrived, reached, reached):
                 pass
             bucket.checkpoint(1)

@@ -57,7 +57,7 @@ def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held
     ]
     sound, rejected = _without_nulls(tuples, reasons)
     if plan.match == "overlap":
-        first, end = plan.on
+        first, end = plan.on[-2:]
         some = pc.less(sound[first], sound[end])
         if not pc.all(some).as_py():
             empty = sound.filter(pc.invert(some))

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Expired
-from spark_jobs.definition.matching import Match
+from spark_jobs.definition.matching import Match, matched_columns
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
@@ -32,6 +32,11 @@ class StreamPlan:
     reader: SliceReader
     on: tuple[str, ...]
     match: Match = "equal"
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """Those of them that must be equal; with none, all tuples have one key."""
+        return self.on[: len(self.on) - matched_columns(self.match)]
 
     @classmethod
     def of(cls, definition: PipelineDefinition, name: str, fact: FactTable, reader: SliceReader) -> StreamPlan:

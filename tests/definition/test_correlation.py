@@ -218,13 +218,13 @@ MATCH_MISTAKES = {
         ("band: 5m", "band: true"),
         "correlate.match: {'band': True} is no match. Allowed: equal, overlap, or a band such as {band: 5m}.",
     ),
-    "of two columns": (
+    "of the column before": (
         ("{orders: at, payments: at}", "{orders: [at, order_id], payments: [at, order_id]}"),
-        "correlate.match: takes one column of each stream; correlate.on.orders names 2.",
+        "correlate.match: '5m' is not a number, as a band of bigint is.",
     ),
     "overlap of one": (
         ("{band: 5m}", "overlap"),
-        "correlate.match: takes two columns of each stream, from and to; correlate.on.orders names 1.",
+        "correlate.match: takes two columns, from and to, after those that are equal; correlate.on.orders names 1.",
     ),
     "of texts": (
         ("{orders: at, payments: at}", "{orders: at, payments: payment_id}"),

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream, StreamCounts
 from spark_jobs.join_state.correlated import PunctuationRule
-from spark_jobs.joins.stream_stream.predicates import Band, Overlap
+from spark_jobs.joins.stream_stream.predicates import Band, Overlap, Predicate
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
@@ -66,6 +66,12 @@ def plan_of(
         "auto",
         memory,
     )
+
+
+def matched_by(plan: BucketPlan, predicate: Predicate, equal: tuple[str, ...] = ()) -> BucketPlan:
+    """The same plan, but what is its key has to match by a predicate; and some columns have to be equal."""
+    streams = tuple(replace(stream, key=equal, matched=stream.key) for stream in plan.streams)
+    return replace(plan, streams=streams, predicate=predicate)
 
 
 def table(events: Sequence[Event], key: str = "whole", *, arrived: int = 0) -> pa.Table:
@@ -147,6 +153,7 @@ class PlainState:
     def __init__(self, plan: BucketPlan) -> None:
         self._window = plan.window
         self._predicate = plan.predicate
+        self._sites = plan.streams[0].key == ("site",)
         self._ends = [stream.punctuation for stream in plan.streams]
         self._taken: list[list[Event]] = [[] for _ in plan.streams]
         self._purged: list[list[Event]] = [[] for _ in plan.streams]
@@ -164,6 +171,8 @@ class PlainState:
 
     def match(self, parts: Sequence[Event]) -> bool:
         """Whether each two keys match."""
+        if self._sites and len({part.key % 3 for part in parts}) > 1:
+            return False
         if isinstance(self._predicate, Overlap):
             return all(one.key < other.key_end and other.key < one.key_end for one, other in combinations(parts, 2))
         apart = max(part.key for part in parts) - min(part.key for part in parts)

@@ -106,16 +106,18 @@ def test_every_event_has_its_place(paid: CorrelatedShop) -> None:
     assert (arrived, duplicates, placed) == (309, 1, 308)
 
 
-@pytest.mark.parametrize("match", [{"band": "5s"}, "overlap"], ids=str)
+@pytest.mark.parametrize("match", [{"band": "5s"}, {"band": "20m"}, "overlap"], ids=str)
 def test_streams_match_by_a_band_or_by_overlap(paid: CorrelatedShop, match: Any) -> None:
-    """By the second at which they happened; or by numbers, some of which lie in no interval."""
+    """By the second at which they happened, or by number and time; or by numbers, some of which are no interval."""
     draw = random.Random(5)
     orders = [
         order(n, at / 60, customer=n + draw.randrange(-1, 9)) for n, at in enumerate(draw.sample(range(5000), 300))
     ]
     payments = [payment(n, n + draw.randrange(5), draw.randrange(5000) / 60) for n in range(300)]
     on = {"orders": "ordered_at", "payments": "paid_at"}
-    if match == "overlap":
+    if match == {"band": "20m"}:
+        on = {"orders": ["order_id", "ordered_at"], "payments": ["order_id", "paid_at"]}
+    elif match == "overlap":
         on = {"orders": ["order_id", "customer"], "payments": ["payment_id", "order_id"]}
     paid.define(on=on, match=match, lateness="2h")
     for half in (slice(0, 150), slice(150, 300)):
@@ -128,7 +130,10 @@ def test_streams_match_by_a_band_or_by_overlap(paid: CorrelatedShop, match: Any)
             low, high = max(one["order_id"], other["payment_id"]), min(one["customer"], other["order_id"])
             return low < high
         times = (datetime.fromisoformat(text) for text in (one["ordered_at"], other["paid_at"]))
-        return abs(operator.sub(*times)) <= timedelta(seconds=5)
+        apart = abs(operator.sub(*times))
+        if match == {"band": "20m"}:
+            return one["order_id"] == other["order_id"] and apart <= timedelta(minutes=20)
+        return apart <= timedelta(seconds=5)
 
     plain = {(o["order_id"], p["payment_id"]) for o in orders for p in payments if belong(o, p)}
     assert paid.facts() == plain

@@ -183,8 +183,8 @@ def test_an_error_of_the_rehearsal_itself_is_told_and_one_that_a_batch_would_mee
 def test_a_bucket_of_intervals_is_rehearsed(kind: str) -> None:
     columns = parse_ddl(f"low {kind}, high {kind}, id string, at timestamp")
     streams = (
-        CorrelatedStream("a", ("low", "high"), ("id",), "at"),
-        CorrelatedStream("b", ("low", "high"), ("id",), "at"),
+        CorrelatedStream("a", (), ("id",), "at", matched=("low", "high")),
+        CorrelatedStream("b", (), ("id",), "at", matched=("low", "high")),
     )
     plan = BucketPlan(streams, None, "auto", 1 << 22, predicate=Overlap())
     assert rehearse_bucket(plan, [columns, columns]) is None
