@@ -17,7 +17,7 @@ from spark_jobs.relation.arrow_buffers import plain_array
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, may_be_too_long
-from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 # A transaction holds no more. Larger ones load no faster, and their tuples must be kept in memory until the commit, in
 # case they have to be loaded again with care.
@@ -98,7 +98,7 @@ def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int, 
 
 def fitting(tuples: pa.Table, fact: FactTable, batch_no: int) -> tuple[EncodedFacts, list[Held]]:
     """The tuples that fit the fact table, encoded; the others as rejected tuples. Arguments, errors as of `prepare`."""
-    tuples, rejected = _without_long_ids(_in_order(_numbered(tuples, fact, batch_no), fact), fact)
+    tuples, rejected = without_long_ids(_in_order(_numbered(tuples, fact, batch_no), fact), fact.key)
     encoding = encode(tuples, fact.targets)
     if encoding.fitting is not None:
         blame_table(fact, [Refusal.by_encoder(complaint) for complaint in encoding.complaints], tuples.num_rows)
@@ -168,10 +168,16 @@ def _in_order(tuples: pa.Table, fact: FactTable) -> pa.Table:
     return tuples.take(pc.sort_indices(ids, [(name, "ascending") for name in names]))
 
 
-def _without_long_ids(tuples: pa.Table, fact: FactTable) -> tuple[pa.Table, list[Held]]:
-    if not may_be_too_long(tuples, fact.key):
+def without_long_ids(tuples: pa.Table, key: Sequence[FactColumn]) -> tuple[pa.Table, list[Held]]:
+    """The tuples whose event ids can be keys; the others as rejected tuples. O(1) a tuple where all can.
+
+    Args:
+        tuples: shape (n,).
+        key: the columns of the event id.
+    """
+    if not may_be_too_long(tuples, key):
         return tuples, []
-    too_long = pc.fill_null(pc.greater(pc.binary_length(event_id_texts(tuples, fact.key)), MOST_CHARACTERS), False)
+    too_long = pc.fill_null(pc.greater(pc.binary_length(event_id_texts(tuples, key)), MOST_CHARACTERS), False)
     if not pc.any(too_long).as_py():
         return tuples, []
     reason = f"event id: its text has more than {MOST_CHARACTERS} characters, too many for a key"

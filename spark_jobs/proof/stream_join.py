@@ -20,10 +20,11 @@ from spark_jobs.definition.correlation import AFTER_LAST, COMPLETED_AT, JOINED_I
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.matching import Band, matched_columns
 from spark_jobs.proof.account import AbsentRecords, Account
-from spark_jobs.proof.held import Int64Array
+from spark_jobs.proof.held import Int64Array, digest_id
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.staged_events import LANDED, LANDED_TABLE, StagedColumn
 from spark_jobs.proof.staged_stream import CODE, START, StagedStream, joined_codes
+from spark_jobs.warehouse.event_id import MOST_CHARACTERS
 
 _MICROSECOND = timedelta(microseconds=1)
 _COMPLETED = StagedColumn("completed_at", "timestamptz")
@@ -108,6 +109,23 @@ class StreamJoin:
         for stream in self._streams:
             if stream.name in self._correlate.emitting:
                 self._add_alone(stream)
+
+    def know_by_digest(self, kept: sql.Identifier) -> None:
+        """Know joined tuples whose event ids are too long by the digests under which tuples of their values are held.
+
+        Args:
+            kept: SQL name of the codes of the joined tuples that are held (`HeldTuples`).
+        """
+        self._cursor.execute(
+            sql.SQL(
+                """
+                UPDATE {landed} AS landed SET event_id = NULL, raw_id = kept.event_id, raw_held = true
+                FROM {kept} AS kept
+                WHERE length(landed.event_id) > {most} AND kept.object = landed.object
+                    AND kept.event_id LIKE {digest}
+                """
+            ).format(landed=LANDED, kept=kept, most=sql.Literal(MOST_CHARACTERS), digest=sql.Literal(digest_id("%")))
+        )
 
     def _rank(self, accounts: Sequence[Account]) -> list[list[int]]:
         """For each stream the numbers of its files among those of all."""

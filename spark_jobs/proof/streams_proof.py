@@ -63,9 +63,9 @@ class _StreamsProof:
             self._accumulated = AccumulatedParts(cursor, definition, self._streams)
         self._join = self._accumulated or StreamJoin(cursor, definition, self._streams)
         self._stored = StoredTuples.of_join(cursor, definition.name)
-        held = HeldTuples(cursor, self._stored, definition.source, self._join.object_codes)
+        self._held = HeldTuples(cursor, self._stored, definition.source, self._join.object_codes)
         types = self._join.facts.loaded_types
-        self._ids = [stream.ids(types, coded=held.has_objects) for stream in self._streams]
+        self._ids = [stream.ids(types, coded=self._held.has_objects) for stream in self._streams]
 
     def run(self, progress: Progress) -> Proof:
         """Stage and compare everything."""
@@ -74,6 +74,8 @@ class _StreamsProof:
         accounts = self._read(progress)
         progress.add_task("comparing", total=None)
         join.make(accounts)
+        if self._held.digests:
+            join.know_by_digest(self._stored.kept)
         absent = may_be_absent(join.lacking, join.facts)
         comparison = Comparison(cursor, definition, join.facts, self._stored, join, findings, absent)
         comparison.find_unstored()

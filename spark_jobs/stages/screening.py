@@ -12,10 +12,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.definition.stream_tuple import EventColumns
+from spark_jobs.loading.chunk import without_long_ids
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import possible_values
+from spark_jobs.relation.keys.values import KeyKind, key_values, possible_values
 from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.stream_plan import StreamPlan
 
@@ -40,14 +41,14 @@ def screen(tuples: pa.Table, event: EventColumns) -> tuple[pa.Table, list[Held]]
 
 
 def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held]]:
-    """Take out the tuples of one of several streams that have no event id, no key, an empty one, or no time.
+    """Take out the tuples of one of several streams whose event id, key or time can't be used.
 
     Args:
         tuples: of the stream, as they arrive, shape (n,).
         plan: the stream.
 
     Returns:
-        The sound tuples, and the rejected ones by reason, as those of the stream. O(1) where all are sound.
+        The sound tuples, and the rejected ones by reason, as those of the stream. O(1) a tuple where all are sound.
     """
     event = plan.held.event
     reasons = [
@@ -56,6 +57,15 @@ def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held
         (event.event_time, "event time: {} is null, so that it can't be told what the event belongs to"),
     ]
     sound, rejected = _without_nulls(tuples, reasons)
+    sound, too_long = without_long_ids(sound, plan.held.event_id)
+    rejected += too_long
+    for column in plan.on:
+        if pa.types.is_string(sound.schema.field(column).type):
+            _, possible = key_values(sound[column], KeyKind.TEXT)
+            if not possible.all():
+                faulty, why = sound.filter(pa.array(~possible)), "which is not UTF-8 or has a NUL byte"
+                rejected.append(Held("rejected", _reasons(faulty[column], column, why), None, faulty))
+                sound = sound.filter(pa.array(possible))
     if plan.match == "overlap":
         first, end = plan.on[-2:]
         some = pc.less(sound[first], sound[end])

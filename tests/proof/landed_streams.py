@@ -136,8 +136,14 @@ class LandedStreams:
             event_id, place, reason, line.decode(), unit, self.batch_no,
         )  # fmt: skip
 
-    def hold_result(self, event_id: str, *parts: tuple[str, dict[str, Any]]) -> None:
-        """Hold a joined tuple, whose customer is unknown."""
+    def hold_result(
+        self,
+        event_id: str | None,
+        *parts: tuple[str, dict[str, Any]],
+        place: str = "unmatched",
+        reason: str = "no customer",
+    ) -> None:
+        """Hold a joined tuple, under its digest if it has no usable id."""
         columns: dict[str, pa.Array] = {}
         for stream, record in parts:
             tuples = self._decoded(stream, [record])
@@ -147,7 +153,7 @@ class LandedStreams:
         )
         event = EventColumns("paid", (), "_completed_at", tuple(columns), "parquet")
         [text] = payloads(pa.table(columns), event).texts.to_pylist()
-        self.hold(event_id, "unmatched", "no customer", text.encode())
+        self.hold(event_id or digest_id(text.encode()), place, reason, text.encode())
 
     def hold_raw(self, stream: str, record: bytes, reason: str = "malformed: it is") -> None:
         """Reject a record that has no id."""

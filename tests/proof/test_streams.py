@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
+from contextlib import closing
+from pathlib import Path
 
+import psycopg2
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from spark_jobs.definition.correlation import AFTER_LAST
+from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.proof.proof import Proof, StreamPlaces
-from spark_jobs.stages.screening import CAN_NOT_MATCH
-from tests.proof.landed_streams import LandedStreams, order, payment
+from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.slice_reading import SliceReader
+from spark_jobs.stages.screening import CAN_NOT_MATCH, screen_part
+from spark_jobs.stages.stream_plan import StreamPlan
+from spark_jobs.warehouse.fact_table_check import describe_fact_table
+from tests.proof.landed_streams import DEFINITION, TABLES, LandedStreams, order, payment
 
 LATE = "late: orders had come to somewhere when the event arrived"
 
@@ -262,3 +271,48 @@ def test_a_count_that_a_later_stream_tells_holds_from_the_next_batch_on(shop: La
         shop.hold("orders/[2]", "rejected", AFTER_LAST + "none come", order(2, 50), "orders/o1.json")
         differences = shop.differences(punctuations={"orders": {"count": "payments.id"}})
         assert differences["wrongly_rejected"] == ("orders/[2]: no punctuation of its key had come before it",)
+
+
+def test_ids_that_are_too_long_and_keys_that_postgresql_can_not_hold_have_their_places(
+    tmp_path: Path, warehouse_url: str
+) -> None:
+    tables = TABLES.replace("_id bigint", "_id text")
+    definition = DEFINITION.replace("id bigint", "id string")
+    shop = LandedStreams(tmp_path, warehouse_url, tables, definition)
+    too_long, half, nul = (order(1) | {"id": name} for name in ("x" * 2600, "y" * 1200, "n\0l"))
+    waiting, other_half, of_nul = (
+        payment(0, None, 5) | {"id": name, "order_id": part["id"]}
+        for name, part in (("a", too_long), ("z" * 1200, half), ("b", nul))
+    )
+    screen_and_hold(shop, "orders", shop.land("orders", "o1.json", too_long, half, nul))
+    screen_and_hold(shop, "payments", shop.land("payments", "p1.json", waiting, other_half, of_nul))
+    assert shop.rows("SELECT reason FROM freshet.held_tuple ORDER BY 1") == [
+        (CAN_NOT_MATCH + 'id is "n\\u0000l", which is not UTF-8 or has a NUL byte',),
+        (CAN_NOT_MATCH + 'order_id is "n\\u0000l", which is not UTF-8 or has a NUL byte',),
+        ("event id: its text has more than 2000 characters, too many for a key",),
+    ]
+    shop.hold_result(None, ("orders", half), ("payments", other_half), place="rejected", reason="event id: too long")
+    shop.wait("orders")
+    shop.wait("payments", waiting)
+    shop.tell("orders", -100, arrived=3, rejected=2, joined=1)
+    shop.tell("payments", -100, arrived=3, rejected=1, joined=1, waiting=1)
+    shop.execute("UPDATE freshet.batch SET arrived = 6, placed = 6, rejected = 4")
+    proof = shop.verify()
+    assert proof.differences == ()
+    assert [(stream.in_result, stream.waiting, stream.rejected) for stream in proof.streams] == [(1, 0, 2), (1, 1, 1)]
+    shop.execute("DELETE FROM freshet.held_tuple WHERE event_id LIKE '{%'")
+    assert "missing_result" in shop.differences()
+
+
+def screen_and_hold(shop: LandedStreams, stream: str, path: Path) -> None:
+    """Hold what the screening of a stream rejects of a landed file."""
+    found = path.stat()
+    types = {name: kind.arrow() for name, kind in shop.definition.source.columns.items()}
+    with closing(psycopg2.connect(shop.url)) as connection:
+        fact = describe_fact_table(connection, shop.definition, {**types, "customer_sk": pa.int64()})
+        plan = StreamPlan.of(shop.definition, stream, fact, SliceReader.of_streams(shop.definition)[stream])
+        for arrivals in plan.reader(FileSlice(0, str(path), 0, found.st_size, found.st_size, found.st_mtime_ns)):
+            _, rejected = screen_part(arrivals.tuples, plan)
+            units = [f"{stream}/{path.name}"]
+            with connection, connection.cursor() as cursor:
+                HeldRows.build(rejected, plan.held.event, fact.key, shop.batch_no, units).store(cursor)
