@@ -192,13 +192,14 @@ def expect_made_for(folder: Path, made_for: Mapping[str, Any]) -> None:
         raise StateDamagedError(f"{path} is missing. {STATE_ADVICE}") from error
     except (ValueError, TypeError) as error:
         raise StateDamagedError(f"{path} is refused: it is not what was written. {STATE_ADVICE}") from error
-    for name, value in {**dict.fromkeys(noted), **json.loads(json.dumps(made_for))}.items():
-        if noted.get(name) != value:
-            raise PipelineDefinitionError(
-                f"{folder} holds a state that was made for other streams: {_KEYS.get(name, name)} was "
-                f"{noted.get(name)}, now {value}. "
-                "Go back to the former definition, or load with the new one under another pipeline name."
-            )
+    stated = {**dict.fromkeys(noted), **json.loads(json.dumps(made_for))}
+    changed = [name for name, value in stated.items() if noted.get(name) != value]
+    if changed:
+        told = "; ".join(f"{_KEYS.get(name, name)} was {noted.get(name)}, now {stated[name]}" for name in changed)
+        raise PipelineDefinitionError(
+            f"{folder} holds a state that was made for other streams: {told}. "
+            "Go back to the former definition, or load with the new one under another pipeline name."
+        )
 
 
 def versions(folder: Path) -> list[int]:
