@@ -288,12 +288,12 @@ def requeue(
     name = load_definition(pipeline).name
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
         done = run_requeue(connection, name, reason, _ago(since), by=getpass.getuser())
-    console.print(
-        f"{done.tuples:,} rejected tuples wait to be reprocessed: `freshet reprocess {name}` does it now."
-        + (f" {done.hopeless:,} stay rejected: such records can't become facts." if done.hopeless else ""),
-        soft_wrap=True,
-        highlight=False,
-    )
+    told = f"{done.tuples:,} rejected tuples wait to be reprocessed: `freshet reprocess {name}` does it now."
+    if done.hopeless:
+        told += f" {done.hopeless:,} stay rejected: such records can't become facts."
+    if done.unjoined:
+        told += f" {done.unjoined:,} came late: reprocessing joins them without this, once it can."
+    console.print(told, soft_wrap=True, highlight=False)
 
 
 @app.command()
@@ -352,7 +352,8 @@ def held(
     for group in groups:
         keys = f" (most often {', '.join(f'{key}: {count:,}' for key, count in group.keys)})" if group.keys else ""
         hopeless = f" [{group.hopeless:,} can't become facts]" if group.hopeless else ""
-        told = f"{group.tuples:>12,}  {group.place:9}  {group.reason}{keys}{hopeless}"
+        unjoined = f" [{group.unjoined:,} wait to be joined]" if group.unjoined else ""
+        told = f"{group.tuples:>12,}  {group.place:9}  {group.reason}{keys}{hopeless}{unjoined}"
         console.print(told, soft_wrap=True, highlight=False, markup=False)
     if not groups:
         console.print("nothing is held", highlight=False)

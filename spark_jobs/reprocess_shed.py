@@ -101,7 +101,8 @@ def _requeue(definition: PipelineDefinition, warehouse_url: str, chosen: argpars
             airflow_run=chosen.airflow_run,
             by=chosen.by,
         )
-    _log.info("%s: %d rejected tuples were requeued, %d can't be", definition.name, done.tuples, done.hopeless)
+    left = done.hopeless + done.unjoined
+    _log.info("%s: %d rejected tuples were requeued, %d can't be", definition.name, done.tuples, left)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -12,7 +12,8 @@ from psycopg2 import extensions
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.kafka import Kafka
 from spark_jobs.driver.checks import PipelineTables, check_tables
-from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError
+from spark_jobs.driver.join_folder import check_join_state
+from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError, StateDamagedError
 from spark_jobs.hot_set.lookup_memory import said_of_memory
 from spark_jobs.relation.changes.triggers import WatchOutcome, look_at_relations
 from spark_jobs.settings import Home
@@ -41,12 +42,12 @@ class CheckReport:
 
 
 def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Home) -> CheckReport:
-    """Compare a definition with the warehouse and the landing folders; changes nothing.
+    """Compare a definition with the warehouse, the landing folders and the join's state; changes nothing.
 
     Args:
         definition: the pipeline.
         warehouse_url: libpq URL of the warehouse.
-        home: the installation, which holds the landing folders.
+        home: the installation, which holds the landing folders and the state.
 
     Raises:
         WarehouseUnavailableError: the warehouse does not answer.
@@ -59,6 +60,10 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
             _check_topic(definition.name, source, source.kafka, report)
     with closing(connect(warehouse_url, application_name=f"freshet check {definition.name}")) as connection:
         _check_registered(connection, definition, report)
+        try:
+            check_join_state(connection, definition, home)
+        except (PipelineDefinitionError, StateDamagedError) as error:
+            report.problems.append(str(error))
         try:
             tables = check_tables(connection, definition)
         except SchemaMismatchError as error:

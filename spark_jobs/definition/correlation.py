@@ -59,9 +59,11 @@ def _columns(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _window(value: Any) -> Any:
-    """A mapping is a fixed window; anything else the length of a sliding one."""
-    return FixedWindow.model_validate(value) if isinstance(value, dict) else value
+Within = Annotated[
+    Annotated[Duration, Tag("<sliding>")] | Annotated[FixedWindow, Tag("<fixed>")],
+    Discriminator(lambda value: "<fixed>" if isinstance(value, dict | FixedWindow) else "<sliding>"),
+]
+"""A mapping is fixed windows; anything else the length of a sliding one."""
 
 
 Expired = Literal["hold", "reject", "emit"]
@@ -137,9 +139,7 @@ class Correlate(Part):
         min_length=2, examples=["on: {orders: order_id, payments: order_id}"]
     )
     match: Match = Field(default="equal", examples=["match: overlap"])
-    within: Duration | Annotated[FixedWindow, BeforeValidator(_window)] | None = Field(
-        default=None, examples=["within: 2h"]
-    )
+    within: Within | None = Field(default=None, examples=["within: 2h", "within: {fixed: 1h}"])
     emit: Literal["complete", "accumulate"] = Field(default="complete", examples=["emit: complete"])
     required: tuple[Word, ...] = Field(default=(), examples=["required: [orders]"])
     punctuations: dict[Word, Punctuation] = Field(
@@ -225,15 +225,18 @@ def required_streams(streams: Mapping[str, Source], correlate: Correlate) -> tup
     return correlate.required or tuple(streams)[:1]
 
 
-def correlation_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:
-    """What does not fit between the streams and how they are joined."""
+def correlation_problems(streams: Mapping[str, Source] | None, correlate: Correlate | None) -> Iterator[Problem]:
+    """What does not fit between the streams and how they are joined; None: nothing is said of them."""
+    if streams is None or correlate is None:
+        if streams is not None or correlate is not None:
+            missing, there = ("correlate", "streams") if correlate is None else ("streams", "correlate")
+            yield Problem(missing, f"is missing: {there} says nothing without it.")
+        return
     if not 2 <= len(streams) <= MOST_STREAMS:
         yield Problem("streams", f"there are {len(streams)}. Allowed: 2 to {MOST_STREAMS}.")
     for name in streams:
         if name not in correlate.on:
-            yield Problem(
-                "correlate.on", f"says nothing of {name}. Add for example {name}: {streams[name].event_id[0]}."
-            )
+            yield Problem("correlate.on", f"says nothing of {name}. Add {_key_of(streams[name], name, correlate)}.")
     if len({len(columns) for columns in correlate.on.values()}) > 1:
         yield Problem("correlate.on", "names more columns of one stream than of another; name as many of each.")
     yield from _key_problems(streams, correlate)
@@ -245,21 +248,34 @@ def correlation_problems(streams: Mapping[str, Source], correlate: Correlate) ->
             )
     if correlate.required and correlate.emit != "accumulate":
         yield Problem("correlate.required", "means nothing with emit: complete. Remove it, or write emit: accumulate.")
-    if correlate.match != "equal":
-        if correlate.emit == "accumulate":
-            yield Problem("correlate.match", "means nothing with emit: accumulate: a fact has one key. Remove it.")
-        if correlate.most_facts is not None:
-            text = "counts tuples of equal keys, and means nothing with another match. Remove one of them."
-            yield Problem("correlate.most_facts", text)
-        if correlate.punctuations:
-            text = (
-                "say which keys are done with, which means nothing where keys need not be equal. Remove match or them."
-            )
-            yield Problem("correlate.punctuations", text)
+    yield from _unequal_problems(correlate)
     if correlate.most_facts is not None and correlate.emit == "accumulate":
         yield Problem("correlate.most_facts", "means nothing with emit: accumulate: one fact a key. Remove it.")
     yield from _expired_problems(streams, correlate)
     yield from _punctuation_problems(streams, correlate)
+
+
+def _unequal_problems(correlate: Correlate) -> Iterator[Problem]:
+    """What means nothing where keys need not be equal."""
+    if correlate.match == "equal":
+        return
+    if correlate.emit == "accumulate":
+        yield Problem("correlate.match", "means nothing with emit: accumulate: a fact has one key. Remove it.")
+    if correlate.most_facts is not None:
+        text = "counts tuples of equal keys, and means nothing with another match. Remove one of them."
+        yield Problem("correlate.most_facts", text)
+    if correlate.punctuations:
+        text = "say which keys are done with, which means nothing where keys need not be equal. Remove match or them."
+        yield Problem("correlate.punctuations", text)
+
+
+def _key_of(source: Source, name: str, correlate: Correlate) -> str:
+    """What may be added to `on` for a stream: columns that are called as those of another one."""
+    for columns in correlate.on.values():
+        if set(columns) <= source.columns.keys():
+            listed = ", ".join(columns)
+            return f"for example {name}: {listed if len(columns) == 1 else f'[{listed}]'}"
+    return "its columns that must match"
 
 
 def _punctuation_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterator[Problem]:

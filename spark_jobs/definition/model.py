@@ -305,15 +305,11 @@ class PipelineDefinition(Part):
         problems = list(
             inconsistencies(self.source, self.lookups, self.fact, self.validation.expectations, self.streams)
         )
-        if (self.streams is None) != (self.correlate is None):
-            missing, there = ("correlate", "streams") if self.correlate is None else ("streams", "correlate")
-            problems.append(Problem(missing, f"is missing: {there} says nothing without it."))
-        elif self.streams is not None and self.correlate is not None:
-            unsound = list(correlation_problems(self.streams, self.correlate))
-            problems += unsound
-            if not unsound:
-                rules = accumulation_problems if self.correlate.emit == "accumulate" else emission_problems
-                problems += rules(self.streams, self.correlate, self.fact, self.lookups)
+        unsound = list(correlation_problems(self.streams, self.correlate))
+        problems += unsound
+        if self.streams is not None and self.correlate is not None and not unsound:
+            rules = accumulation_problems if self.correlate.emit == "accumulate" else emission_problems
+            problems += rules(self.streams, self.correlate, self.fact, self.lookups)
         if problems:
             raise InconsistentDefinitionError(problems)
         return self

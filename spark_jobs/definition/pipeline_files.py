@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from spark_jobs.definition.consistency import inconsistencies
+from spark_jobs.definition.correlation import Correlate, correlation_problems
 from spark_jobs.definition.fields import Part
 from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, Source, with_joined_source
 from spark_jobs.definition.operation import Expectation
@@ -148,19 +149,34 @@ def _parse(content: dict[str, Any]) -> tuple[PipelineDefinition | None, list[Pro
         problems = list(problems_of(error, PipelineDefinition))
     # Parts that are wrong in themselves keep the model from comparing them: compare those that are right.
     content = with_joined_source(content)
-    lookups, streams = content.get("lookups"), content.get("streams")
+    lookups, streams, correlate = content.get("lookups"), content.get("streams"), content.get("correlate")
+    sound = _sound_streams(streams)
     validation = content.get("validation")
     expectations = validation.get("expectations") if isinstance(validation, dict) else None
-    found = inconsistencies(
-        _valid(Source, content.get("source")),
-        [_valid(Lookup, lookup) for lookup in lookups] if isinstance(lookups, list) else [],
-        _valid(Fact, content.get("fact")) if isinstance(lookups, list | None) else None,
-        [_valid(Expectation, each) for each in expectations] if isinstance(expectations, list) else [],
-        {name: stream for name, each in streams.items() if (stream := _valid(Source, each))}
-        if isinstance(streams, dict)
-        else None,
-    )
-    return None, [*problems, *(problem for problem in found if problem not in problems)]
+    found = [
+        *inconsistencies(
+            _valid(Source, content.get("source")),
+            [_valid(Lookup, lookup) for lookup in lookups] if isinstance(lookups, list) else [],
+            _valid(Fact, content.get("fact")) if isinstance(lookups, list | None) else None,
+            [_valid(Expectation, each) for each in expectations] if isinstance(expectations, list) else [],
+            sound,
+        )
+    ]
+    joined = _valid(Correlate, correlate)
+    if (streams is None or (sound is not None and len(sound) == len(streams))) and (joined or correlate is None):
+        found += correlation_problems(sound, joined)
+    problems += [problem for problem in found if problem not in problems]
+    if "source" not in content and not (streams is None and correlate is None):
+        # It follows from these, and is missing because they are wrong.
+        problems = [problem for problem in problems if problem.key != "source"] or problems
+    return None, problems
+
+
+def _sound_streams(content: Any) -> dict[str, Source] | None:
+    """The streams that are right in themselves; None where there are none."""
+    if not isinstance(content, dict):
+        return None
+    return {name: stream for name, each in content.items() if (stream := _valid(Source, each))}
 
 
 def _valid(part: type[_AnyPart], content: Any) -> _AnyPart | None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import NamedTuple
 
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.durable_files import write_durably
-from spark_jobs.errors import StateDamagedError
+from spark_jobs.errors import PipelineDefinitionError, StateDamagedError
+from spark_jobs.join_state.correlated import BucketPlan
+from spark_jobs.join_state.state_folder import expect_made_for
+from spark_jobs.join_state.stored_bucket import made_for
+from spark_jobs.ledger.batch_streams import former_batch
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import warehouse_identity
 
@@ -40,6 +45,7 @@ class JoinFolder:
         assert definition.correlate is not None
         self.path = home.join_state(definition.name)
         self.buckets = 0
+        self._definition = definition
         self._pipeline = definition.name
         # Only equal keys are sure to lie in one bucket.
         self._parts = parts if definition.correlate.equal(next(iter(definition.streams))) else 1
@@ -83,10 +89,28 @@ class JoinFolder:
             version: of the state that the ledger names; 0: it is to be empty.
 
         Raises:
-            StateDamagedError: the state is not there, or is that of another warehouse; the message says what to do.
+            StateDamagedError, PipelineDefinitionError: as of `check`.
         """
-        if self.buckets:
-            return self.buckets
+        if not self.buckets:
+            self.buckets = self.check(connection, version)
+        if not self.buckets:
+            self.buckets = self._parts
+            self.note(connection)
+        return self.buckets
+
+    def check(self, connection: extensions.connection, version: int) -> int:
+        """Compare the state that is there with the ledger and the definition; changes nothing.
+
+        Args:
+            connection, version: as of `open`.
+
+        Returns:
+            the number of buckets; 0 where there is no state, and none is to be.
+
+        Raises:
+            StateDamagedError: the state is not there, or is that of another warehouse; the message says what to do.
+            PipelineDefinitionError: it was made for other streams.
+        """
         buckets, owner, columns = self._read()
         if not buckets:
             if version:
@@ -94,9 +118,7 @@ class JoinFolder:
                     f"The state of the join of pipeline {self._pipeline} is not in {self.path}: the ledger names "
                     f"version {version}. {_advice(self._pipeline)}"
                 )
-            self.buckets = self._parts
-            self.note(connection)
-            return self.buckets
+            return 0
         if not version and owner != _warehouse(connection):
             raise StateDamagedError(
                 f"{self.path} holds the join state of another warehouse's pipeline {self._pipeline}; this warehouse "
@@ -105,24 +127,43 @@ class JoinFolder:
             )
         if columns != self._columns:
             changed = ", ".join(name for name in self._columns if columns.get(name) != self._columns[name])
-            raise StateDamagedError(
+            raise PipelineDefinitionError(
                 f"The tuples that wait in {self.path} have other columns than the streams have now ({changed}). "
                 "Go back to the former schema; or load with the new one under another pipeline name."
             )
-        self.buckets = buckets
+        plan = made_for(BucketPlan.of(self._definition, buckets))
+        for number in range(buckets) if version else ():  # Empty, it may be made for anything.
+            with suppress(StateDamagedError):  # It is told when the bucket is opened, and can be mended.
+                expect_made_for(self.path / str(number), plan)
         return buckets
 
     def _read(self) -> _Noted:
         """What is noted of the state; 0 buckets where there is none."""
         try:
-            text = (self.path / _NOTE).read_text()
+            note = json.loads((self.path / _NOTE).read_bytes())
+            return _Noted(int(note["buckets"]), list(note["warehouse"]), dict(note["columns"]))
         except FileNotFoundError:
             return _Noted(0, [], {})
-        try:
-            note = json.loads(text)
-            return _Noted(int(note["buckets"]), list(note["warehouse"]), dict(note["columns"]))
         except (ValueError, KeyError, TypeError) as error:
             raise StateDamagedError(f"{self.path / _NOTE} is damaged: {error}. {_advice(self._pipeline)}") from error
+
+
+def check_join_state(connection: extensions.connection, definition: PipelineDefinition, home: Home) -> None:
+    """Compare the state of a pipeline's join, if it has one, with the ledger and the definition; changes nothing.
+
+    Args:
+        connection: to the warehouse, not in a transaction.
+        definition: the pipeline.
+        home: the installation.
+
+    Raises:
+        StateDamagedError, PipelineDefinitionError: as of `JoinFolder.check`.
+    """
+    if definition.streams is None or definition.accumulates:
+        return
+    with connection, connection.cursor() as cursor:
+        version = former_batch(cursor, definition.name).batch_no
+    JoinFolder(home, definition, parts=1).check(connection, version)
 
 
 def _warehouse(connection: extensions.connection) -> list[object]:

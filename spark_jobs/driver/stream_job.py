@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
@@ -21,9 +21,10 @@ from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
+from spark_jobs.driver.join_folder import check_join_state
 from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.driver.session import jobs_of
-from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
+from spark_jobs.errors import SchemaMismatchError, StateDamagedError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.settings import Home
 from spark_jobs.source.after_load import LoadedFiles
@@ -68,10 +69,11 @@ class StreamJob:
         self._epoch = 0
 
     def check(self) -> None:
-        """Compare the pipeline with what is registered in the warehouse, and with its tables.
+        """Compare the pipeline with what is registered in the warehouse, its join's state, and its tables.
 
         Raises:
-            PipelineDefinitionError: it may not be registered so; the message says what to do.
+            PipelineDefinitionError: it may not be registered so, or its state was made for other streams; the message
+                says what to do.
             SchemaMismatchError: a table is missing or does not fit; the message says what to do.
             WarehouseUnavailableError: the warehouse does not answer.
         """
@@ -80,6 +82,8 @@ class StreamJob:
             with connection, connection.cursor() as cursor:
                 stated = definition.model_dump(mode="json", by_alias=True)
                 check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
+            with suppress(StateDamagedError):  # It may be brought back: the stream is blocked until then.
+                check_join_state(connection, definition, self._home)
             self._tables = check_tables(connection, definition)
         except SchemaMismatchError:
             self._session.rest()  # which rolls back: the tables must not be locked while they are fixed

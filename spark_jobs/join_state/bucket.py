@@ -85,7 +85,8 @@ class Bucket:
         in_memory: whether the operator holds all tuples; if not, they are joined by their segments' sorted keys.
 
     Raises:
-        StateDamagedError: the version is not there, a file of it is damaged, or the state was made for other streams.
+        StateDamagedError: the version is not there, or a file of it is damaged.
+        PipelineDefinitionError: the state was made for other streams.
         StateInUseError: another process holds the folder.
         MemoryBudgetError: the operator needs more.
     """

@@ -31,7 +31,7 @@ from spark_jobs.durable_files import (
     write_all_durably,
     write_durably,
 )
-from spark_jobs.errors import CacheDamagedError, StateDamagedError, StateInUseError
+from spark_jobs.errors import CacheDamagedError, PipelineDefinitionError, StateDamagedError, StateInUseError
 from spark_jobs.join_state.segment import SEGMENT
 from spark_jobs.join_state.segment import path_of as segment_path
 from spark_jobs.join_state.spill_files import STATE_ADVICE
@@ -41,6 +41,8 @@ Flags = NDArray[np.bool_]
 _VERSION = FileKind(b"FRSHVRS\0", 1, "record of a bucket's version", STATE_ADVICE)
 _MADE_FOR = "state.json"
 _RETRY_SECONDS = 0.05
+# Where a definition says what a state is made for.
+_KEYS = {"window": "correlate.within", "predicate": "correlate.match", "punctuations": "correlate.punctuations"}
 
 
 class FolderLock:
@@ -180,21 +182,24 @@ def expect_made_for(folder: Path, made_for: Mapping[str, Any]) -> None:
     """Compare what a state is to be used for with what it was made for.
 
     Raises:
-        StateDamagedError: they differ.
+        PipelineDefinitionError: they differ.
+        StateDamagedError: what it was made for is not noted any more.
     """
     path = folder / _MADE_FOR
     try:
-        noted = json.loads(path.read_text())
+        noted = dict(json.loads(path.read_bytes()))
     except FileNotFoundError as error:
         raise StateDamagedError(f"{path} is missing. {STATE_ADVICE}") from error
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise StateDamagedError(f"{path} is refused: it is not what was written. {STATE_ADVICE}") from error
-    for name, value in {**dict.fromkeys(noted), **json.loads(json.dumps(made_for))}.items():
-        if noted.get(name) != value:
-            raise StateDamagedError(
-                f"{folder} holds a state that was made for other streams: {name} was {noted.get(name)}, now {value}. "
-                "Go back to the former definition, or load with the new one under another pipeline name."
-            )
+    stated = {**dict.fromkeys(noted), **json.loads(json.dumps(made_for))}
+    changed = [name for name, value in stated.items() if noted.get(name) != value]
+    if changed:
+        told = "; ".join(f"{_KEYS.get(name, name)} was {noted.get(name)}, now {stated[name]}" for name in changed)
+        raise PipelineDefinitionError(
+            f"{folder} holds a state that was made for other streams: {told}. "
+            "Go back to the former definition, or load with the new one under another pipeline name."
+        )
 
 
 def versions(folder: Path) -> list[int]:

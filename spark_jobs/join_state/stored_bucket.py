@@ -23,7 +23,8 @@ class StoredBucket:
         version: that was checkpointed, and not forgotten before this returns; 0 for the empty state.
 
     Raises:
-        StateDamagedError: the version is not there, a file of it is damaged, or the state was made for other streams.
+        StateDamagedError: the version is not there, or a file of it is damaged.
+        PipelineDefinitionError: the state was made for other streams.
     """
 
     def __init__(self, plan: BucketPlan, folder: Path, version: int) -> None:

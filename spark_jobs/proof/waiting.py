@@ -9,7 +9,7 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.errors import StateDamagedError
+from spark_jobs.errors import PipelineDefinitionError, StateDamagedError
 from spark_jobs.join_state.bucket import BucketPlan, StoredBucket
 from spark_jobs.proof.proof import Findings
 from spark_jobs.proof.staged_events import copy_in
@@ -53,7 +53,7 @@ def stage_waiting(
     for bucket in buckets:
         try:
             stored = StoredBucket(plan, bucket, version)
-        except StateDamagedError as error:
+        except (StateDamagedError, PipelineDefinitionError) as error:
             findings.add("state", str(error))
             continue
         for stream, ids in streams:

@@ -9,6 +9,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.correlation import EXPIRED, LATE
 from spark_jobs.definition.stream_tuple import PLACES, Place
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
 from spark_jobs.loading.payload import RECORD_ENCODINGS
@@ -17,6 +18,23 @@ from spark_jobs.reprocessing.request import NAMED
 _RECORDS = ", ".join(f"'{encoding}'" for encoding in RECORD_ENCODINGS)
 HAS_EVENT = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[')"
 """SQL condition: a try may make a fact of it. Records that are no tuple of the source, or lack an id, stay held."""
+# As `LateDue.of` has it: of outer joins, and without a window, nothing is joined later.
+_JOINS_LATE = """
+    correlate ->> 'emit' = 'complete' AND correlate ->> 'within' IS NOT NULL
+    AND NOT jsonb_path_exists(correlate, '$.expired ? (@ == "emit" || @.* == "emit")')
+"""
+WAITS_TO_BE_JOINED = f"""
+    event_id ~ '^[a-z0-9_]+/\\[' AND EXISTS (
+        SELECT FROM freshet.pipeline CROSS JOIN LATERAL (SELECT definition -> 'correlate') AS of (correlate)
+        WHERE name = %(pipeline)s AND CASE place
+            WHEN 'rejected' THEN starts_with(reason, '{LATE}') AND {_JOINS_LATE}
+            WHEN 'unmatched' THEN
+                starts_with(reason, '{EXPIRED}') AND {_JOINS_LATE}
+                OR correlate ->> 'emit' = 'accumulate' AND correlation_key IS NOT NULL AND relation IS NULL
+            ELSE false END
+    )
+"""
+"""SQL condition: a tuple of one of several streams that is joined without being asked for, once it can be."""
 
 _CHOSEN = f"""
     pipeline = %(pipeline)s AND place = ANY (%(places)s) AND {NAMED}
@@ -75,7 +93,8 @@ class HeldGroup:
         reason: of all of them; where its numbers differ, with `…` for each.
         relation: the relation whose lookup it is about; None if it is about none.
         tuples: how many.
-        hopeless: how many of them no try can make facts of.
+        hopeless: how many of them can't become facts.
+        unjoined: how many of them wait to be joined with other streams' tuples; a new try is not for them.
         oldest: when the first of them arrived.
         keys: the keys that most of them have, and how many have each; of unmatched JSON records only.
     """
@@ -85,6 +104,7 @@ class HeldGroup:
     relation: str | None
     tuples: int
     hopeless: int
+    unjoined: int
     oldest: datetime
     keys: tuple[tuple[str, int], ...] = ()
 
@@ -160,8 +180,8 @@ def held_groups(
         cursor.execute(
             "SELECT place, CASE WHEN min(reason) = max(reason) THEN min(reason) "
             "ELSE regexp_replace(min(reason), '[0-9]+', '…', 'g') END, "
-            f"relation, count(*), count(*) FILTER (WHERE NOT ({HAS_EVENT})), "
-            f"min(arrived_at) FROM freshet.held_tuple WHERE {_CHOSEN} "
+            f"relation, count(*), count(*) FILTER (WHERE NOT ({HAS_EVENT} OR {WAITS_TO_BE_JOINED})), "
+            f"count(*) FILTER (WHERE {WAITS_TO_BE_JOINED}), min(arrived_at) FROM freshet.held_tuple WHERE {_CHOSEN} "
             "GROUP BY place, relation, regexp_replace(reason, '[0-9]+', '', 'g') "
             f"ORDER BY count(*) DESC, 1, 2 LIMIT {_MOST_GROUPS}",
             chosen.arguments(),

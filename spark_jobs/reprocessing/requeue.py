@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.reprocessing.held_tuples import HAS_EVENT, SETTLED
+from spark_jobs.reprocessing.held_tuples import HAS_EVENT, SETTLED, WAITS_TO_BE_JOINED
 from spark_jobs.reprocessing.request import NAMED
 
 _REJECTED = f"""
@@ -40,11 +40,14 @@ class Requeued(NamedTuple):
 
     Attributes:
         tuples: how many wait to be reprocessed now.
-        hopeless: how many stay rejected: records that could not be read, or without an event id.
+        hopeless: how many stay rejected: records that could not be read, or without an event id, or of
+            one of several streams.
+        unjoined: how many stay rejected until reprocessing joins them, which it does without being asked for.
     """
 
     tuples: int
     hopeless: int
+    unjoined: int = 0
 
 
 def requeue(
@@ -83,6 +86,10 @@ def requeue(
     with connection, connection.cursor() as cursor:
         cursor.execute(_REQUEUE, arguments)
         row = cursor.fetchone()
-        cursor.execute(f"SELECT count(*) FROM freshet.held_tuple WHERE {_NAMED} AND NOT ({HAS_EVENT})", arguments)
-        [(hopeless,)] = cursor.fetchall()
-    return Requeued(0 if row is None else row[0], hopeless)
+        cursor.execute(
+            f"SELECT count(*), count(*) FILTER (WHERE {WAITS_TO_BE_JOINED}) FROM freshet.held_tuple "
+            f"WHERE {_NAMED} AND NOT ({HAS_EVENT})",
+            arguments,
+        )
+        [(left, unjoined)] = cursor.fetchall()
+    return Requeued(0 if row is None else row[0], left - unjoined, unjoined)

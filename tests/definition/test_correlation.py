@@ -133,14 +133,45 @@ MISTAKES = {
         ("within: 2h", "required: [orders]"),
         "correlate.required: means nothing with emit: complete.",
     ),
-    "no duration": (("within: 2h", "within: soon"), "correlate.within"),
+    "no duration": (("within: 2h", "within: 2 hours"), "  correlate.within: '2 hours' is not a duration. Write a"),
+    "no window": (("within: 2h", "within: [2h]"), "  correlate.within: ['2h'] has no unit; write a number and a unit."),
+    "windows of no length": (
+        ("within: 2h", "within: {fixd: 1h}"),
+        "  correlate.within.fixd: is not a key of this mapping. Did you mean 'fixed'? Allowed: fixed.",
+    ),
     "a source besides": (
         ("correlate:", "source: {format: json}\ncorrelate:"),
         "source: is one stream, and streams are",
     ),
     "streams that are not joined": (
         ("correlate:\n  on: {orders: order_id, payments: order_id}\n  within: 2h\n", ""),
-        "source: is missing",
+        "correlate: is missing: streams says nothing without it.",
+    ),
+    "a correlate of nothing": (("streams:\n", "stream:\n"), "streams: is missing: correlate says nothing without it."),
+    "a word that is misspelt": (
+        ("correlate:", "corelate:"),
+        "corelate: is not a key of this mapping. Did you mean 'corr",
+    ),
+    "too few streams": (
+        (SALES[SALES.index("  payments:") : SALES.index("correlate:")], ""),
+        "streams: there are 1. Allowed: 2 to 16.",
+    ),
+    "an end that is none": (("within: 2h", "emit: completely"), "correlate.emit: 'completely' is not allowed."),
+    "no size": (("within: 2h", "memory: much"), "correlate.memory: 'much' is not a size."),
+    "required streams that are not joined": (
+        (
+            "on: {orders: order_id, payments: order_id}\n  within: 2h",
+            "on: {payments: order_id, refunds: id}\n  emit: accumulate",
+        ),
+        "correlate.on: says nothing of orders. Add for example orders: order_id.",
+    ),
+    "keys that another stream does not have": (
+        ("{orders: order_id, payments: order_id}", "{orders: at, refunds: [order_id, amount]}"),
+        "correlate.on: says nothing of payments. Add for example payments: at.",
+    ),
+    "keys that only others have": (
+        ("{orders: order_id, payments: order_id}", "{payments: [order_id, amount], refunds: id}"),
+        "correlate.on: says nothing of orders. Add its columns that must match.",
     ),
     "a column of no stream": (
         ("payments.payment_id, amount", "payments.paymentid, amount"),
@@ -186,8 +217,10 @@ def test_punctuations_that_let_no_tuple_go_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("change", "told"), MISTAKES.values(), ids=MISTAKES)
 def test_mistakes_are_told_with_their_place(tmp_path: Path, change: tuple[str, str], told: str) -> None:
-    with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
+    with pytest.raises(PipelineDefinitionError, match=re.escape(told)) as raised:
         load(tmp_path, change)
+    assert "source: is missing" not in str(raised.value)  # It follows from the streams.
+    assert "function-" not in str(raised.value)
 
 
 BAND = ("on: {orders: order_id, payments: order_id}", "on: {orders: at, payments: at}\n  match: {band: 5m}")

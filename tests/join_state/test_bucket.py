@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from spark_jobs.definition.correlation import COMPLETED_AT
-from spark_jobs.errors import JoinStateError, StateDamagedError
+from spark_jobs.errors import JoinStateError, PipelineDefinitionError
 from spark_jobs.join_state import bucket as bucket_module
 from spark_jobs.join_state import key_codes
 from spark_jobs.join_state.bucket import Bucket, bucket_of
@@ -91,7 +91,7 @@ def test_a_state_is_not_gone_on_with_by_another_match(tmp_path: Path) -> None:
     list(bucket.take([table([Event(1, 1, 0)]), None], EARLIEST, EARLIEST))
     bucket.checkpoint(1)
     bucket.close()
-    with pytest.raises(StateDamagedError, match=r"predicate was \['Band\(width=2\)'"):
+    with pytest.raises(PipelineDefinitionError, match=r"match was \['Band\(width=2\)'"):
         Bucket(replace(plan, predicate=Equality()), tmp_path, 1)
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_jobs.errors import JoinStateError, StateDamagedError, StateInUseError
+from spark_jobs.errors import JoinStateError, PipelineDefinitionError, StateDamagedError, StateInUseError
 from spark_jobs.join_state import stream_tuples
 from spark_jobs.join_state.bucket import Bucket, StoredBucket
 from spark_jobs.joins.stream_stream.windows import SlidingWindow
@@ -184,9 +184,10 @@ def test_what_is_damaged_is_refused_by_name_with_what_to_do(kind: str, damage: D
 def test_a_folder_is_opened_for_the_streams_only_that_it_was_made_for(tmp_path: Path) -> None:
     Ledger().work(tmp_path, until=1)
     Bucket(replace(PLAN, memory_bytes=1 << 21), tmp_path, number_of(1)).close()
-    with pytest.raises(StateDamagedError, match=r"punctuations was .*, now None"):
+    with pytest.raises(PipelineDefinitionError, match=r"punctuations was .*, now None"):
         Bucket(plan_of(), tmp_path, number_of(1))
-    with pytest.raises(StateDamagedError, match=r"window was SlidingWindow\(length=100\), now .*former definition"):
+    told = r"correlate\.within was SlidingWindow\(length=100\), now .*former definition"
+    with pytest.raises(PipelineDefinitionError, match=told):
         Bucket(plan_of(window=SlidingWindow(7)), tmp_path, number_of(1))
     Bucket(plan_of(window=SlidingWindow(7)), tmp_path, 0).close()  # Empty, it may be made for anything.
 

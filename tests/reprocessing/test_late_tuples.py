@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
@@ -14,9 +15,11 @@ from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.reprocessing.due_tuples import due_now
+from spark_jobs.reprocessing.held_tuples import HeldFilter, held_groups
 from spark_jobs.reprocessing.late_tuples import LateTuples
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.reprocessing.requeue import Requeued, requeue
 from spark_jobs.reprocessing.run_ledger import open_run
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
 from tests.proof.landed_streams import LandedStreams, at, order, payment
@@ -56,6 +59,29 @@ def connection(shop: LandedStreams) -> Iterator[extensions.connection]:
     connection = psycopg2.connect(shop.url)
     yield connection
     connection.close()
+
+
+def test_what_waits_to_be_joined_is_not_called_hopeless(shop: LandedStreams, connection: extensions.connection) -> None:
+    """Late and expired tuples are joined by reprocessing; malformed ones, and of outer joins all, can't be."""
+    shop.hold("{1}", "rejected", "malformed: it is", b"{")
+    shop.hold("orders/[7]", "rejected", "after the last: it was", order(7))
+    shop.hold('["a/[b"]', "unmatched", "no customer", order(8))
+
+    def told(**correlate: object) -> tuple[dict[str, tuple[int, int]], Requeued]:
+        definition = json.loads(shop.definition.model_dump_json(by_alias=True))
+        definition["correlate"] |= correlate
+        shop.execute("UPDATE freshet.pipeline SET definition = %s", json.dumps(definition))
+        groups = held_groups(connection, HeldFilter("paid"))
+        return {each.reason: (each.hopeless, each.unjoined) for each in groups}, requeue(connection, "paid", "")
+
+    sure = {"malformed: it is": (1, 0), "after the last: it was": (1, 0), "no customer": (0, 0)}
+    late, expired = "late: it came too late", "no payments within 2:00:00 of it"
+    assert told() == ({**sure, late: (0, 9), expired: (0, 2)}, Requeued(0, 2, 9))
+    hopeless = ({**sure, late: (9, 0), expired: (2, 0)}, Requeued(0, 11))
+    for never in ({"expired": {"orders": "emit", "payments": "hold"}}, {"expired": "emit"}, {"within": None}):
+        assert told(**never) == hopeless
+    shop.execute("UPDATE freshet.held_tuple SET correlation_key = '[1]' WHERE reason = %s", expired)
+    assert told(emit="accumulate", within=None) == ({**sure, late: (9, 0), expired: (0, 2)}, Requeued(0, 11))
 
 
 def late_tuples(shop: LandedStreams, connection: extensions.connection) -> LateTuples:

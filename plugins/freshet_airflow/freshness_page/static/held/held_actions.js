@@ -14,7 +14,8 @@ const WAITING = ["shed", "unmatched"];
 export function heldActions(pipeline, { groups, forgettable, read_at: readAt }, chosen, dags) {
   const sum = (fits, what = "tuples") => groups.filter(fits).reduce((all, group) => all + group[what], 0);
   const waiting = sum(({ place }) => place !== "rejected");
-  const hopeful = sum(({ place }) => place === "rejected") - sum(({ place }) => place === "rejected", "hopeless");
+  const rejected = (what) => sum(({ place }) => place === "rejected", what);
+  const hopeful = rejected("tuples") - rejected("hopeless") - rejected("unjoined");
   const all = sum(() => true);
   const named = {
     ...(chosen.text && { text: chosen.text }),
@@ -41,7 +42,7 @@ export function heldActions(pipeline, { groups, forgettable, read_at: readAt }, 
 }
 
 function whyNotRequeue(hopeful, { reason }) {
-  if (!hopeful) return "No rejected tuple is shown that could become a fact.";
+  if (!hopeful) return "No rejected tuple is shown that a new try could make a fact.";
   return reason ? null : "Choose a reason first: those that were rejected for others stay.";
 }
 
