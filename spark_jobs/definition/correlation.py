@@ -243,9 +243,7 @@ def correlation_problems(streams: Mapping[str, Source] | None, correlate: Correl
     for name in correlate.required:
         if name not in streams:
             key = path_of("correlate", "required")
-            yield Problem(
-                key, f"{shown(name)} is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}."
-            )
+            yield Problem(key, f"{shown(name)} {_no_stream(name, streams)}")
     if correlate.required and correlate.emit != "accumulate":
         yield Problem("correlate.required", "means nothing with emit: complete. Remove it, or write emit: accumulate.")
     yield from _unequal_problems(correlate)
@@ -292,7 +290,7 @@ def _punctuation_problems(streams: Mapping[str, Source], correlate: Correlate) -
     for name, punctuation in correlate.punctuations.items():
         key = path_of("correlate", "punctuations", name)
         if name not in streams:
-            yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
+            yield Problem(key, _no_stream(name, streams))
         elif punctuation != "unique":
             yield from _column_problems(streams, name, punctuation)
 
@@ -316,15 +314,12 @@ def _column_problems(streams: Mapping[str, Source], name: str, punctuation: Punc
             yield Problem(key, text)
             return
     if stream not in streams:
-        yield Problem(
-            key, f"{shown(stream)} is not a stream.{suggestion(stream, streams)} Streams: {', '.join(streams)}."
-        )
+        yield Problem(key, f"{shown(stream)} {_no_stream(stream, streams)}")
         return
     known = streams[stream].columns
     kind = known.get(column)
     if kind is None:
-        text = f"{shown(column)} is not a column of streams.{stream}.schema.{suggestion(column, known)}"
-        yield Problem(key, f"{text} Columns: {', '.join(known)}.")
+        yield Problem(key, _no_column(column, stream, known))
     elif kind.name not in allowed:
         yield Problem(key, f"column {column!r} of {stream} is of type {kind}. Allowed: {', '.join(allowed)}.")
 
@@ -333,7 +328,7 @@ def _expired_problems(streams: Mapping[str, Source], correlate: Correlate) -> It
     for name in correlate.expired if isinstance(correlate.expired, dict) else ():
         if name not in streams:
             key = path_of("correlate", "expired", name)
-            yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
+            yield Problem(key, _no_stream(name, streams))
     if correlate.emitting and correlate.emit == "accumulate":
         yield Problem("correlate.expired", "means nothing with emit: accumulate, whose parts don't expire. Remove it.")
     elif correlate.within is None:
@@ -387,14 +382,13 @@ def _key_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterat
     for name, columns in correlate.on.items():
         key = path_of("correlate", "on", name)
         if name not in streams:
-            yield Problem(key, f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}.")
+            yield Problem(key, _no_stream(name, streams))
             continue
         known = streams[name].columns
         for position, column in enumerate(columns):
             kind = known.get(column)
             if kind is None:
-                text = f"{shown(column)} is not a column of streams.{name}.schema.{suggestion(column, known)}"
-                yield Problem(key, f"{text} Columns: {', '.join(known)}.")
+                yield Problem(key, _no_column(column, name, known))
             elif kind.name not in _KEY_TYPES:
                 allowed = f"Allowed: {', '.join(_KEY_TYPES)}."
                 yield Problem(key, f"column {column!r} is of type {kind}, which can't be a join key. {allowed}")
@@ -404,3 +398,12 @@ def _key_problems(streams: Mapping[str, Source], correlate: Correlate) -> Iterat
                     yield Problem(
                         key, f"column {column!r} is of type {kind}, {first_name} of type {first}: make them one."
                     )
+
+
+def _no_stream(name: str, streams: Mapping[str, Source]) -> str:
+    return f"is not a stream.{suggestion(name, streams)} Streams: {', '.join(streams)}."
+
+
+def _no_column(column: str, stream: str, known: Mapping[str, StreamType]) -> str:
+    text = f"{shown(column)} is not a column of streams.{stream}.schema.{suggestion(column, known)}"
+    return f"{text} Columns: {', '.join(known)}."

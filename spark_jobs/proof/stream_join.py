@@ -18,7 +18,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import AFTER_LAST, COMPLETED_AT, JOINED_ID, LATE, TOO_MANY, FixedWindow
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.definition.matching import Band, matched_columns
+from spark_jobs.definition.matching import Band
 from spark_jobs.proof.account import AbsentRecords, Account
 from spark_jobs.proof.held import Int64Array, digest_id
 from spark_jobs.proof.join import JoinedEvents
@@ -304,9 +304,9 @@ class StreamJoin:
 
     def _conditions(self, one: StagedStream, other: StagedStream) -> Iterator[sql.Composable]:
         """SQL: parts of two streams have keys that match, and are both valid at some time."""
-        match, count = self._correlate.match, matched_columns(self._correlate.match)
+        match = self._correlate.match
         mine, theirs = ([self._part(stream, stream.column(name)) for name in stream.on] for stream in (one, other))
-        equal = len(mine) - count
+        equal = len(self._correlate.equal(one.name))
         yield from (sql.SQL("{} = {}").format(*pair) for pair in zip(mine[:equal], theirs[:equal], strict=True))
         if match == "overlap":
             yield sql.SQL("{} < {} AND {} < {}").format(mine[-2], theirs[-1], theirs[-2], mine[-1])

@@ -51,23 +51,24 @@ def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held
         The sound tuples, and the rejected ones by reason, as those of the stream. O(1) a tuple where all are sound.
     """
     event = plan.held.event
+    on = (*plan.key, *plan.matched)
     reasons = [
         *((column, _NO_EVENT_ID) for column in event.event_id),
-        *((column, CAN_NOT_MATCH + "{} is null, which matches no value of the other streams") for column in plan.on),
+        *((column, CAN_NOT_MATCH + "{} is null, which matches no value of the other streams") for column in on),
         (event.event_time, "event time: {} is null, so that it can't be told what the event belongs to"),
     ]
     sound, rejected = _without_nulls(tuples, reasons)
     sound, too_long = without_long_ids(sound, plan.held.event_id)
     rejected += too_long
-    for column in plan.on:
+    for column in on:
         if pa.types.is_string(sound.schema.field(column).type):
             _, possible = key_values(sound[column], KeyKind.TEXT)
             if not possible.all():
                 faulty, why = sound.filter(pa.array(~possible)), "which is not UTF-8 or has a NUL byte"
                 rejected.append(Held("rejected", _reasons(faulty[column], column, why), None, faulty))
                 sound = sound.filter(pa.array(possible))
-    if plan.match == "overlap":
-        first, end = plan.on[-2:]
+    if len(plan.matched) == 2:
+        first, end = plan.matched
         some = pc.less(sound[first], sound[end])
         if not pc.all(some).as_py():
             empty = sound.filter(pc.invert(some))

@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Expired
-from spark_jobs.definition.matching import Match, matched_columns
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
@@ -24,19 +23,14 @@ class StreamPlan:
     Attributes:
         held: how its tuples are held that are in no result.
         reader: reads slices of it.
-        on: its columns that must match the other streams'.
-        match: how.
+        key: its columns that must equal the other streams'; with none, all tuples have one key.
+        matched: those that must match them otherwise: none, a value, or the two ends of an interval.
     """
 
     held: HeldStream
     reader: SliceReader
-    on: tuple[str, ...]
-    match: Match = "equal"
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """Those of them that must be equal; with none, all tuples have one key."""
-        return self.on[: len(self.on) - matched_columns(self.match)]
+    key: tuple[str, ...]
+    matched: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, definition: PipelineDefinition, name: str, fact: FactTable, reader: SliceReader) -> StreamPlan:
@@ -52,7 +46,7 @@ class StreamPlan:
         source = reader.source
         event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
         correlate = definition.correlate
-        return cls(HeldStream.of(name, event, fact), reader, correlate.on[name], correlate.match)
+        return cls(HeldStream.of(name, event, fact), reader, correlate.equal(name), correlate.matched(name))
 
 
 @dataclass(frozen=True)
