@@ -91,7 +91,7 @@ class AccumulatingStreams(SeveralStreams):
             settle_held_parts(cursor, table, read_back, self._definition.name, batch.batch_no)
             sums = part_sums(cursor, batch.batch_no, batch.after)
             tallies = [_with_sums(each, sums.get(each.stream, PartSums())) for each in self._arrived(batch, report)]
-            self._prefer_oldest(tallies)
+            self._advance(tallies)
             return tallies
 
         batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, settle=settle)

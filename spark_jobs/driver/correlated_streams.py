@@ -131,7 +131,7 @@ class CorrelatedStreams(SeveralStreams):
         tallies = self._tallies(batch, report)
         batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, tallies)
         self._quiet_since = time.monotonic()
-        self._prefer_oldest(tallies)
+        self._advance(tallies)
 
     def _courses(self, former: FormerBatch, ranges: Sequence[SourceRange] = ()) -> tuple[StreamCourse, ...]:
         arriving = {each.unit.partition(STREAM_SEPARATOR)[0] for each in ranges}

@@ -72,7 +72,6 @@ class SeveralStreams:
             )
         return tallies
 
-    def _prefer_oldest(self, tallies: Sequence[StreamTally]) -> None:
-        """Have the streams read first next time that hold the others up."""
-        by_time = sorted(tallies, key=lambda tally: tally.newest or datetime.min.replace(tzinfo=UTC))
-        self._source.prefer([tally.stream for tally in by_time])
+    def _advance(self, tallies: Sequence[StreamTally]) -> None:
+        """Have the source read on by how far each stream's events have come."""
+        self._source.advance({tally.stream: tally.newest for tally in tallies})

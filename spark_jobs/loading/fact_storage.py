@@ -1,4 +1,4 @@
-"""Stores facts, in one of three modes: the quickest, the careful one, tuple by tuple."""
+"""Stores facts, in one of four modes, from the quickest to tuple by tuple."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.loading.recent_ids import RECENT_IDS
 from spark_jobs.loading.refusals import NOT_OF_TUPLES, Refusal, TuplesSuppressedError, blame_table
-from spark_jobs.warehouse.copy_encoding.rows import EncodedRows
-from spark_jobs.warehouse.event_id import event_id_texts
-from spark_jobs.warehouse.fact_staging import NUMBER, STAGING, insert_unstored, staged, staged_names, stored_facts
+from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.warehouse.event_id import event_hashes, first_of_each
+from spark_jobs.warehouse.fact_staging import NUMBER, STAGING, staged, staged_names, stored_facts
 from spark_jobs.warehouse.fact_table import FactTable
 
 # The staged tuples of a page are stored at once, unless one of them is refused: then one by one. A savepoint around
@@ -72,8 +73,9 @@ class StorageMode(IntEnum):
     """How to store facts. Each mode can do all that those before it can."""
 
     OPTIMISTIC = 0  # straight into the table: none may be stored already
-    CAREFUL = 1  # only those that are not stored already
-    TUPLE_BY_TUPLE = 2  # the same, and none of those that PostgreSQL refuses
+    WATCHFUL = 1  # only those that are not stored already, looking for those that were likely loaded lately
+    CAREFUL = 2  # the same, looking for all
+    TUPLE_BY_TUPLE = 3  # the same, and none of those that PostgreSQL refuses
 
 
 class StoredFacts(NamedTuple):
@@ -90,7 +92,12 @@ class StoredFacts(NamedTuple):
 
 
 def store(
-    cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, rows: EncodedRows, mode: StorageMode
+    cursor: extensions.cursor,
+    fact: FactTable,
+    tuples: pa.Table,
+    rows: EncodedRows,
+    mode: StorageMode,
+    pipeline: str | None = None,
 ) -> StoredFacts:
     """Store facts; what is neither new nor refused afterwards was stored already.
 
@@ -100,6 +107,7 @@ def store(
         tuples: shape (n,), all of whose values fit.
         rows: the same tuples, encoded for the table.
         mode: how.
+        pipeline: whose stream loads them; None if another way does, for which what was loaded lately tells nothing.
 
     Raises:
         LoadBlockedError: PostgreSQL refuses most for one reason.
@@ -110,7 +118,16 @@ def store(
         _copy(cursor, fact, rows)
         return StoredFacts(np.ones(rows.count, np.bool_), {})
     tuples = tuples.select(list(dict.fromkeys(column.source for column in fact.columns)))
-    return _careful(cursor, fact, tuples) if mode is StorageMode.CAREFUL else _tuple_by_tuple(cursor, fact, tuples)
+    if mode is StorageMode.TUPLE_BY_TUPLE:
+        return _tuple_by_tuple(cursor, fact, tuples)
+    suspects = first_of_each(tuples, fact.key)
+    new = suspects.copy()
+    if mode is StorageMode.WATCHFUL and pipeline is not None:
+        suspects &= RECENT_IDS.among(pipeline, event_hashes(tuples, fact.key))
+    asked = np.flatnonzero(suspects)
+    new[asked] = ~stored_facts(cursor, fact, tuples.take(pa.array(asked)))
+    _copy(cursor, fact, rows if new.all() else encode(tuples.filter(pa.array(new)), fact.targets).rows)
+    return StoredFacts(new, {})
 
 
 def _copy(cursor: extensions.cursor, fact: FactTable, rows: EncodedRows) -> None:
@@ -119,25 +136,12 @@ def _copy(cursor: extensions.cursor, fact: FactTable, rows: EncodedRows) -> None
     columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in fact.columns)
     copy = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT binary)").format(fact.identifier, columns)
     cursor.copy_expert(copy, rows.stream(), size=_READ_BYTES)
-    _check_count(cursor.rowcount, rows.count)
-
-
-def _check_count(taken: int, sent: int) -> None:
-    if taken != sent:
+    if cursor.rowcount != rows.count:
         raise TuplesSuppressedError("PostgreSQL did not store it, and raised no error: a trigger of the table drops it")
 
 
-def _careful(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> StoredFacts:
-    new = _first_of_each(tuples, fact)
-    candidates = np.flatnonzero(new)
-    unstored, taken = insert_unstored(cursor, fact, tuples.take(pa.array(candidates)))
-    _check_count(taken, int(np.count_nonzero(unstored)))
-    new[candidates] = unstored
-    return StoredFacts(new, {})
-
-
 def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> StoredFacts:
-    new = _first_of_each(tuples, fact) & ~stored_facts(cursor, fact, tuples)
+    new = first_of_each(tuples, fact.key) & ~stored_facts(cursor, fact, tuples)
     candidates = np.flatnonzero(new)
     if len(candidates) > _SAMPLE:
         # Refusing all of a large chunk would take seconds.
@@ -156,14 +160,6 @@ def _insert(
     refused = _insert_acceptable(cursor, fact, tuples.take(pa.array(chosen)))
     blame_table(fact, list(refused.values()), len(chosen))
     return {int(chosen[number]): refusal for number, refusal in refused.items()}
-
-
-def _first_of_each(tuples: pa.Table, fact: FactTable) -> Bools:
-    """True for the first tuple of each event id, bool, shape (n,)."""
-    first = np.zeros(tuples.num_rows, np.bool_)
-    codes = event_id_texts(tuples, fact.key).dictionary_encode().indices.to_numpy()
-    first[np.unique(codes, return_index=True)[1]] = True
-    return first
 
 
 def _insert_acceptable(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> dict[int, Refusal]:

@@ -10,23 +10,14 @@ from numpy.typing import NDArray
 from psycopg2 import extensions
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
-from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.loading.held_rows import HeldRows, hash_of_stream
+from spark_jobs.loading.bloom_filter import BloomFilter
+from spark_jobs.loading.held_rows import HeldRows, hash_of_name
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]
-Words = NDArray[np.uint32]
 
-_BLOCK_WORDS = 8
-_BLOCK_BYTES = 4 * _BLOCK_WORDS
-# With more, false alarms get expensive: each costs an index probe.
-_CODES_PER_BLOCK = 24
-# Odd multipliers of the split block Bloom filter, from the Parquet format's specification.
-_SALT = np.array(
-    [0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31], np.uint32
-)
 _IDS_PER_QUERY = 20_000
 _KNOWN = """
     SELECT event_id, event_hash, batch_no FROM freshet.held_tuple WHERE pipeline = %(pipeline)s
@@ -35,81 +26,6 @@ _KNOWN = """
 """
 # Every thread that loads has a filter; one of the most memory bears some 50 million codes.
 _LEAST_MEMORY, _MOST_MEMORY = 8 << 20, 64 << 20
-
-
-class HeldFilter:
-    """A split block Bloom filter over 64-bit hash codes: one cache line is read for each question.
-
-    The share of codes that it takes for known although they were never added, with 8 MiB (measured; a filter
-    twice as large bears twice as many):
-
-        codes added    1 million   2 million   4 million   8 million   16 million
-        false alarms   < 0.001 %     0.002 %       0.1 %       2.7 %         29 %
-
-    Args:
-        memory: bytes; rounded down to whole blocks of 32.
-
-    Attributes:
-        added: how many codes were added, those that were added again counted each time.
-    """
-
-    def __init__(self, memory: int) -> None:
-        self._words = np.zeros((max(memory // _BLOCK_BYTES, 1), _BLOCK_WORDS), np.uint32)
-        self.added = 0
-
-    @property
-    def bears(self) -> int:
-        """How many codes it bears with less than 1 % of false alarms."""
-        return _CODES_PER_BLOCK * len(self._words)
-
-    @staticmethod
-    def memory_for(codes: int) -> int:
-        """Bytes that a filter needs to bear this many codes."""
-        return -(-codes // _CODES_PER_BLOCK) * _BLOCK_BYTES
-
-    def add(self, codes: Int64Array) -> None:
-        """Add hash codes, int64, shape (n,). O(n)."""
-        _add(self._words, codes, _SALT)
-        self.added += len(codes)
-
-    def may_contain(self, codes: Int64Array) -> Bools:
-        """False for codes that were certainly never added, bool, shape (n,). O(n), some 10 ns each."""
-        possible = np.zeros(len(codes), np.bool_)
-        if self.added:
-            _find(self._words, codes, _SALT, possible)
-        return possible
-
-
-@kernel
-def _block_of(code: np.uint64, blocks: int) -> np.int64:
-    return np.int64(((code >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32))
-
-
-@kernel
-def _bit_of(code: np.uint64, salt: np.uint32) -> np.uint32:
-    spread = np.uint32(np.uint32(code) * salt)
-    return np.uint32(1) << (spread >> np.uint32(27))
-
-
-@kernel
-def _add(words: Words, codes: Int64Array, salts: Words) -> None:
-    for i in range(len(codes)):
-        code = np.uint64(codes[i])
-        block = _block_of(code, words.shape[0])
-        for k in range(8):
-            words[block, k] |= _bit_of(code, salts[k])
-
-
-@kernel
-def _find(words: Words, codes: Int64Array, salts: Words, possible: Bools) -> None:
-    for i in range(len(codes)):
-        code = np.uint64(codes[i])
-        block = _block_of(code, words.shape[0])
-        found = True
-        for k in range(8):
-            bit = _bit_of(code, salts[k])
-            found &= (words[block, k] & bit) == bit
-        possible[i] = found
 
 
 class HeldEarlier:
@@ -125,7 +41,7 @@ class HeldEarlier:
 
     def __init__(self, pipeline: str) -> None:
         self._pipeline = pipeline
-        self._filter = HeldFilter(_LEAST_MEMORY)
+        self._filter = BloomFilter(_LEAST_MEMORY)
         self._through = -1  # all batches up to this one are in the filter; what was pruned before 0007 has 0
         self._renewed_with = 0  # codes that were in it when it was new
 
@@ -159,7 +75,7 @@ class HeldEarlier:
         self, cursor: extensions.cursor, tuples: pa.Table, key: Sequence[FactColumn], stream: str, batch_no: int
     ) -> Bools:
         """As `among`, for events of one of several streams; `key` are the columns of its event id."""
-        suspects = self._suspects(cursor, lambda: event_hashes(tuples, key) ^ hash_of_stream(stream), batch_no)
+        suspects = self._suspects(cursor, lambda: event_hashes(tuples, key) ^ hash_of_name(stream), batch_no)
         texts = event_id_texts(tuples.take(pa.array(suspects)), key).to_pylist()
         return self._confirmed(cursor, tuples.num_rows, suspects, [stream + STREAM_SEPARATOR + text for text in texts])
 
@@ -200,11 +116,11 @@ class HeldEarlier:
         )
         [(held,)] = cursor.fetchall()
         self._through = -1
-        renewed = HeldFilter(min(max(HeldFilter.memory_for(2 * held), _LEAST_MEMORY), _MOST_MEMORY))
+        renewed = BloomFilter(min(max(BloomFilter.memory_for(2 * held), _LEAST_MEMORY), _MOST_MEMORY))
         self._add(cursor, renewed, batch_no)
         self._filter, self._renewed_with = renewed, renewed.added
 
-    def _add(self, cursor: extensions.cursor, held: HeldFilter, batch_no: int) -> None:
+    def _add(self, cursor: extensions.cursor, held: BloomFilter, batch_no: int) -> None:
         """Add what the batches hold that are not in the filter yet."""
         with cursor.connection.cursor("held_earlier") as hashes:
             hashes.itersize = 1

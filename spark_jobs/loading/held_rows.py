@@ -244,13 +244,13 @@ def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tup
 def _of_stream(stream: str, event_ids: pa.Array, hashes: np.ndarray) -> tuple[pa.Array, np.ndarray]:
     """Ids and hash codes of a stream's tuples: others than those of another stream's, and of joined tuples."""
     prefix, nothing = pa.scalar(stream + STREAM_SEPARATOR, event_ids.type), pa.scalar("", event_ids.type)
-    return pc.binary_join_element_wise(prefix, event_ids, nothing), hashes ^ hash_of_stream(stream)
+    return pc.binary_join_element_wise(prefix, event_ids, nothing), hashes ^ hash_of_name(stream)
 
 
-def hash_of_stream(stream: str) -> np.ndarray:
+def hash_of_name(name: str) -> np.ndarray:
     """What the hash codes of a stream's event ids are combined with, by exclusive or; int64, shape (1,)."""
-    name = np.frombuffer(stream.encode(), np.uint8)
-    return hash_bytes(np.array([0, len(name)]), name)
+    characters = np.frombuffer(name.encode(), np.uint8)
+    return hash_bytes(np.array([0, len(characters)]), characters)
 
 
 def storable_reasons(reason: str | pa.StringArray, count: int) -> pa.Array:

@@ -25,7 +25,8 @@ from spark_jobs.warehouse.fact_table import FactTable
 # A connection must not be shared with a forked process, and a thread needs one of its own.
 _sessions = threading.local()
 _log = logging.getLogger(__name__)
-_MOST_CONFLICTS = 3
+_MOST_CONFLICTS = 4
+_WATCHFUL_CHUNKS = 20
 _MOST_ATTEMPTS = 20
 
 
@@ -79,6 +80,7 @@ class WorkerSession:
         self._connection = connection
         self.held_earlier = HeldEarlier(pipeline)
         self.commit_seconds = 0.0  # how long the last commit took
+        self.watchful_chunks = 0  # how many of the next chunks may have duplicates, as those before them had
 
     def connection(self) -> extensions.connection:
         """The connection; a new one if there is none, or it was lost.
@@ -205,8 +207,7 @@ class Loader:
     ) -> None:
         self._url = url
         self._destination = destination
-        self._first_mode = StorageMode.CAREFUL if retried or destination.careful else StorageMode.OPTIMISTIC
-        self._mode = self._first_mode
+        self._is_careful = retried or destination.careful
         self._session = destination.session(url, patience)
         self.settled = IdSketch()
 
@@ -228,7 +229,7 @@ class Loader:
 
     def store(self, transaction: LoadingTransaction) -> LoadCounts:
         """Store what one transaction of the destination takes; errors as of `load`."""
-        mode, conflicts, uncertain = self._mode, 0, False
+        mode, conflicts, uncertain = self._first_mode, 0, False
         for _ in range(_MOST_ATTEMPTS):
             try:
                 counts = transaction.recorded(self._session) if uncertain else None
@@ -241,12 +242,21 @@ class Loader:
                 mode = _next_mode(mode, found, conflicts)
                 _log.info("%s: %s; next attempt %s: %s", self._destination, found.name, mode.name, error)
             else:
-                self._remember(mode, counts)
+                # Duplicates come in runs, from a source that repeats some, or when a file is delivered twice.
+                again = self._session.watchful_chunks - 1
+                self._session.watchful_chunks = _WATCHFUL_CHUNKS if conflicts or counts.duplicates else max(0, again)
                 return counts
         raise WarehouseUnavailableError(
             f"The warehouse at {address(self._url)} broke off {_MOST_ATTEMPTS} attempts to load a chunk of "
             f"{self._destination}. Look into the server's log for the reason."
         )
+
+    @property
+    def _first_mode(self) -> StorageMode:
+        """How to try to store a chunk at first."""
+        if self._is_careful:
+            return StorageMode.CAREFUL
+        return StorageMode.WATCHFUL if self._session.watchful_chunks else StorageMode.OPTIMISTIC
 
     def _reaction(self, error: psycopg2.Error, mode: StorageMode) -> ErrorKind:
         """What an error means; raises those that a retry can't fix."""
@@ -266,13 +276,8 @@ class Loader:
             raise error
         return found
 
-    def _remember(self, mode: StorageMode, counts: LoadCounts) -> None:
-        """Duplicates come in runs, for example when a file was delivered twice: stay careful until they end."""
-        found_some = mode > StorageMode.OPTIMISTIC and counts.duplicates > 0
-        self._mode = StorageMode.CAREFUL if found_some else self._first_mode
-
 
 def _next_mode(mode: StorageMode, found: ErrorKind, conflicts: int) -> StorageMode:
     if found is ErrorKind.TUPLE_REFUSED or conflicts >= _MOST_CONFLICTS:
         return StorageMode.TUPLE_BY_TUPLE
-    return max(mode, StorageMode.CAREFUL)
+    return StorageMode.WATCHFUL if mode is StorageMode.OPTIMISTIC else max(mode, StorageMode.CAREFUL)

@@ -21,6 +21,7 @@ from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.recent_ids import RECENT_IDS
 from spark_jobs.loading.refusals import Refusal
 from spark_jobs.relation.arrow_buffers import plain_array
 from spark_jobs.sketches.id_sketch import IdSketch
@@ -107,7 +108,7 @@ class BatchTransaction:
             facts, held = _store_facts(cursor, batch, chunk, mode, dropped)
             if len(held):
                 held = dropped.without(held, session.held_earlier.among_rows(cursor, held, batch.batch_no))
-            if mode is not StorageMode.OPTIMISTIC and len(held):
+            if mode >= StorageMode.CAREFUL and len(held):
                 # The ledger does this again when it closes the batch, which is enough where duplicates are rare.
                 held = dropped.without(held, stored_event_ids(cursor, batch.fact, held.event_ids))
             placed = dropped.without(held, ~held.store(cursor)).places
@@ -118,6 +119,8 @@ class BatchTransaction:
             _record(cursor, batch, self._part_id, counts, facts, session.commit_seconds, self._ids, dropped)
             committing = time.perf_counter()
         session.commit_seconds = time.perf_counter() - committing
+        if chunk.facts is not None:
+            RECENT_IDS.add(batch.event.pipeline, event_hashes(chunk.facts.tuples, batch.fact.key))
         return counts
 
     def recorded(self, session: WorkerSession) -> LoadCounts | None:
@@ -164,7 +167,7 @@ def _store_facts(
     if chunk.facts is None:
         return pa.table({}), chunk.held
     tuples = chunk.facts.tuples
-    new, refused = store(cursor, batch.fact, tuples, chunk.facts.rows, mode)
+    new, refused = store(cursor, batch.fact, tuples, chunk.facts.rows, mode, batch.event.pipeline)
     held = chunk.held
     if refused:
         rejected = refused_tuples(tuples, refused)

@@ -13,7 +13,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Source
 from spark_jobs.joins.structures.hashing import hash_bytes
-from spark_jobs.loading.held_earlier import HeldFilter
+from spark_jobs.loading.bloom_filter import BloomFilter
 from spark_jobs.loading.payload import payload_bytes, tuple_objects
 from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.proof.stored_tuples import StoredTuples
@@ -70,7 +70,7 @@ class HeldTuples:
         self.digests = {event_id for (event_id,) in cursor}
         cursor.execute(sql.SQL("SELECT count(*) FROM {}").format(stored.held))
         [(count,)] = cursor.fetchall()
-        self._filter = HeldFilter(min(HeldFilter.memory_for(count), _MOST_FILTER_BYTES))
+        self._filter = BloomFilter(min(BloomFilter.memory_for(count), _MOST_FILTER_BYTES))
         cursor.execute(
             sql.SQL(
                 "CREATE TEMPORARY TABLE {} (event_id text NOT NULL, record bigint NOT NULL, object bigint, "

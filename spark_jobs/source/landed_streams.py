@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.errors import SourceAwayError
@@ -15,8 +16,10 @@ from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.warehouse.drivers import Unread
 
-# Of what a batch may read, a stream that is ahead of another one is left a quarter of its equal share.
+# Of what a batch may read, a stream that is ahead of another one is left a quarter of its equal share, while it is not
+# known how many of its bytes there are in an hour.
 _LEAST_SHARE = 4
+_REMEMBERED = 0.5  # the weight that a batch's pace has left after the next one
 
 TakenRow = tuple[str, int, int | None, int | None]
 
@@ -49,6 +52,31 @@ class StreamSlice:
         return self.piece.is_of_topic
 
 
+class _Progress:
+    """How far the events of a stream that were read have come, and how many bytes a second of event time has."""
+
+    def __init__(self) -> None:
+        self.newest: datetime | None = None
+        self._taken = 0  # since they had come there
+        self._bytes = self._seconds = 0.0
+
+    @property
+    def pace(self) -> float | None:
+        """Bytes a second of event time; None while it is not known."""
+        return self._bytes / self._seconds if self._bytes and self._seconds else None
+
+    def take(self, taken: int) -> None:
+        """So many more bytes are read."""
+        self._taken += taken
+
+    def advance(self, newest: datetime | None) -> None:
+        """What was taken has been read, and events have come to this time."""
+        if self._taken and newest is not None and self.newest is not None and newest > self.newest:
+            self._bytes = self._bytes * _REMEMBERED + self._taken
+            self._seconds = self._seconds * _REMEMBERED + (newest - self.newest).total_seconds()
+        self._taken, self.newest = 0, newest
+
+
 class LandedStreams:
     """The sources of several streams, as `LandedFiles` or `KafkaTopic` of one; units are called `stream/unit`.
 
@@ -58,7 +86,7 @@ class LandedStreams:
 
     def __init__(self, sources: Mapping[str, LandedFiles | KafkaTopic]) -> None:
         self._sources = dict(sources)
-        self._behind_first = list(sources)
+        self._progress = {stream: _Progress() for stream in sources}
 
     @property
     def unread(self) -> Unread | None:
@@ -87,9 +115,10 @@ class LandedStreams:
         """Whether a stream has, or may have, what has not been taken."""
         return self._sources[stream].has_waiting
 
-    def prefer(self, behind_first: Sequence[str]) -> None:
-        """Take from these streams in this order: the one first whose events are the furthest behind."""
-        self._behind_first = list(behind_first)
+    def advance(self, newest: Mapping[str, datetime | None]) -> None:
+        """What was taken has been read: each stream's events have come to this time. By it more is taken, and less."""
+        for stream, progress in self._progress.items():
+            progress.advance(newest[stream])
 
     def resume(self, taken: Callable[[list[str]], Iterable[TakenRow]]) -> None:
         """Begin anew with what the ledger knows; as of `LandedFiles` and `KafkaTopic`."""
@@ -107,19 +136,44 @@ class LandedStreams:
             source.look()
 
     def take(self, most_bytes: int) -> list[SourceRange]:
-        """The next ranges: at most `most_bytes` or so, but at least one range where there is any.
+        """The next ranges: at most `most_bytes` or so, but at least one of each stream where there is any.
 
-        Streams that are behind in event time come first: what the others bring would have to wait for them in memory.
+        A backlog's streams are read up to about the same event time: what one brings too early would have to wait in
+        memory, or in the warehouse, for its partners. What a stream leaves of its share is for those ahead of it.
         """
-        reserved = most_bytes // (_LEAST_SHARE * len(self._sources))
+        shares = self._shares(most_bytes)
         taken: list[SourceRange] = []
         left = most_bytes
-        for number, stream in enumerate(self._behind_first):
-            of_others = reserved * (len(self._sources) - number - 1)
+        of_others = sum(shares.values())
+        for stream in sorted(self._sources, key=self._came_to):
+            of_others -= shares[stream]
             ranges = self._sources[stream].take(max(left - of_others, 1))
             taken += [replace(each, unit=stream_unit(stream, each.unit)) for each in ranges]
-            left -= sum(each.bytes for each in ranges)
+            read = sum(each.bytes for each in ranges)
+            self._progress[stream].take(read)
+            left -= read
         return taken
+
+    def _came_to(self, stream: str) -> float:
+        newest = self._progress[stream].newest
+        return newest.timestamp() if newest is not None else 0.0
+
+    def _shares(self, most_bytes: int) -> dict[str, int]:
+        """How many bytes to leave for each stream: those until one event time, of which there are `most_bytes`."""
+        paces = {stream: progress.pace for stream, progress in self._progress.items()}
+        least = most_bytes // (_LEAST_SHARE * len(paces))
+        shares = {stream: least for stream, pace in paces.items() if pace is None}
+        known = {stream: pace for stream, pace in paces.items() if pace is not None}
+        until = sum_of_paces = sum_of_starts = 0.0
+        for stream in sorted(known, key=self._came_to):
+            if sum_of_paces and until <= self._came_to(stream):
+                break
+            sum_of_paces += known[stream]
+            sum_of_starts += known[stream] * self._came_to(stream)
+            until = (most_bytes - sum(shares.values()) + sum_of_starts) / sum_of_paces
+        for stream, pace in known.items():
+            shares[stream] = int(pace * max(until - self._came_to(stream), 0.0))
+        return shares
 
     def forget(self, units: Iterable[str]) -> None:
         """Let files of these names be taken again, whole."""

@@ -201,10 +201,11 @@ class _Front:
         A batch's tuples arrived before it was planned, so a key that came into R before one of them did is found
         here, too: in the hot set, or among the keys that have changed since.
         """
-        possible = missing & keys.valid
-        if self._whole is None or not possible.any():
-            return ~keys.valid
-        return ~keys.valid | (possible & ~self._changed_since(self._whole).contains(keys.codes))
+        absent = ~keys.valid
+        unknown = np.flatnonzero(missing & keys.valid)
+        if self._whole is not None and unknown.size:
+            absent[unknown] = ~self._changed_since(self._whole).contains(keys.codes[unknown])
+        return absent
 
     def _changed_since(self, whole: WholeRelation) -> ChangedKeys:
         if self._changed is None:

@@ -22,9 +22,9 @@ from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECO
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.join_state.bucket import Bucket, BucketPlan
+from spark_jobs.loading.bloom_filter import BloomFilter
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import StorageMode
-from spark_jobs.loading.held_earlier import HeldFilter
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import latencies
@@ -108,7 +108,7 @@ class RehearsedTransaction:
         facts, held, event, fact = self._chunk.facts, self._chunk.held, self._rehearsal.event, self._rehearsal.fact
         if facts is not None and facts.tuples.num_rows:
             hashes = event_hashes(facts.tuples, fact.key)
-            held_earlier = HeldFilter(_FILTER_BYTES)
+            held_earlier = BloomFilter(_FILTER_BYTES)
             held_earlier.add(hashes)
             held_earlier.may_contain(hashes)
             facts.rows.render(0, facts.rows.count)

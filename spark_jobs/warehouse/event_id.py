@@ -58,6 +58,25 @@ def event_hashes(tuples: pa.Table, key: Sequence[FactColumn]) -> Int64Array:
     return codes
 
 
+def first_of_each(tuples: pa.Table, key: Sequence[FactColumn]) -> NDArray[np.bool_]:
+    """True for the first tuple of each event id, bool, shape (n,). O(n log n), some 0.1 us a tuple.
+
+    Args:
+        tuples: shape (n,), none of whose event ids is null.
+        key: the columns of the event id.
+    """
+    hashes = event_hashes(tuples, key)
+    first = np.zeros(len(hashes), np.bool_)
+    first[np.unique(hashes, return_index=True)[1]] = True
+    if first.all():
+        return first
+    # Two ids may share a hash code.
+    alike = np.flatnonzero(np.isin(hashes, hashes[~first]))
+    ids = event_id_texts(tuples.take(pa.array(alike)), key).dictionary_encode().indices.to_numpy()
+    first[alike[np.unique(ids, return_index=True)[1]]] = True
+    return first
+
+
 def may_be_too_long(tuples: pa.Table, key: Sequence[FactColumn]) -> bool:
     """Whether a canonical text could exceed `MOST_CHARACTERS`: quick, and hardly ever true."""
     longest = 0

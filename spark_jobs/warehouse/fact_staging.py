@@ -35,8 +35,19 @@ def stored_facts(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -
     """
     stored = np.zeros(tuples.num_rows, np.bool_)
     if tuples.num_rows:
+        # It is written so that PostgreSQL has no choice but to probe the key's index: with the few statistics that it
+        # has of a temporary table it tends to read the whole fact table.
+        probe = sql.SQL("SELECT s.{} FROM {} s, LATERAL (SELECT FROM {} f WHERE {} LIMIT 1) f").format(
+            NUMBER,
+            STAGING,
+            fact.identifier,
+            sql.SQL(" AND ").join(
+                sql.SQL("f.{} = s.{}").format(sql.Identifier(column.name), name)
+                for column, name in zip(fact.key, staged_names(fact.key), strict=True)
+            ),
+        )
         with staged(cursor, fact, fact.key, tuples):
-            cursor.execute(_numbers_of_facts(fact, fact.key))
+            cursor.execute(probe)
             stored[[number for (number,) in cursor.fetchall()]] = True
     return stored
 
@@ -51,46 +62,6 @@ def stored_event_ids(cursor: extensions.cursor, fact: FactTable, event_ids: Sequ
     keys, numbers = parse_event_ids([event_ids[number] for number in possible], fact.key)
     stored[possible[numbers]] = stored_facts(cursor, fact, keys)
     return stored
-
-
-def insert_unstored(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> tuple[Bools, int]:
-    """Insert those tuples whose event ids are no facts yet, in the order of the key.
-
-    The order keeps two loaders of the same tuples from waiting for each other in a circle.
-
-    Args:
-        cursor: in a transaction.
-        fact: the fact table.
-        tuples: shape (n,), all of whose values fit, with no event id twice.
-
-    Returns:
-        which tuples are new, bool, shape (n,), and how many rows PostgreSQL took for them: fewer only if a trigger
-        dropped some.
-
-    Raises:
-        psycopg2.errors.UniqueViolation: another session has stored one of them meanwhile, or another unique
-            constraint of the table is in the way.
-    """
-    new = np.ones(tuples.num_rows, np.bool_)
-    with staged(cursor, fact, fact.columns, tuples):
-        cursor.execute(
-            sql.SQL("DELETE FROM {} WHERE {} IN ({}) RETURNING {}").format(
-                STAGING, NUMBER, _numbers_of_facts(fact, fact.columns), NUMBER
-            )
-        )
-        new[[number for (number,) in cursor.fetchall()]] = False
-        numbered = dict(zip((column.name for column in fact.columns), staged_names(fact.columns), strict=True))
-        cursor.execute(
-            sql.SQL("INSERT INTO {} ({}) SELECT {} FROM {} ORDER BY {}").format(
-                fact.identifier,
-                sql.SQL(", ").join(map(sql.Identifier, numbered)),
-                sql.SQL(", ").join(numbered.values()),
-                STAGING,
-                sql.SQL(", ").join(numbered[name] for name in fact.event_id),
-            )
-        )
-        inserted = cursor.rowcount
-    return new, inserted
 
 
 @contextmanager
@@ -132,18 +103,3 @@ def staged(
 def staged_names(columns: Sequence[FactColumn]) -> list[sql.Identifier]:
     """Names of these columns in the temporary table."""
     return [sql.Identifier(f"column_{k}") for k in range(len(columns))]
-
-
-def _numbers_of_facts(fact: FactTable, columns: Sequence[FactColumn]) -> sql.Composable:
-    """Query for the numbers of staged tuples, which have these columns, whose event ids are facts.
-
-    It is written so that PostgreSQL has no choice but to probe the key's index: with the few statistics that it has
-    of a temporary table it tends to read the whole fact table.
-    """
-    names = dict(zip((column.name for column in columns), staged_names(columns), strict=True))
-    same_key = sql.SQL(" AND ").join(
-        sql.SQL("f.{} = s.{}").format(sql.Identifier(name), names[name]) for name in fact.event_id
-    )
-    return sql.SQL("SELECT s.{} FROM {} s, LATERAL (SELECT FROM {} f WHERE {} LIMIT 1) f").format(
-        NUMBER, STAGING, fact.identifier, same_key
-    )

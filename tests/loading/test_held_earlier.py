@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from spark_jobs.loading import held_earlier
-from spark_jobs.loading.held_earlier import HeldEarlier, HeldFilter
+from spark_jobs.loading.bloom_filter import BloomFilter
+from spark_jobs.loading.held_earlier import HeldEarlier
 from tests.loading.stream import Stream
 
 
@@ -84,7 +85,7 @@ def test_batch_numbers_that_go_backwards_mean_another_warehouse(orders: Stream) 
 
 
 def test_tuples_that_are_held_no_longer_cause_no_false_alarms(orders: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
-    memory = HeldFilter.memory_for(1_000)
+    memory = BloomFilter.memory_for(1_000)
     small_filters(monkeypatch, memory, memory)
     probes = counted(monkeypatch, held_earlier, "_known_ids", lambda cursor, pipeline, ids: len(ids))
     held = HeldEarlier("orders")
@@ -109,7 +110,7 @@ def test_more_that_is_held_than_any_filter_bears_is_not_read_again_and_again(
     orders: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     small_filters(monkeypatch, 32, 32)
-    added = counted(monkeypatch, HeldFilter, "add", lambda held, codes: len(codes))
+    added = counted(monkeypatch, BloomFilter, "add", lambda held, codes: len(codes))
     held = HeldEarlier("orders")
     for batch_no, ids in load_held(orders, batches=40, tuples=25):
         assert found(orders, held, batch_no, range(ids.stop)) == [*range(ids.stop)]

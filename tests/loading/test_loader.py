@@ -1,16 +1,25 @@
 """Loading: what becomes a fact, what is held, and what is a duplicate."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import SchemaMismatchError, WriterFencedError
-from spark_jobs.loading import chunk
+from spark_jobs.loading import chunk, fact_storage
+from spark_jobs.loading.fact_storage import StorageMode
+from spark_jobs.loading.loader import WorkerSession
 from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.recent_ids import RecentIds
+from spark_jobs.loading.stream_batch import BatchTransaction
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.fact_staging import stored_facts
+from spark_jobs.warehouse.fact_table import FactTable
 from tests.loading.stream import Stream
 
 BOTH_WAYS = pytest.mark.parametrize("careful", [False, True], ids=["optimistic", "careful"])
@@ -89,6 +98,57 @@ def test_the_rest_of_a_load_goes_on_with_care_while_duplicates_come(orders: Stre
         assert loader.load(orders.facts(range(60, 160))) == LoadCounts(facts=10, duplicates=90)
         assert loader.load(orders.facts(range(200, 300))) == LoadCounts(facts=100)
         assert loader.load(orders.facts(range(300, 400))) == LoadCounts(facts=100)
+    orders.check()
+
+
+@pytest.fixture
+def modes(monkeypatch: pytest.MonkeyPatch) -> list[StorageMode]:
+    """The modes in which it was tried to store chunks."""
+    tried: list[StorageMode] = []
+    store = BatchTransaction.store
+
+    def noting(transaction: BatchTransaction, session: WorkerSession, mode: StorageMode) -> LoadCounts:
+        tried.append(mode)
+        return store(transaction, session, mode)
+
+    monkeypatch.setattr(BatchTransaction, "store", noting)
+    return tried
+
+
+def test_where_duplicates_come_what_was_loaded_lately_is_looked_for_before_it_is_refused(
+    orders: Stream, modes: list[StorageMode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def asking(cursor: Any, fact: FactTable, tuples: pa.Table) -> np.ndarray:
+        asked.append(tuples.num_rows)
+        return stored_facts(cursor, fact, tuples)
+
+    monkeypatch.setattr(fact_storage, "stored_facts", asking)
+    first = 10**9 * os.getpid()  # no other test has loaded these
+    with orders.batch() as loader:
+        loader.load(orders.facts(range(first, first + 1000)))
+        assert loader.load(orders.facts(range(first + 990, first + 2000))).duplicates == 10
+    with orders.batch() as loader:  # another task
+        assert loader.load(orders.facts(range(first + 1950, first + 3000))).duplicates == 50
+    assert modes == [StorageMode.OPTIMISTIC, StorageMode.OPTIMISTIC, StorageMode.WATCHFUL, StorageMode.WATCHFUL]
+    assert 10 <= asked[0] < 30
+    assert 50 <= asked[1] < 70
+    with orders.batch() as loader:
+        for chunk_no in range(4, 26):
+            loader.load(orders.facts(range(first + 1000 * chunk_no, first + 1000 * chunk_no + 10)))
+    assert modes[4:] == [StorageMode.WATCHFUL] * 20 + [StorageMode.OPTIMISTIC] * 2
+    orders.check()
+
+
+def test_duplicates_of_what_was_loaded_long_ago_are_found_too(
+    orders: Stream, modes: list[StorageMode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with orders.batch() as loader:
+        loader.load(orders.facts(range(100)))
+        monkeypatch.setattr(fact_storage, "RECENT_IDS", RecentIds())
+        assert loader.load(orders.facts(range(50, 150))) == LoadCounts(facts=50, duplicates=50)
+    assert modes == [StorageMode.OPTIMISTIC, StorageMode.OPTIMISTIC, StorageMode.WATCHFUL, StorageMode.CAREFUL]
     orders.check()
 
 

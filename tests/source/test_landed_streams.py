@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,10 @@ def streams(tmp_path: Path) -> LandedStreams:
 
 def land(folder: Path, stream: str, name: str, size: int = 100) -> None:
     (folder / stream / name).write_bytes(b"x" * (size - 1) + b"\n")
+
+
+def at(seconds: float) -> datetime:
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
 def test_files_of_one_name_are_told_apart_by_their_stream(tmp_path: Path, streams: LandedStreams) -> None:
@@ -45,10 +50,40 @@ def test_the_stream_that_is_behind_comes_first_and_leaves_the_others_a_share(
         land(tmp_path, "orders", f"{number:02}")
         land(tmp_path, "payments", f"{number:02}")
     streams.look()
-    streams.prefer(["payments", "orders"])
+    assert len(streams.take(200)) == 2
+    streams.advance({"payments": at(0), "orders": at(1)})
     units = [each.unit for each in streams.take(800)]
-    assert units == [f"payments/{number:02}" for number in range(7)] + ["orders/00"]
+    assert units == [f"payments/{number:02}" for number in range(1, 8)] + ["orders/01"]
     assert streams.has_waiting("orders")
+
+
+def test_a_backlog_is_read_up_to_one_event_time(tmp_path: Path, streams: LandedStreams) -> None:
+    # A second of event time has one file of orders, and four of payments.
+    for number in range(200):
+        land(tmp_path, "orders", f"{number:03}")
+        land(tmp_path, "payments", f"{number:03}")
+    streams.look()
+    read = {"orders": 0, "payments": 0}
+    came_to = [0.0, 0.0]
+    for _ in range(9):
+        for each in streams.take(2_000):
+            read[each.unit.partition("/")[0]] += 1
+        came_to = [read["orders"] / 1, read["payments"] / 4]
+        streams.advance({"orders": at(came_to[0]), "payments": at(came_to[1])})
+    assert read["orders"] + read["payments"] > 9 * 17
+    assert abs(came_to[0] - came_to[1]) <= 1
+
+
+def test_a_stream_that_brings_nothing_leaves_its_share_to_the_others(tmp_path: Path, streams: LandedStreams) -> None:
+    for number in range(40):
+        land(tmp_path, "payments", f"{number:02}")
+    for number in range(2):
+        land(tmp_path, "orders", f"{number:02}")
+    streams.look()
+    for second in range(2):
+        assert len(streams.take(200)) == 2
+        streams.advance({"orders": at(second), "payments": at(second)})
+    assert len(streams.take(1_000)) == 10
 
 
 def test_each_stream_goes_on_where_the_ledger_says(tmp_path: Path, streams: LandedStreams) -> None:

@@ -6,11 +6,13 @@ import subprocess
 import sys
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.warehouse import event_id
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.event_id import (
     MOST_CHARACTERS,
@@ -82,6 +84,18 @@ def test_different_ids_have_different_texts_and_hash_codes(rows: list[tuple]) ->
     texts, codes = event_id_texts(tuples, KEY).to_pylist(), event_hashes(tuples, KEY).tolist()
     assert len(set(texts)) == len(set(codes)) == len(set(rows))
     assert texts[: len(rows[:3])] == texts[len(rows) :]
+
+
+@pytest.mark.parametrize("hashed", [True, False], ids=["hashes", "all hashes alike"])
+@QUICK
+@given(rows=ROWS, again=st.lists(st.integers(0, 9), max_size=5))
+def test_the_first_of_each_id_is_found(rows: list[tuple], again: list[int], hashed: bool) -> None:
+    rows = rows + [rows[number] for number in again if number < len(rows)]
+    with pytest.MonkeyPatch.context() as patch:
+        if not hashed:
+            patch.setattr(event_id, "event_hashes", lambda tuples, key: np.zeros(tuples.num_rows, np.int64))
+        first = event_id.first_of_each(table_of(rows), KEY)
+    assert first.tolist() == [row not in rows[:number] for number, row in enumerate(rows)]
 
 
 def test_texts_are_the_json_that_python_writes() -> None:

@@ -91,14 +91,29 @@ _zipf = lru_cache(maxsize=1)(ZipfDistribution)  # takes a while for a large R
 def event_table(case: LoadCase, first: int, count: int) -> pa.Table:
     """Events first to first + count - 1; the same numbers give the same events, but for their time, which is now.
 
-    Of the regime `changing` 5 % have a key that is not in R, and 1 % are events of the same table once more.
+    Of the regime `changing` 5 % have a key that is not in R, and 1 % are events once more: of the same table, or of the
+    one before it, as large.
     """
+    table = _new_events(case, first, count)
+    if not case.is_changing:
+        return table
+    rows = np.arange(count)
+    chance = np.random.default_rng([2010, case.relation_rows, first, 1]).random(count)
+    later = rows >= count // 2  # those of the first half are repeated, and stay themselves
+    sources = np.where(later & (chance < 2 * _REPEATED_SHARE), rows - count // 2, rows)
+    if not first:
+        return table.take(pa.array(sources))
+    sources[later & (chance < _REPEATED_SHARE)] += count
+    return pa.concat_tables([table, _new_events(case, first - count, count)]).take(pa.array(sources))
+
+
+def _new_events(case: LoadCase, first: int, count: int) -> pa.Table:
     random = np.random.default_rng([2010, case.relation_rows, first])
     ranks = _zipf(case.relation_rows, case.exponent).ranks(random.random(count))
     keys = (ranks * _STRIDE) % case.relation_rows
     if case.is_changing:
         keys[random.random(count) < _MISSING_SHARE] += case.relation_rows
-    table = pa.table(
+    return pa.table(
         {
             "id": np.arange(first, first + count),
             "key": keys,
@@ -107,15 +122,14 @@ def event_table(case: LoadCase, first: int, count: int) -> pa.Table:
             "at": pa.repeat(pa.scalar(datetime.now(UTC), pa.timestamp("us", "UTC")), count),
         }
     )
-    if not case.is_changing:
-        return table
-    rows = np.arange(count)
-    repeated = (random.random(count) < 2 * _REPEATED_SHARE) & (rows >= count // 2)
-    return table.take(pa.array(np.where(repeated, rows - count // 2, rows)))
 
 
 def joined_with_relation(events: pa.Table, case: LoadCase) -> pa.Table:
-    """The events that find a tuple of R, each once, with R's fetched columns, as the join makes them."""
+    """The events of a table that find a tuple of R, with R's fetched columns, as the join makes them.
+
+    Those come once that the table brings for the first time.
+    """
+    events = events.filter(pc.greater_equal(events["id"], events["id"][0]))
     events = events.take(pa.array(np.unique(events["id"].to_numpy(), return_index=True)[1]))
     events = events.filter(pc.less(events["key"], case.relation_rows))
     keys = events["key"].to_numpy()

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.joins.structures.hashing import hash_int64
-from spark_jobs.loading.held_earlier import HeldFilter
+from spark_jobs.loading.bloom_filter import BloomFilter
 
 
 @settings(deadline=None)
@@ -15,7 +15,7 @@ from spark_jobs.loading.held_earlier import HeldFilter
     memory=st.sampled_from([1, 32, 1000, 1 << 16]),
 )
 def test_no_code_is_overlooked(codes: list[int], memory: int) -> None:
-    held = HeldFilter(memory)
+    held = BloomFilter(memory)
     array = np.array(codes, np.int64)
     assert not held.may_contain(array).any()
     held.add(array)
@@ -26,7 +26,7 @@ def test_no_code_is_overlooked(codes: list[int], memory: int) -> None:
 @pytest.mark.parametrize(("bits_per_code", "most_false_alarms"), [(64, 1e-5), (16, 0.002), (8, 0.05)])
 def test_false_alarms_are_as_rare_as_promised(bits_per_code: int, most_false_alarms: float) -> None:
     memory = 1 << 18
-    held = HeldFilter(memory)
+    held = BloomFilter(memory)
     count = 8 * memory // bits_per_code
     held.add(hash_int64(np.arange(count)))
     strangers = hash_int64(np.arange(10**9, 10**9 + 500_000))
@@ -35,7 +35,7 @@ def test_false_alarms_are_as_rare_as_promised(bits_per_code: int, most_false_ala
 
 @pytest.mark.parametrize("codes", [100_000, 1_000_000])
 def test_what_a_filter_bears_is_one_false_alarm_in_a_hundred(codes: int) -> None:
-    held = HeldFilter(HeldFilter.memory_for(codes))
+    held = BloomFilter(BloomFilter.memory_for(codes))
     assert codes <= held.bears < codes + 24
     held.add(hash_int64(np.arange(held.bears)))
     assert held.may_contain(hash_int64(np.arange(10**9, 10**9 + 500_000))).mean() < 0.01
