@@ -617,22 +617,42 @@ def retire(pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="Nam
 def new(
     name: Annotated[str, typer.Argument(metavar="PIPELINE", help="Name of the new pipeline.")],
     *,
-    sample: Annotated[
-        Path, typer.Option("--from", metavar="FILE", help="A file with some of its events: JSON lines, CSV or Parquet.")
+    samples: Annotated[
+        list[str],
+        typer.Option(
+            "--from",
+            metavar="[STREAM=]FILE",
+            help="A file with some of its events: JSON lines, CSV or Parquet. Of several streams, STREAM=FILE of each.",
+        ),
     ],
     path: Annotated[
-        str | None, typer.Option(help="Folder in which its files arrive.", show_default="landing/PIPELINE of the home")
+        str | None,
+        typer.Option(
+            help="Folder in which its files arrive; of one stream.", show_default="landing/PIPELINE of the home"
+        ),
     ] = None,
     table: Annotated[
         str | None, typer.Option(metavar="SCHEMA.TABLE", help="Its fact table.", show_default="warehouse.PIPELINE")
     ] = None,
 ) -> None:
     """Write the definition of a new pipeline from a sample of its events, with comments, into the pipelines' folder."""
-    from spark_jobs.authoring.new_pipeline import definition_text, write_definition
+    from spark_jobs.authoring.new_pipeline import definition_text, streams_text, write_definition
     from spark_jobs.authoring.sample import read_sample
     from spark_jobs.settings import pipelines_folder
 
-    text = definition_text(name, read_sample(sample), sample.name, path=path, table=table)
+    if len(samples) == 1:
+        sample = Path(samples[0])
+        text = definition_text(name, read_sample(sample), sample.name, path=path, table=table)
+    else:
+        if path is not None:
+            raise FreshetError("--path is of one stream. Leave it out, and write each stream's path into the file.")
+        files = {stream: Path(file) for stream, _, file in (each.partition("=") for each in samples)}
+        if len(files) < len(samples) or not all(file.name for file in files.values()):
+            raise FreshetError(
+                f"--from {' --from '.join(samples)}: of several streams, each sample is written with the name of its "
+                "stream, as in --from orders=orders.json --from payments=payments.json."
+            )
+        text = streams_text(name, {stream: (read_sample(f), f.name) for stream, f in files.items()}, table=table)
     file = write_definition(text, name, pipelines_folder())
     console.print(f"{file} is written. Read it; its first lines say how to go on.", soft_wrap=True, highlight=False)
 

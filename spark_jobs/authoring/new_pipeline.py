@@ -1,12 +1,14 @@
-"""Writes the definition of a new pipeline: commented YAML, from a sample of its events."""
+"""Writes the definition of a new pipeline, of one stream or several: commented YAML, from samples of its events."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from textwrap import indent
 
-from spark_jobs.authoring.sample import Sample
+from spark_jobs.authoring.sample import Sample, matching_columns
 from spark_jobs.authoring.yaml_schema import FIRST_LINE, write_schema
 from spark_jobs.definition import load_definition
 from spark_jobs.definition.pipeline_files import definition_files
@@ -56,6 +58,64 @@ fact:
 # How old an event may be when its fact can be read. Batches are sized by it.
 freshness: {{target: 5s}}
 """
+_OWN_COLUMNS = ("batch_no", "completed_at")
+_STREAMS_TEMPLATE = """\
+{first_line}
+# A pipeline of several streams: events that belong together become one fact, seconds after the last of them happened.
+# Made from {samples}. Look at what is marked with "?", then:
+#   freshet ddl {name} | freshet psql      makes the fact table
+#   freshet check {name}                   tells what does not fit yet
+#   freshet load {name} --once             loads what has landed
+
+# The same as the file's name. Airflow's DAG is stream_load__{name}.
+name: {name}
+
+# Folders: the program that writes the files must make each appear in one step, by renaming it from a name that starts
+# with "_" or ".". What an event holds besides the schema is ignored.
+streams:
+{streams}
+correlate:
+  # {on_comment}
+  on: {{{on}}}
+  # ? Events belong together that happened at most this long before or after each other. Left out: whenever they come.
+  within: 1h
+  # complete: a fact when an event of each stream is there. accumulate: a row for each key, which the first stream's
+  # event makes, and the others' fill in, however late they come; `within` and what follows here are left out then.
+  emit: complete
+  # An event that finds no partner in its time: hold, reject, or emit (a fact with nulls for the rest).
+  expired: hold
+  # How far out of order a stream's events may come. What comes later is kept, and joined by reprocessing.
+  lateness: 1m
+  # A stream that brings nothing for so long does not hold the others back.
+  idle_after: 1m
+  # Of the events that wait for others, on all workers together; what is more goes to disk.
+  memory: 64MB
+
+# Joins of the joined events with master data, as those of one stream: `on` names columns as stream.column.
+# lookups: []
+
+fact:
+  # It must exist before the stream starts, with the ids of all parts as its primary key: `freshet ddl {name}` does it.
+  table: {table}
+  # Column of the table: stream.column, or output of a lookup; _completed_at is when the last of the parts happened.
+  columns:
+{columns}
+    completed_at: _completed_at
+    batch_no: _batch_no
+
+# How old the last of the parts may be when the fact can be read. Batches are sized by it.
+freshness: {{target: 5s}}
+"""
+_STREAM_TEMPLATE = """\
+{name}:
+  format: {format}
+  path: {path}
+{options}  schema: >-
+{schema}
+  # {id_comment}
+  event_id: [{event_id}]
+  event_time: {event_time}
+"""
 
 
 def definition_text(
@@ -73,6 +133,51 @@ def definition_text(
     Raises:
         FreshetError: the events have no timestamp that could say when they happened.
     """
+    return _TEMPLATE.format(
+        first_line=FIRST_LINE,
+        sample=origin,
+        records=sample.records,
+        name=name,
+        table=table or f"warehouse.{name}",
+        columns=_fact_columns(list(sample.columns)),
+        **_source_keys(sample, origin, path or _landing(name)),
+    )
+
+
+def streams_text(name: str, samples: Mapping[str, tuple[Sample, str]], *, table: str | None = None) -> str:
+    """A commented definition of several streams; arguments and errors as of `definition_text`.
+
+    Args:
+        name: of the pipeline.
+        samples: what the events of each stream are like, and the sample's name, by stream.
+        table: fact table.
+    """
+    on_comment = "Columns that are equal in all parts of a fact: of the samples, those that share the most values."
+    on = matching_columns({stream: sample for stream, (sample, _) in samples.items()})
+    if not on:
+        on_comment = "? No columns of the samples share values: name those by which the events belong together."
+        on = {stream: (sample.event_id or tuple(sample.columns))[0] for stream, (sample, _) in samples.items()}
+    columns = [f"{stream}.{column}" for stream, (sample, _) in samples.items() for column in sample.columns]
+    streams = [
+        _STREAM_TEMPLATE.format(name=stream, **_source_keys(sample, origin, _landing(stream)))
+        for stream, (sample, origin) in samples.items()
+    ]
+    return _STREAMS_TEMPLATE.format(
+        first_line=FIRST_LINE,
+        samples=", ".join(f"{origin} ({sample.records:,} records)" for sample, origin in samples.values()),
+        name=name,
+        streams=indent("".join(streams), "  "),
+        on_comment=on_comment,
+        on=", ".join(f"{stream}: {_scalar(column)}" for stream, column in on.items()),
+        table=table or f"warehouse.{name}",
+        columns=_fact_columns(
+            [f"{stream}.{column}" for stream, (sample, _) in samples.items() for column in sample.columns]
+        ),
+    )
+
+
+def _source_keys(sample: Sample, origin: str, path: str) -> dict[str, str]:
+    """The keys of a source, as its template takes them."""
     if sample.event_time is None:
         kinds = ", ".join(f"{column} {kind}" for column, kind in sample.columns.items())
         raise FreshetError(
@@ -81,25 +186,20 @@ def definition_text(
         )
     identified = f"Tells events apart in all {sample.records:,} records of the sample: is that so for all events?"
     unknown = "? No column, and no two, tell the sample's records apart: name those that do."
-    columns = _fact_columns(list(sample.columns))
-    options = ""
-    if sample.options:
-        options = f"  options: {{{', '.join(f'{key}: {_scalar(value)}' for key, value in sample.options.items())}}}\n"
-    return _TEMPLATE.format(
-        first_line=FIRST_LINE,
-        sample=origin,
-        records=sample.records,
-        name=name,
-        format=sample.format,
-        path=path or f"${{{HOME_VARIABLE}}}/landing/{name}",
-        options=options,
-        schema=",\n".join(f"    {_ddl_name(column)} {kind}" for column, kind in sample.columns.items()),
-        id_comment=identified if sample.event_id else unknown,
-        event_id=", ".join(map(_scalar, sample.event_id or list(sample.columns)[:1])),
-        event_time=_scalar(sample.event_time),
-        table=table or f"warehouse.{name}",
-        columns="\n".join(f"    {_scalar(column)}: {_scalar(origin)}" for column, origin in columns.items()),
-    )
+    options = ", ".join(f"{key}: {_scalar(value)}" for key, value in sample.options.items())
+    return {
+        "format": sample.format,
+        "path": path,
+        "options": f"  options: {{{options}}}\n" if options else "",
+        "schema": ",\n".join(f"    {_ddl_name(column)} {kind}" for column, kind in sample.columns.items()),
+        "id_comment": identified if sample.event_id else unknown,
+        "event_id": ", ".join(map(_scalar, sample.event_id or list(sample.columns)[:1])),
+        "event_time": _scalar(sample.event_time),
+    }
+
+
+def _landing(name: str) -> str:
+    return f"${{{HOME_VARIABLE}}}/landing/{name}"
 
 
 def write_definition(text: str, name: str, folder: Path) -> Path:
@@ -130,16 +230,16 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
     return file
 
 
-def _fact_columns(names: list[str]) -> dict[str, str]:
-    """Column of the table -> column of the event: in small letters, digits and _, as SQL writes names unquoted."""
+def _fact_columns(origins: list[str]) -> str:
+    """Column of the table: column of the event; in small letters, digits and _, as SQL writes names unquoted."""
     columns: dict[str, str] = {}
-    for name in names:
-        plain = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name)).strip("_").lower() or "column"
+    for origin in origins:
+        plain = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", origin)).strip("_").lower() or "column"
         plain = f"_{plain}" if plain[0].isdigit() else plain
-        while plain in columns or plain == "batch_no":
+        while plain in columns or plain in _OWN_COLUMNS:
             plain += "_"
-        columns[plain] = name
-    return columns
+        columns[plain] = origin
+    return "\n".join(f"    {_scalar(column)}: {_scalar(origin)}" for column, origin in columns.items())
 
 
 def _ddl_name(name: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -11,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from spark_jobs.authoring.new_pipeline import definition_text, write_definition
+from spark_jobs.authoring.fact_ddl import fact_ddl
+from spark_jobs.authoring.new_pipeline import definition_text, streams_text, write_definition
 from spark_jobs.authoring.sample import Sample, read_sample
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError
@@ -137,3 +139,28 @@ def test_without_a_time_there_is_no_freshness(tmp_path: Path) -> None:
     sample = read_sample(written(tmp_path, "sales.json", '{"id": 1}'))
     with pytest.raises(FreshetError, match="has no column of timestamps"):
         definition_text("sales", sample, "sales.json")
+
+
+ORDERS = ("order_id,items,ordered_at", "100,1,2024-01-02T03:04:05Z", "101,2,2024-01-02T03:04:05Z")
+PAYMENTS = ("payment_id,quantity,order,paid_at", "1,2,100,2024-01-02T03:04:06Z", "2,1,101,2024-01-02T03:04:06Z")
+
+
+def samples_of(folder: Path, **lines: Sequence[str]) -> dict[str, tuple[Sample, str]]:
+    """Samples of streams, as CSV."""
+    return {name: (read_sample(written(folder, f"{name}.csv", *of)), f"{name}.csv") for name, of in lines.items()}
+
+
+def test_a_definition_of_several_streams_is_written_that_loads(tmp_path: Path) -> None:
+    samples = samples_of(tmp_path, orders=ORDERS, payments=PAYMENTS)
+    definition = load_definition(write_definition(streams_text("paid", samples), "paid", tmp_path))
+    assert definition.correlate is not None
+    # 1 and 2 are values of all four columns but the order's: the ids count more.
+    assert definition.correlate.on == {"orders": ("order_id",), "payments": ("order",)}
+    assert definition.fact.columns["orders_items"] == "orders.items"
+    assert definition.fact.columns["completed_at"] == "_completed_at"
+    assert fact_ddl(definition, {}).startswith("CREATE SCHEMA IF NOT EXISTS warehouse;")
+
+
+def test_streams_that_share_no_values_are_asked_for_their_columns(tmp_path: Path) -> None:
+    samples = samples_of(tmp_path, orders=ORDERS, visits=("visit,at", "A,2024-01-02T03:04:06Z"))
+    assert "# ? No columns of the samples share values" in streams_text("seen", samples)
