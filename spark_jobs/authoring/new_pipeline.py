@@ -170,9 +170,7 @@ def streams_text(name: str, samples: Mapping[str, tuple[Sample, str]], *, table:
         on_comment=on_comment,
         on=", ".join(f"{stream}: {_scalar(column)}" for stream, column in on.items()),
         table=table or f"warehouse.{name}",
-        columns=_fact_columns(
-            [f"{stream}.{column}" for stream, (sample, _) in samples.items() for column in sample.columns]
-        ),
+        columns=_fact_columns(columns),
     )
 
 
