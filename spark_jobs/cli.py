@@ -364,6 +364,37 @@ def held(
 
 
 @app.command()
+def waiting(
+    pipeline: Pipeline,
+    *,
+    stream: Annotated[str | None, typer.Option(help="Only events of this stream.", show_default="all")] = None,
+    text: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only events whose record contains this.", show_default="any")
+    ] = "",
+    samples: Annotated[int, typer.Option(min=0, help="Show so many events of each stream, the oldest first.")] = 0,
+) -> None:
+    """Show which events of several streams wait to be joined, since when, and until when they may find a partner."""
+    from contextlib import closing
+
+    from spark_jobs.definition import load_definition
+    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.reprocessing.waiting_events import waiting_events
+    from spark_jobs.warehouse.connection import connect
+
+    definition = load_definition(pipeline)
+    with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
+        found = waiting_events(connection, definition, home(), stream=stream, text=text, samples=samples)
+    for each in found:
+        times = f"  {each.oldest:%Y-%m-%d %H:%M:%S} to {each.newest:%Y-%m-%d %H:%M:%S} UTC" if each.oldest else ""
+        console.print(f"{each.events:>12,}  {each.stream}{times}", soft_wrap=True, highlight=False, markup=False)
+    for each in found:
+        for event in each.samples:
+            until = f" until {event.until:%Y-%m-%d %H:%M:%S}" if event.until else ""
+            told = f"{each.stream}  {event.event_time:%Y-%m-%d %H:%M:%S}{until}\n    {event.record}"
+            console.print(told, soft_wrap=True, highlight=False, markup=False)
+
+
+@app.command()
 def source(
     pipeline: Pipeline,
     *,

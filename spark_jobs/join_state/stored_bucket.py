@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from spark_jobs.errors import StateDamagedError
 from spark_jobs.join_state.correlated import BucketPlan
 from spark_jobs.join_state.segment import read_segment
+from spark_jobs.join_state.spill_files import STATE_ADVICE
 from spark_jobs.join_state.state_folder import VersionRecord, expect_made_for, read_version
 from spark_jobs.join_state.stream_tuples import StreamTuples
 from spark_jobs.joins.stream_stream.predicates import Equality
@@ -37,6 +39,18 @@ class StoredBucket:
     def waiting(self, stream: int) -> Iterator[pa.Table]:
         """The tuples of a stream that are in no result yet, as they came, in pieces."""
         return self._streams[stream].not_joined()
+
+
+def bucket_folders(folder: Path) -> list[Path]:
+    """The folders of the buckets of a pipeline's state, in the order of their numbers.
+
+    Raises:
+        StateDamagedError: there is none.
+    """
+    buckets = sorted((path for path in folder.glob("*") if path.name.isdigit()), key=lambda path: int(path.name))
+    if not buckets:
+        raise StateDamagedError(f"{folder} has no bucket, though batches were committed. {STATE_ADVICE}")
+    return buckets
 
 
 def streams_of(plan: BucketPlan, folder: Path, record: VersionRecord | None) -> list[StreamTuples]:

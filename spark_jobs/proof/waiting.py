@@ -11,6 +11,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import PipelineDefinitionError, StateDamagedError
 from spark_jobs.join_state.bucket import BucketPlan, StoredBucket
+from spark_jobs.join_state.stored_bucket import bucket_folders
 from spark_jobs.proof.proof import Findings
 from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.proof.staged_stream import StagedStream, StreamIds
@@ -45,9 +46,10 @@ def stage_waiting(
     [(version,)] = cursor.fetchall()
     if not version:
         return
-    buckets = sorted(path for path in folder.glob("*") if path.name.isdigit())
-    if not buckets:
-        findings.add("state", f"{folder} has no bucket, but the ledger names version {version}")
+    try:
+        buckets = bucket_folders(folder)
+    except StateDamagedError as error:
+        findings.add("state", str(error))
         return
     plan = BucketPlan.of(definition, len(buckets))
     for bucket in buckets:

@@ -1,0 +1,166 @@
+"""Looks at the events of several streams that wait to be joined: how many there are, since when, and which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from psycopg2 import extensions
+
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.errors import FreshetError
+from spark_jobs.join_state.bucket import BucketPlan, StoredBucket
+from spark_jobs.join_state.stored_bucket import bucket_folders
+from spark_jobs.joins.stream_stream.windows import Window
+from spark_jobs.ledger.batch_streams import former_batch
+from spark_jobs.loading.payload import tuple_objects
+from spark_jobs.settings import Home
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WAITING_PARTS = """
+    pipeline = %(pipeline)s AND place = 'unmatched' AND relation IS NULL AND correlation_key IS NOT NULL
+    AND starts_with(event_id, %(stream)s || '/') AND strpos(payload, %(text)s) > 0
+"""
+
+
+@dataclass(frozen=True)
+class WaitingEvent:
+    """An event that is in no fact yet.
+
+    Attributes:
+        event_time: when it happened.
+        until: to when it is valid, and can find a partner; None: for ever.
+        record: its columns as a JSON object; with `emit: accumulate` the record as it arrived.
+    """
+
+    event_time: datetime
+    until: datetime | None
+    record: str
+
+
+@dataclass(frozen=True)
+class WaitingStream:
+    """What waits of a stream.
+
+    Attributes:
+        stream: its name.
+        events: how many.
+        oldest, newest: the first and the last of their event times; None where nothing waits.
+        samples: some of them, the oldest first.
+    """
+
+    stream: str
+    events: int
+    oldest: datetime | None
+    newest: datetime | None
+    samples: tuple[WaitingEvent, ...]
+
+
+def waiting_events(
+    connection: extensions.connection,
+    definition: PipelineDefinition,
+    home: Home,
+    *,
+    stream: str | None = None,
+    text: str = "",
+    samples: int = 0,
+) -> list[WaitingStream]:
+    """What waits to be joined after the last committed batch, stream by stream.
+
+    The state is read beside the driver that writes it, which goes on. O(events in the state).
+
+    Args:
+        connection: to the warehouse; this is one transaction on it.
+        definition: the pipeline.
+        home: the installation, which holds the state.
+        stream: only this one; None: all.
+        text: only events whose record contains this.
+        samples: how many events of each stream to show.
+
+    Raises:
+        FreshetError: the pipeline has one stream, or none of that name.
+        StateDamagedError: the state is not there, or a file of it is damaged.
+        PipelineDefinitionError: the state was made for other streams.
+    """
+    if definition.streams is None:
+        raise FreshetError(
+            f"Pipeline {definition.name} has one stream: its events wait for no others. `freshet held "
+            f"{definition.name}` shows those that are held, `freshet status` what is still to be read."
+        )
+    if stream is not None and stream not in definition.streams:
+        raise FreshetError(
+            f"{stream}: pipeline {definition.name} has no such stream. It has {', '.join(definition.streams)}."
+        )
+    wanted = [name for name in definition.streams if stream in (None, name)]
+    with connection, connection.cursor() as cursor:
+        if definition.accumulates:
+            return [_waiting_parts(cursor, definition.name, name, text, samples) for name in wanted]
+        version = former_batch(cursor, definition.name).batch_no
+        buckets = _opened(definition, home.join_state(definition.name), version) if version else []
+    return [_waiting(definition, buckets, name, text, samples) for name in wanted]
+
+
+def _opened(definition: PipelineDefinition, folder: Path, version: int) -> list[StoredBucket]:
+    buckets = bucket_folders(folder)
+    plan = BucketPlan.of(definition, len(buckets))
+    return [StoredBucket(plan, bucket, version) for bucket in buckets]
+
+
+def _waiting(
+    definition: PipelineDefinition, buckets: Sequence[StoredBucket], stream: str, text: str, samples: int
+) -> WaitingStream:
+    """What waits of a stream in the state."""
+    assert definition.streams is not None
+    source, number = definition.streams[stream], list(definition.streams).index(stream)
+    events, oldest, newest = 0, None, None
+    shown = pa.table({"time": pa.array([], pa.timestamp("us", "UTC")), "record": pa.array([], pa.large_string())})
+    for tuples in _pieces(buckets, number):
+        found = pa.table({"time": tuples[source.event_time], "record": tuple_objects(tuples, tuple(source.columns))})
+        found = found.filter(pc.match_substring(found["record"], text)) if text else found
+        if not found.num_rows:
+            continue
+        events += found.num_rows
+        first, last = pc.min_max(found["time"]).as_py().values()
+        oldest, newest = min(first, oldest or first), max(last, newest or last)
+        shown = pa.concat_tables([shown, found.cast(shown.schema)]).sort_by("time").slice(0, samples)
+    window = BucketPlan.of(definition, 1).window
+    return WaitingStream(
+        stream,
+        events,
+        oldest,
+        newest,
+        tuple(
+            WaitingEvent(time, None if window is None else _valid_until(time, window), record)
+            for time, record in zip(shown["time"].to_pylist(), shown["record"].to_pylist(), strict=True)
+        ),
+    )
+
+
+def _pieces(buckets: Sequence[StoredBucket], stream: int) -> Iterator[pa.Table]:
+    for bucket in buckets:
+        yield from bucket.waiting(stream)
+
+
+def _valid_until(time: datetime, window: Window) -> datetime:
+    [end] = window.ends(np.array([(time - _EPOCH) // timedelta(microseconds=1)]))
+    return _EPOCH + timedelta(microseconds=int(end))
+
+
+def _waiting_parts(cursor: extensions.cursor, pipeline: str, stream: str, text: str, samples: int) -> WaitingStream:
+    """The parts of a stream that wait for the rows of accumulating facts: held, until these are made."""
+    chosen = {"pipeline": pipeline, "stream": stream, "text": text, "most": samples}
+    cursor.execute(
+        f"SELECT count(*), min(event_time), max(event_time) FROM freshet.held_tuple WHERE {_WAITING_PARTS}", chosen
+    )
+    [counted] = cursor.fetchall()
+    cursor.execute(
+        f"SELECT event_time, NULL, payload FROM freshet.held_tuple WHERE {_WAITING_PARTS} "
+        "ORDER BY event_time, event_id LIMIT %(most)s",
+        chosen,
+    )
+    return WaitingStream(stream, *counted, tuple(WaitingEvent(*row) for row in cursor.fetchall()))
