@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from psycopg2 import extensions
+from sqlalchemy.dialects import postgresql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
@@ -24,6 +25,7 @@ _TYPES = {
     "timestamp": "timestamptz",
     "binary": "bytea",
 }
+_RESERVED_SINCE_16 = {"system_user"}  # SQLAlchemy knows those before
 
 
 def fact_ddl(definition: PipelineDefinition, fetched: Mapping[str, str]) -> str:
@@ -92,5 +94,6 @@ def _sql_type(kind: StreamType) -> str:
 
 
 def _quoted(name: str) -> str:
-    plain = name.isascii() and name.replace("_", "a").isalnum() and name == name.lower() and not name[0].isdigit()
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    """A name as SQL takes it: quoted where it is a reserved word, or would be read as another."""
+    preparer = postgresql.dialect().identifier_preparer
+    return preparer.quote_identifier(name) if name in _RESERVED_SINCE_16 else preparer.quote(name)

@@ -29,7 +29,7 @@ from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
-from spark_jobs.warehouse.fencing import check_epoch, loader_session_name, read_locked
+from spark_jobs.warehouse.fencing import check_epoch, read_locked, session_name
 from spark_jobs.warehouse.latency import histogram
 
 
@@ -58,7 +58,7 @@ class StreamBatch:
 
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the pipeline and epoch."""
-        return session_of(url, self.event.pipeline, self.epoch, loader_session_name(self.event.pipeline), patience)
+        return session_of(url, self.event.pipeline, self.epoch, session_name("load", self.event.pipeline), patience)
 
     def transaction(self, part: Outcome) -> BatchTransaction:
         """What stores a part of an outcome."""

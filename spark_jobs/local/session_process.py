@@ -72,7 +72,7 @@ class ProcessIdentity:
         """Whether this very process still runs; one that waits to be reaped does not."""
         try:
             process = psutil.Process(self.process_id)
-            return self.is_same(process) and process.status() != psutil.STATUS_ZOMBIE
+            return self.is_same(process) and not _has_ended(process)
         except psutil.NoSuchProcess:
             return False
 
@@ -86,9 +86,14 @@ class ProcessIdentity:
         return [process for process in psutil.process_iter() if _belongs_to(process, self.process_id)]
 
 
+def _has_ended(process: psutil.Process) -> bool:
+    """Whether nothing of it runs, and it waits to be reaped: with its main thread alone the others have not ended."""
+    return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() == 1
+
+
 def _belongs_to(process: psutil.Process, session_id: int) -> bool:
     try:
-        return os.getsid(process.pid) == session_id and process.status() != psutil.STATUS_ZOMBIE
+        return os.getsid(process.pid) == session_id and not _has_ended(process)
     except (ProcessLookupError, PermissionError, psutil.NoSuchProcess):
         return False
 

@@ -28,6 +28,7 @@ from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactTable
+from spark_jobs.warehouse.fencing import session_name
 
 # How often the pause doubles at most: after a dozen tries it is thousands of times the first.
 _MOST_DOUBLINGS = 12
@@ -143,7 +144,7 @@ class ReprocessingRun:
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the run."""
         pipeline = self.event.pipeline
-        return session_of(url, pipeline, self.batch_no, f"freshet reprocess {pipeline}", patience)
+        return session_of(url, pipeline, self.batch_no, session_name("reprocess", pipeline), patience)
 
     def transaction(self, part: Outcome) -> SettlingTransaction:
         """What settles a part of an outcome."""

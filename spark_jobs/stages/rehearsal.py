@@ -45,7 +45,7 @@ from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.obstacles import obstacle
 from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.fencing import loader_session_name
+from spark_jobs.warehouse.fencing import session_name
 
 _NOBODY, _NO_BATCH = 0, 0
 _FILTER_BYTES = 1 << 10
@@ -75,7 +75,7 @@ class Rehearsal:
 
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """A session like a batch's."""
-        return session_of(url, self.event.pipeline, _NOBODY, loader_session_name(self.event.pipeline), patience)
+        return session_of(url, self.event.pipeline, _NOBODY, session_name("load", self.event.pipeline), patience)
 
     def transaction(self, part: Outcome) -> RehearsedTransaction:
         """What lets a part of an outcome go, encoded."""

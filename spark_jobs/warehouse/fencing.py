@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 import psycopg2.errors
 from psycopg2 import extensions
@@ -17,12 +17,12 @@ _ATTEMPTS = 4
 _LONGEST_NAME = 63  # PostgreSQL cuts longer application names off
 
 
-def loader_session_name(pipeline: str) -> str:
-    """application_name of the pipeline's loading sessions, as pg_stat_activity shows it."""
-    name = f"freshet load {pipeline}"
+def session_name(work: Literal["load", "reprocess"], pipeline: str) -> str:
+    """application_name of a pipeline's sessions that load or reprocess, as pg_stat_activity shows it: never cut."""
+    name = f"freshet {work} {pipeline}"
     if name.isascii() and name.isprintable() and len(name) <= _LONGEST_NAME:
         return name
-    return f"freshet load {hashlib.sha256(pipeline.encode()).hexdigest()[:32]}"
+    return f"freshet {work} {hashlib.sha256(pipeline.encode()).hexdigest()[:32]}"
 
 
 def read_locked(query: str) -> str:
@@ -80,7 +80,7 @@ def _end_open_transactions(cursor: extensions.cursor, pipeline: str) -> None:
     cursor.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
         "AND application_name = %s AND xact_start IS NOT NULL AND pid <> pg_backend_pid()",
-        [loader_session_name(pipeline)],
+        [session_name("load", pipeline)],
     )
 
 

@@ -69,6 +69,21 @@ def test_a_table_is_made_that_fits(sales: PipelineDefinition, warehouse_url: str
     assert not (tmp_path / "landing").exists()
 
 
+def test_words_of_sql_are_names_of_columns(tmp_path: Path, warehouse_url: str) -> None:
+    with closing(psycopg2.connect(warehouse_url)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute("SELECT word FROM pg_get_keywords()")
+        words = [word for (word,) in cursor.fetchall()]
+        text = (
+            SALES.replace("warehouse.sales", "warehouse.order")
+            .replace("article string", ", ".join(["article string", *(f"`{word}` int" for word in words)]))
+            .replace('"Sold At": Sold', ", ".join(f'"{word}": "{word}"' for word in words))
+        )
+        (tmp_path / "sales.yaml").write_text(text)
+        cursor.execute(fact_ddl(load_definition(tmp_path / "sales.yaml"), {"article_sk": "bigint", "label": "text"}))
+        cursor.execute("SELECT attname FROM pg_attribute WHERE attrelid = 'warehouse.order'::regclass AND attnum > 0")
+        assert {name for (name,) in cursor.fetchall()} >= {*words}
+
+
 def test_landed_files_are_counted(sales: PipelineDefinition, warehouse_url: str, tmp_path: Path) -> None:
     landing = tmp_path / "landing" / "sales"
     landing.mkdir(parents=True)

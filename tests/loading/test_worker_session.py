@@ -8,11 +8,11 @@ from datetime import timedelta
 import psycopg2
 
 from spark_jobs.loading.loader import WorkerSession, session_of
-from spark_jobs.warehouse.fencing import loader_session_name
+from spark_jobs.warehouse.fencing import session_name
 
 
 def session(url: str, pipeline: str, epoch: int = 1) -> WorkerSession:
-    return session_of(url, pipeline, epoch, loader_session_name(pipeline), timedelta(seconds=5))
+    return session_of(url, pipeline, epoch, session_name("load", pipeline), timedelta(seconds=5))
 
 
 def shown(session: WorkerSession) -> tuple[int, str]:

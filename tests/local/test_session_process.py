@@ -21,6 +21,14 @@ time.sleep(600)
 """
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
 
+# Its main thread ends before another one does, as those of a JVM that is killed may.
+HEADLESS = """
+import ctypes, threading, time
+threading.Thread(target=time.sleep, args=[600]).start()
+print(1, flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
 
 def start(folder: Path, program: str) -> SessionProcess:
     return SessionProcess.start(
@@ -54,6 +62,17 @@ def test_a_process_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     printed(tmp_path)
     stop_sessions([session], grace_seconds=0.1)
     assert session.exit_status() == -signal.SIGKILL
+
+
+def test_a_process_has_not_ended_with_its_main_thread(tmp_path: Path) -> None:
+    session = start(tmp_path, HEADLESS)
+    printed(tmp_path)
+    leader = psutil.Process(session.identity.process_id)
+    wait_for(lambda: leader.status() == psutil.STATUS_ZOMBIE, "the end of the main thread")
+    assert session.identity.is_alive()
+    assert leader in session.members()
+    stop_sessions([session], grace_seconds=0.1)
+    assert not session.members()
 
 
 def test_a_process_is_found_again_by_its_record(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from psycopg2 import extensions
 
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.fencing import loader_session_name
+from spark_jobs.warehouse.fencing import session_name
 from spark_jobs.warehouse.registration import register_pipeline
 from tests.loading.stream import wait_for_waiters
 
@@ -31,7 +31,7 @@ def connection(clean_warehouse: str) -> Iterator[extensions.connection]:
 
 def open_loader(url: str) -> extensions.connection:
     """A loading transaction that has passed the epoch check and is still open."""
-    loader = psycopg2.connect(url, application_name=loader_session_name("orders"))
+    loader = psycopg2.connect(url, application_name=session_name("load", "orders"))
     with loader.cursor() as cursor:
         cursor.execute(LOADER_LOCK)
     return loader
@@ -174,7 +174,8 @@ def test_asking_for_a_state_never_waits_for_loaders(connection: extensions.conne
 
 
 def test_long_and_odd_pipeline_names_get_session_names_of_their_own() -> None:
-    names = [loader_session_name(name) for name in ("orders", "o" * 80, "o" * 81, "größe", "größen")]
+    pipelines = ("orders", "o" * 47, "o" * 80, "o" * 81, "größe", "größen")
+    names = [session_name(work, name) for work in ("load", "reprocess") for name in pipelines]
     assert names[0] == "freshet load orders"
     assert len(set(names)) == len(names)
     assert all(name.isascii() and len(name) <= 63 for name in names)

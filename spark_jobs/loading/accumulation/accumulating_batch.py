@@ -29,7 +29,7 @@ from spark_jobs.loading.stream_batch import begin_loading, latencies
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
-from spark_jobs.warehouse.fencing import loader_session_name
+from spark_jobs.warehouse.fencing import session_name
 from spark_jobs.warehouse.part_table import AccumulatingTable, PartTable
 
 
@@ -69,7 +69,7 @@ class AccumulatingBatch:
 
     def session(self, url: str, patience: timedelta) -> WorkerSession:
         """This thread's session for the pipeline and epoch."""
-        return session_of(url, self.event.pipeline, self.epoch, loader_session_name(self.event.pipeline), patience)
+        return session_of(url, self.event.pipeline, self.epoch, session_name("load", self.event.pipeline), patience)
 
     def transaction(self, part: Outcome) -> AccumulatingTransaction:
         """What stores parts that make rows, for which the lookups have been made, with those beside; and held tuples.
