@@ -13,7 +13,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.loading.recent_ids import RECENT_IDS
 from spark_jobs.loading.refusals import NOT_OF_TUPLES, Refusal, TuplesSuppressedError, blame_table
 from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
-from spark_jobs.warehouse.event_id import event_hashes, first_of_each
+from spark_jobs.warehouse.event_id import event_hashes, event_id_texts, first_of_each
 from spark_jobs.warehouse.fact_staging import NUMBER, STAGING, staged, staged_names, stored_facts
 from spark_jobs.warehouse.fact_table import FactTable
 
@@ -120,10 +120,11 @@ def store(
     tuples = tuples.select(list(dict.fromkeys(column.source for column in fact.columns)))
     if mode is StorageMode.TUPLE_BY_TUPLE:
         return _tuple_by_tuple(cursor, fact, tuples)
-    suspects = first_of_each(tuples, fact.key)
-    new = suspects.copy()
+    hashes = event_hashes(tuples, fact.key)
+    new = _first_of_each(tuples, fact, hashes)
+    suspects = new.copy()
     if mode is StorageMode.WATCHFUL and pipeline is not None:
-        suspects &= RECENT_IDS.among(pipeline, event_hashes(tuples, fact.key))
+        suspects &= RECENT_IDS.among(pipeline, hashes)
     asked = np.flatnonzero(suspects)
     new[asked] = ~stored_facts(cursor, fact, tuples.take(pa.array(asked)))
     _copy(cursor, fact, rows if new.all() else encode(tuples.filter(pa.array(new)), fact.targets).rows)
@@ -141,7 +142,8 @@ def _copy(cursor: extensions.cursor, fact: FactTable, rows: EncodedRows) -> None
 
 
 def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> StoredFacts:
-    new = first_of_each(tuples, fact.key) & ~stored_facts(cursor, fact, tuples)
+    first = _first_of_each(tuples, fact, event_hashes(tuples, fact.key))
+    new = first & ~stored_facts(cursor, fact, tuples)
     candidates = np.flatnonzero(new)
     if len(candidates) > _SAMPLE:
         # Refusing all of a large chunk would take seconds.
@@ -160,6 +162,10 @@ def _insert(
     refused = _insert_acceptable(cursor, fact, tuples.take(pa.array(chosen)))
     blame_table(fact, list(refused.values()), len(chosen))
     return {int(chosen[number]): refusal for number, refusal in refused.items()}
+
+
+def _first_of_each(tuples: pa.Table, fact: FactTable, hashes: NDArray[np.int64]) -> Bools:
+    return first_of_each(hashes, lambda numbers: event_id_texts(tuples.take(pa.array(numbers)), fact.key))
 
 
 def _insert_acceptable(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> dict[int, Refusal]:

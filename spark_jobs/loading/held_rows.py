@@ -22,7 +22,7 @@ from spark_jobs.warehouse.copy_encoding.characters import storable, text_faults
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import TIMESTAMPTZ, utc_times
 from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, may_be_too_long
+from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, first_of_each, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactColumn
 
 _TEXT = PostgresType("text", "text")
@@ -126,7 +126,7 @@ class HeldRows:
         return Counter(self._table["place"].to_pylist()) if self._table is not None else Counter()
 
     def store(self, cursor: extensions.cursor) -> np.ndarray:
-        """Store those whose event ids are not held yet.
+        """Store those whose event ids are not held yet; of several with one id the first.
 
         Args:
             cursor: in a transaction.
@@ -136,26 +136,26 @@ class HeldRows:
         """
         if self._table is None or not len(self):
             return np.empty(0, np.bool_)
-        rows = self.encoded()
+        ids = self._table["event_id"]
+        new = first_of_each(self.event_hashes, lambda numbers: plain_array(ids.take(pa.array(numbers))))
+        rows = (self if new.all() else self.without(~new)).encoded()
         cursor.execute("SAVEPOINT before_held")
         try:
             _copy(cursor, "freshet.held_tuple", rows)
         except psycopg2.errors.UniqueViolation:
             cursor.execute("ROLLBACK TO before_held")
             stored = _insert_new(cursor, rows)
-            placed = zip(self.event_ids, self._table["place"].to_pylist(), strict=True)
-            # Of two with one id the table has one: the first that is like it stands for it.
-            return np.array([stored.get(id_) == place and bool(stored.pop(id_)) for id_, place in placed], np.bool_)
+            return new & pc.is_in(ids, pa.array(stored, ids.type)).to_numpy()
         cursor.execute("RELEASE before_held")
-        return np.ones(len(self), np.bool_)
+        return new
 
 
 def _copy(cursor: extensions.cursor, table: str, rows: EncodedRows) -> None:
     cursor.copy_expert(f"COPY {table} ({_NAMES}) FROM STDIN (FORMAT binary)", rows.stream(), size=1 << 20)
 
 
-def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> dict[str, Place]:
-    """Event ids of those that were stored, with their places."""
+def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> list[str]:
+    """Event ids of those that were stored."""
     cursor.execute(
         f"CREATE TEMPORARY TABLE freshet_held ON COMMIT DROP AS SELECT {_NAMES} FROM freshet.held_tuple WITH NO DATA"
     )
@@ -164,10 +164,10 @@ def _insert_new(cursor: extensions.cursor, rows: EncodedRows) -> dict[str, Place
     cursor.execute(
         f"""
         INSERT INTO freshet.held_tuple ({_NAMES}) SELECT {_NAMES} FROM freshet_held ORDER BY event_id
-        ON CONFLICT DO NOTHING RETURNING event_id, place
+        ON CONFLICT DO NOTHING RETURNING event_id
         """
     )
-    stored: dict[str, Place] = dict(cursor.fetchall())
+    stored = [event_id for (event_id,) in cursor.fetchall()]
     cursor.execute("DROP TABLE freshet_held")
     return stored
 

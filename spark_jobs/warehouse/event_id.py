@@ -7,7 +7,7 @@ without spaces: `[17,"A-3"]`. Equal ids have equal texts: uuids are in lower cas
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -58,21 +58,19 @@ def event_hashes(tuples: pa.Table, key: Sequence[FactColumn]) -> Int64Array:
     return codes
 
 
-def first_of_each(tuples: pa.Table, key: Sequence[FactColumn]) -> NDArray[np.bool_]:
+def first_of_each(hashes: Int64Array, texts: Callable[[Int64Array], pa.Array]) -> NDArray[np.bool_]:
     """True for the first tuple of each event id, bool, shape (n,). O(n log n), some 0.1 us a tuple.
 
     Args:
-        tuples: shape (n,), none of whose event ids is null.
-        key: the columns of the event id.
+        hashes: codes of the tuples' event ids, shape (n,).
+        texts: gives the canonical texts of the event ids of some tuples, by their numbers: two ids may share a code.
     """
-    hashes = event_hashes(tuples, key)
     first = np.zeros(len(hashes), np.bool_)
     first[np.unique(hashes, return_index=True)[1]] = True
     if first.all():
         return first
-    # Two ids may share a hash code.
     alike = np.flatnonzero(np.isin(hashes, hashes[~first]))
-    ids = event_id_texts(tuples.take(pa.array(alike)), key).dictionary_encode().indices.to_numpy()
+    ids = texts(alike).dictionary_encode().indices.to_numpy()
     first[alike[np.unique(ids, return_index=True)[1]]] = True
     return first
 
