@@ -5,6 +5,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -70,6 +71,14 @@ def test_a_changing_case_repeats_events_and_has_keys_that_are_not_in_the_relatio
     assert 0.045 < missing < 0.055
     facts = data.joined_with_relation(events, case)
     assert len(facts) == len(set(facts["id"].to_pylist())) < EVENTS_PER_FILE * (1 - missing) + 1
+
+    now = datetime.now(UTC)
+    earlier, later = (data.event_table(case, first, EVENTS_PER_FILE, now) for first in (0, EVENTS_PER_FILE))
+    originals = {row["id"]: row for row in earlier.to_pylist()}
+    copies = [row for row in later.to_pylist() if row["id"] < EVENTS_PER_FILE]
+    assert 0.004 < len(copies) / EVENTS_PER_FILE < 0.006
+    assert all(row == originals[row["id"]] for row in copies)
+    assert min(data.joined_with_relation(later, case)["id"].to_pylist()) >= EVENTS_PER_FILE
 
 
 @pytest.mark.parametrize("form", ["topic-json", "topic-avro"])

@@ -88,13 +88,14 @@ def empty_fact(warehouse_url: str, case: LoadCase) -> None:
 _zipf = lru_cache(maxsize=1)(ZipfDistribution)  # takes a while for a large R
 
 
-def event_table(case: LoadCase, first: int, count: int) -> pa.Table:
-    """Events first to first + count - 1; the same numbers give the same events, but for their time, which is now.
+def event_table(case: LoadCase, first: int, count: int, at: datetime | None = None) -> pa.Table:
+    """Events first to first + count - 1, which happened at one time, or now; the same numbers give the same events.
 
     Of the regime `changing` 5 % have a key that is not in R, and 1 % are events once more: of the same table, or of the
     one before it, as large.
     """
-    table = _new_events(case, first, count)
+    at = at or datetime.now(UTC)
+    table = _new_events(case, first, count, at)
     if not case.is_changing:
         return table
     rows = np.arange(count)
@@ -104,10 +105,10 @@ def event_table(case: LoadCase, first: int, count: int) -> pa.Table:
     if not first:
         return table.take(pa.array(sources))
     sources[later & (chance < _REPEATED_SHARE)] += count
-    return pa.concat_tables([table, _new_events(case, first - count, count)]).take(pa.array(sources))
+    return pa.concat_tables([table, _new_events(case, first - count, count, at)]).take(pa.array(sources))
 
 
-def _new_events(case: LoadCase, first: int, count: int) -> pa.Table:
+def _new_events(case: LoadCase, first: int, count: int, at: datetime) -> pa.Table:
     random = np.random.default_rng([2010, case.relation_rows, first])
     ranks = _zipf(case.relation_rows, case.exponent).ranks(random.random(count))
     keys = (ranks * _STRIDE) % case.relation_rows
@@ -119,7 +120,7 @@ def _new_events(case: LoadCase, first: int, count: int) -> pa.Table:
             "key": keys,
             "quantity": random.integers(1, 50, count, dtype=np.int32),
             "amount": _decimals(random.integers(1_00, 5_000_00, count)),
-            "at": pa.repeat(pa.scalar(datetime.now(UTC), pa.timestamp("us", "UTC")), count),
+            "at": pa.repeat(pa.scalar(at, pa.timestamp("us", "UTC")), count),
         }
     )
 
@@ -152,11 +153,12 @@ def _decimals(cents: NDArray[np.int64]) -> pa.Array:
 def write_events(case: LoadCase, folder: Path) -> None:
     """Write warm-up and measured events as Parquet files of 100,000, named in their order, unless they are there."""
     folder.mkdir(parents=True, exist_ok=True)
+    now = datetime.now(UTC)
     for first in range(0, case.all_events, EVENTS_PER_FILE):
         path = folder / f"events-{first:012d}.parquet"
         if not path.exists():
             hidden = path.with_name("." + path.name)
-            pq.write_table(event_table(case, first, EVENTS_PER_FILE), hidden)
+            pq.write_table(event_table(case, first, EVENTS_PER_FILE, now), hidden)
             hidden.rename(path)
 
 
