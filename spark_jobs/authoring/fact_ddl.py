@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from psycopg2 import extensions
-from sqlalchemy.dialects import postgresql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
@@ -25,7 +25,18 @@ _TYPES = {
     "timestamp": "timestamptz",
     "binary": "bytea",
 }
-_RESERVED_SINCE_16 = {"system_user"}  # SQLAlchemy knows those before
+# Words that no column of a table can be called unquoted: catcode R and T of pg_get_keywords(), PostgreSQL 15 to 18.
+_RESERVED = frozenset(
+    """
+    all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation
+    column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
+    current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze
+    from full grant group having ilike in initially inner intersect into is isnull join lateral leading left like limit
+    localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary references
+    returning right select session_user similar some symmetric system_user table tablesample then to trailing true
+    union unique user using variadic verbose when where window with
+    """.split()
+)
 
 
 def fact_ddl(definition: PipelineDefinition, fetched: Mapping[str, str]) -> str:
@@ -95,5 +106,5 @@ def _sql_type(kind: StreamType) -> str:
 
 def _quoted(name: str) -> str:
     """A name as SQL takes it: quoted where it is a reserved word, or would be read as another."""
-    preparer = postgresql.dialect().identifier_preparer
-    return preparer.quote_identifier(name) if name in _RESERVED_SINCE_16 else preparer.quote(name)
+    plain = re.fullmatch("[a-z_][a-z0-9_]*", name) and name not in _RESERVED
+    return name if plain else '"' + name.replace('"', '""') + '"'
