@@ -27,7 +27,9 @@ _TYPES = {
 }
 # Words that no column of a table can be called unquoted: catcode R and T of pg_get_keywords(), PostgreSQL 15 to 18.
 _RESERVED = frozenset(
-    """
+    re.findall(
+        r"\w+",
+        """
     all analyse analyze and any array as asc asymmetric authorization binary both case cast check collate collation
     column concurrently constraint create cross current_catalog current_date current_role current_schema current_time
     current_timestamp current_user default deferrable desc distinct do else end except false fetch for foreign freeze
@@ -35,7 +37,8 @@ _RESERVED = frozenset(
     localtime localtimestamp natural not notnull null offset on only or order outer overlaps placing primary references
     returning right select session_user similar some symmetric system_user table tablesample then to trailing true
     union unique user using variadic verbose when where window with
-    """.split()
+    """,
+    )
 )
 
 
