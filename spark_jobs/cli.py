@@ -261,6 +261,8 @@ def reprocess(
         )
         raise typer.Exit(YIELDED_STATUS)
     console.print(f"The run is {end.state}; `freshet status` shows what became of the tuples.")
+    if end.put_off is not None and end.put_off.tuples:
+        console.print(f"{end.put_off}.", soft_wrap=True, highlight=False)
 
 
 @app.command()

@@ -39,6 +39,15 @@ def parse_duration(text: str) -> timedelta:
         raise ValueError(f"{text!r} is too long: the longest duration is {timedelta.max.days} days.") from None
 
 
+def written_duration(duration: timedelta) -> str:
+    """A duration as `parse_duration` reads it: `1h30m`; nothing smaller than a millisecond is told."""
+    left, parts = duration, []
+    for name, unit in _UNITS.items():
+        count, left = divmod(left, unit)
+        parts += [f"{count}{name}"] if count else []
+    return "".join(parts) or "0s"
+
+
 def format_duration(duration: timedelta) -> str:
     """A duration as people read it, to two or three digits: `940 ms`, `46.0 s`, `12 min`, `5.0 h`, `3.0 d`."""
     seconds = duration.total_seconds()

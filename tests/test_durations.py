@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.durations import format_duration, parse_duration
+from spark_jobs.durations import format_duration, parse_duration, written_duration
 
 
 @pytest.mark.parametrize(
@@ -24,9 +24,14 @@ def test_anything_else_is_refused_with_the_text(text: str) -> None:
 @given(st.integers(0, 999), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999))
 def test_parts_add_up(days: int, hours: int, minutes: int, seconds: int, milliseconds: int) -> None:
     text = f"{days}d{hours}h{minutes}m{seconds}s{milliseconds}ms"
-    assert parse_duration(text) == timedelta(
-        days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-    )
+    duration = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+    assert parse_duration(text) == duration
+    assert parse_duration(written_duration(duration)) == duration
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(5400, "1h30m"), (0.5, "500ms"), (0, "0s"), (86_400, "1d")])
+def test_durations_are_written_as_they_are_read(seconds: float, text: str) -> None:
+    assert written_duration(timedelta(seconds=seconds)) == text
 
 
 @pytest.mark.parametrize(

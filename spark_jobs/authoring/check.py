@@ -10,6 +10,7 @@ from pathlib import Path
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition.correlation import read_alike
 from spark_jobs.definition.kafka import Kafka
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.join_folder import check_join_state
@@ -58,6 +59,8 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
             report.notes.append(_landed(name, source, source.resolved_path(home)))
         else:
             _check_topic(definition.name, source, source.kafka, report)
+    for read, names in read_alike(definition.streams or {}).items():
+        report.notes.append(f"{' and '.join(names)} read the same events, of {read}: each takes all of them")
     with closing(connect(warehouse_url, application_name=f"freshet check {definition.name}")) as connection:
         _check_registered(connection, definition, report)
         try:

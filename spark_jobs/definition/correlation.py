@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -251,6 +252,28 @@ def correlation_problems(streams: Mapping[str, Source] | None, correlate: Correl
         yield Problem("correlate.most_facts", "means nothing with emit: accumulate: one fact a key. Remove it.")
     yield from _expired_problems(streams, correlate)
     yield from _punctuation_problems(streams, correlate)
+    yield from _removal_problems(streams)
+
+
+def read_alike(streams: Mapping[str, Source]) -> dict[str, list[str]]:
+    """What is read by several streams, each for itself, and which these are: a folder, or a topic."""
+    readers: dict[str, list[str]] = {}
+    for name, source in streams.items():
+        read = f"topic {source.kafka.topic}" if source.kafka is not None else posixpath.normpath(source.path or "")
+        readers.setdefault(read, []).append(name)
+    return {read: names for read, names in readers.items() if len(names) > 1}
+
+
+def _removal_problems(streams: Mapping[str, Source]) -> Iterator[Problem]:
+    """Streams that would take files from each other."""
+    for folder, names in read_alike(streams).items():
+        for name in names:
+            if streams[name].after_load != "keep":
+                text = (
+                    f"{' and '.join(names)} read the same files, in {folder}; {name} would take them away before the "
+                    "others have read them. Remove after_load, or let the files land in a folder of each stream."
+                )
+                yield Problem(path_of("streams", name, "after_load"), text)
 
 
 def _unequal_problems(correlate: Correlate) -> Iterator[Problem]:

@@ -14,8 +14,10 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +33,7 @@ from spark_jobs.durable_files import (
     write_all_durably,
     write_durably,
 )
+from spark_jobs.durations import written_duration
 from spark_jobs.errors import CacheDamagedError, PipelineDefinitionError, StateDamagedError, StateInUseError
 from spark_jobs.join_state.segment import SEGMENT
 from spark_jobs.join_state.segment import path_of as segment_path
@@ -43,6 +46,8 @@ _MADE_FOR = "state.json"
 _RETRY_SECONDS = 0.05
 # Where a definition says what a state is made for.
 _KEYS = {"window": "correlate.within", "predicate": "correlate.match", "punctuations": "correlate.punctuations"}
+
+_WINDOW = re.compile(r"(?P<kind>Sliding|Fixed)Window\(length=(?P<length>\d+)\)")
 
 
 class FolderLock:
@@ -195,11 +200,34 @@ def expect_made_for(folder: Path, made_for: Mapping[str, Any]) -> None:
     stated = {**dict.fromkeys(noted), **json.loads(json.dumps(made_for))}
     changed = [name for name, value in stated.items() if noted.get(name) != value]
     if changed:
-        told = "; ".join(f"{_KEYS.get(name, name)} was {noted.get(name)}, now {stated[name]}" for name in changed)
+        told = "; ".join(
+            f"{_KEYS.get(name, name)} was {_as_written(name, noted.get(name))}, now {_as_written(name, stated[name])}"
+            for name in changed
+        )
         raise PipelineDefinitionError(
             f"{folder} holds a state that was made for other streams: {told}. "
             "Go back to the former definition, or load with the new one under another pipeline name."
         )
+
+
+def _as_written(name: str, value: Any) -> str:
+    """What a state is made for as a definition has it, where that is told otherwise in its note."""
+    if value is None:
+        return "left out"
+    if name == "streams":
+        return ", ".join(
+            f"{stream}: {{on: {_listed(key)}, event_id: {_listed(event_id)}, event_time: {event_time}}}"
+            for stream, key, event_id, event_time in value
+        )
+    window = _WINDOW.fullmatch(str(value))
+    if window is None:
+        return str(value)
+    length = written_duration(timedelta(microseconds=int(window["length"])))
+    return f"{{fixed: {length}}}" if window["kind"] == "Fixed" else length
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"[{', '.join(names)}]"
 
 
 def versions(folder: Path) -> list[int]:

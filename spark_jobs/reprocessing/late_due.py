@@ -18,6 +18,33 @@ _CONDITION = """
 """
 
 
+class PutOff(NamedTuple):
+    """Late tuples that could not be joined when that was tried, by this run or earlier ones.
+
+    Attributes:
+        tuples: how many.
+        next_try: when the first of them is tried again; None: none is, any more.
+    """
+
+    tuples: int
+    next_try: datetime | None
+
+    @classmethod
+    def of(cls, cursor: extensions.cursor, pipeline: str) -> PutOff:
+        """Those of a pipeline. O(rejected tuples)."""
+        cursor.execute(
+            "SELECT count(*), min(retry_at) FILTER (WHERE retry_at < 'infinity') FROM freshet.held_tuple "
+            "WHERE pipeline = %s AND place = 'rejected' AND starts_with(reason, %s) AND retry_at > clock_timestamp()",
+            [pipeline, LATE],
+        )
+        [found] = cursor.fetchall()
+        return cls(*found)
+
+    def __str__(self) -> str:
+        tried = f"the first again {self.next_try:%Y-%m-%d %H:%M:%S}" if self.next_try else "none again: too many tries"
+        return f"{self.tuples:,} late tuples could not be joined and are put off, {tried}"
+
+
 class LateTuple(NamedTuple):
     """A late tuple.
 

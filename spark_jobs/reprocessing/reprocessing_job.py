@@ -20,6 +20,7 @@ from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.batch_plan import BatchPlan
 from spark_jobs.reprocessing.chunk_failure import note_failure, tuples_may_be_to_blame
 from spark_jobs.reprocessing.due_tuples import DueTuples, Slice
+from spark_jobs.reprocessing.late_due import PutOff
 from spark_jobs.reprocessing.late_tuples import LateTuples
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import EndState
@@ -54,11 +55,13 @@ class RunEnd(NamedTuple):
         state: "finished", "yielded" if the stream is overloaded, or "abandoned" if it was asked to end.
         reason: why it ended early; None if it did not.
         left: tuples that were due and that it has not taken.
+        put_off: late tuples of several streams that are to be tried again later; None where it did not look for any.
     """
 
     state: EndState
     reason: str | None = None
     left: int = 0
+    put_off: PutOff | None = None
 
 
 class ReprocessingJob:
@@ -177,7 +180,11 @@ class ReprocessingJob:
                 raise AssertionError(f"{run} takes the same tuples again and again: {slices[0].addresses[:100]}")
             self._settle(plan, run, conditions, tuples)
             so_far, former = run_ledger.progress(self._connect(), run.batch_no), slices
-        return RunEnd("finished")
+        with self._connect() as connection, connection.cursor() as cursor:
+            put_off = PutOff.of(cursor, self._name) if self._definition.streams is not None else None
+        if put_off is not None and put_off.tuples:
+            _log.info("%s: %s", run, put_off)
+        return RunEnd("finished", put_off=put_off)
 
     def _join_late(self, tables: PipelineTables, run: ReprocessingRun) -> None:
         """Join the late tuples of several streams that are due; what comes of them is shed, and due, too."""

@@ -173,6 +173,10 @@ MISTAKES = {
         ("{orders: order_id, payments: order_id}", "{payments: [order_id, amount], refunds: id}"),
         "correlate.on: says nothing of orders. Add its columns that must match.",
     ),
+    "files that two streams read and one takes away": (
+        ("path: /landing/payments", "path: /landing/x/../orders/\n    after_load: {delete_after: 7d}"),
+        "streams.payments.after_load: orders and payments read the same files, in /landing/orders; payments would",
+    ),
     "a column of no stream": (
         ("payments.payment_id, amount", "payments.paymentid, amount"),
         "'payments.paymentid' is neither a source column nor an output of a lookup. Did you mean 'payments.payment",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -47,7 +48,9 @@ def version(connection: extensions.connection, tmp_path: Path, sales: PipelineDe
 
 
 CHANGES = {
-    "correlate.within": ("within: 2h", "within: 1h"),
+    "correlate.within was 2h, now {fixed: 1h30m}": ("within: 2h", "within: {fixed: 90m}"),
+    "correlate.within was 2h, now left out": ("within: 2h", "punctuations: {orders: unique, payments: unique}"),
+    "payments: {on: [order_id], event_id: [payment_id]": ("event_id: [payment_id]", "event_id: [payment_id, order_id]"),
     "correlate.match": ("payments: order_id}", "payments: order_id}\n  match: {band: 3}"),
     "correlate.punctuations": ("within: 2h", "within: 2h\n  punctuations: {orders: unique}"),
     "other columns": ("amount decimal(12,2)", "amount decimal(12,2), note string"),
@@ -60,7 +63,9 @@ def test_a_state_for_other_streams_is_told_before_the_stream_starts(
 ) -> None:
     changed = load(tmp_path, change)
     home = Home(tmp_path)
-    with pytest.raises(PipelineDefinitionError, match=rf"{told} .*Go back to the former .* another pipeline name\."):
+    with pytest.raises(
+        PipelineDefinitionError, match=rf"{re.escape(told)}.*Go back to the former .* another pipeline name\."
+    ):
         StreamJob(changed, home, warehouse_url).check()
     assert any(told in problem for problem in check_pipeline(changed, warehouse_url, home).problems)
 
@@ -68,7 +73,7 @@ def test_a_state_for_other_streams_is_told_before_the_stream_starts(
 def test_an_empty_state_may_be_for_anything(
     version: int, connection: extensions.connection, sales: PipelineDefinition, tmp_path: Path
 ) -> None:
-    changed = load(tmp_path, CHANGES["correlate.within"])
+    changed = load(tmp_path, CHANGES["correlate.match"])
     assert JoinFolder(Home(tmp_path), changed, 2).check(connection, 0) == 2
 
 
@@ -98,3 +103,9 @@ def test_what_a_bucket_was_made_for_is_refused_where_it_is_damaged(
         with pytest.raises(StateDamagedError, match=r"state\.json is refused.*freshet rebuild-state"):
             Bucket(plan, folder.path / "1", version)
     assert folder.restore(connection, version)
+
+
+def test_streams_that_read_the_same_files_are_told(warehouse_url: str, tmp_path: Path) -> None:
+    alike = load(tmp_path, ("path: /landing/payments", "path: /landing/orders"))
+    told = "orders and payments read the same events, of /landing/orders: each takes all of them"
+    assert told in check_pipeline(alike, warehouse_url, Home(tmp_path)).notes

@@ -16,6 +16,7 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.reprocessing.due_tuples import due_now
 from spark_jobs.reprocessing.held_tuples import HeldFilter, held_groups
+from spark_jobs.reprocessing.late_due import PutOff
 from spark_jobs.reprocessing.late_tuples import LateTuples
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
@@ -92,6 +93,11 @@ def late_tuples(shop: LandedStreams, connection: extensions.connection) -> LateT
     return LateTuples(connection, shop.definition, tables, shop.home, run)
 
 
+def told_put_off(connection: extensions.connection) -> PutOff:
+    with connection, connection.cursor() as cursor:
+        return PutOff.of(cursor, "paid")
+
+
 def is_due(shop: LandedStreams, connection: extensions.connection) -> bool:
     with connection, connection.cursor() as cursor:
         return due_now(cursor, "paid", (), HOUR, shop.definition.correlate)
@@ -126,6 +132,9 @@ def test_late_tuples_meet_what_is_in_facts_what_has_expired_and_each_other(
     assert late.join(100) == 0
     tries = shop.rows("SELECT event_id, attempts FROM freshet.held_tuple WHERE attempts > 0 ORDER BY 1")
     assert tries == [("payments/[15]", 1), ("payments/[16]", 1)]
+    put_off = told_put_off(connection)
+    assert (put_off.tuples, put_off.next_try) == (2, shop.rows("SELECT min(retry_at) FROM freshet.held_tuple")[0][0])
+    assert str(put_off).startswith("2 late tuples could not be joined and are put off, the first again 2")
 
     shop.execute("UPDATE freshet.held_tuple SET retry_at = now() WHERE retry_at IS NOT NULL")
     shop.execute("UPDATE freshet.batch_stream SET reached = reached + interval '1 day'")
@@ -133,6 +142,7 @@ def test_late_tuples_meet_what_is_in_facts_what_has_expired_and_each_other(
     assert held(shop)["shed"] == {"[2,12]", "[2,13]", "[1,14]", "[6,18]", "[5,17]"}
     assert shop.differences() == {}
     assert shop.rows("SELECT DISTINCT retry_at = 'infinity' FROM freshet.held_tuple WHERE attempts > 0") == [(True,)]
+    assert str(told_put_off(connection)).endswith("none again: too many tries")
 
 
 def test_what_was_made_before_is_not_made_again(shop: LandedStreams, connection: extensions.connection) -> None:
