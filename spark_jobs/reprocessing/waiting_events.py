@@ -157,10 +157,10 @@ def _waiting_parts(cursor: extensions.cursor, pipeline: str, stream: str, text: 
     cursor.execute(
         f"SELECT count(*), min(event_time), max(event_time) FROM freshet.held_tuple WHERE {_WAITING_PARTS}", chosen
     )
-    [counted] = cursor.fetchall()
+    [(count, oldest, newest)] = cursor.fetchall()
     cursor.execute(
         f"SELECT event_time, NULL, payload FROM freshet.held_tuple WHERE {_WAITING_PARTS} "
         "ORDER BY event_time, event_id LIMIT %(most)s",
         chosen,
     )
-    return WaitingStream(stream, *counted, tuple(WaitingEvent(*row) for row in cursor.fetchall()))
+    return WaitingStream(stream, count, oldest, newest, tuple(WaitingEvent(*row) for row in cursor.fetchall()))

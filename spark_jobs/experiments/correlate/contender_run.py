@@ -13,13 +13,15 @@ from typing import Any
 
 from spark_jobs.driver.session import join_context
 from spark_jobs.experiments.bench_server import JDBC_URL_VARIABLE
-from spark_jobs.experiments.correlate.data import CorrelateCase, count_facts, empty_fact
+from spark_jobs.experiments.correlate.data import CorrelateCase, empty_fact, stored_facts
 from spark_jobs.experiments.correlate.freshet_correlation import PIPELINE, freshness_at, load_by_freshet
+from spark_jobs.experiments.correlate.scripts import duckdb_window, upsert
 from spark_jobs.experiments.correlate.spark_stream_join import load_by_spark_stream_join, spark_session
 from spark_jobs.experiments.load.run_result import ResourceMeter, measured
 from spark_jobs.settings import Home
 
-CONTENDERS = ("freshet", "spark_rocksdb", "spark_memory")
+CONTENDERS = ("freshet", "spark_rocksdb", "spark_memory", "duckdb", "upsert")
+_SCRIPTS = {"duckdb": duckdb_window.load, "upsert": upsert.load}
 EVENTS_FOLDER = "events"
 
 
@@ -32,6 +34,7 @@ class CorrelateRun:
             commit.
         facts_per_second: facts that these tuples made, on average, by the same seconds.
         facts: all facts that were stored, warm-up included.
+        content: a sum over hash codes of all facts.
         cpu_seconds_per_million: processor seconds of the whole machine per million tuples, warm-up included.
         peak_worker_bytes: most memory of the Python workers; 0 where there are none.
         peak_java_bytes: most memory of the Java machine.
@@ -42,6 +45,7 @@ class CorrelateRun:
     events_per_second: float
     facts_per_second: float
     facts: int
+    content: str
     cpu_seconds_per_million: float
     peak_worker_bytes: int
     peak_java_bytes: int
@@ -60,24 +64,29 @@ def run_contender(name: str, case: CorrelateCase, folder: Path, warehouse_url: s
         jdbc_url: the same warehouse by JDBC.
     """
     empty_fact(warehouse_url, case)
-    events = folder.parent / EVENTS_FOLDER
+    events = folder.parent / EVENTS_FOLDER / case.workload
     detail: dict[str, object] = {}
     if name == "freshet":
         home = Home(folder)
         state = home.root / "state" / PIPELINE
         with join_context("bench", home) as spark, ResourceMeter(warehouse_url) as meter:
             ends, detail = load_by_freshet(spark, case, events, home, warehouse_url)
+    elif name in _SCRIPTS:
+        state = folder
+        with ResourceMeter(warehouse_url) as meter:
+            ends = _SCRIPTS[name](case, events, warehouse_url)
     else:
         state = folder / "checkpoint"
         with spark_session(name.removeprefix("spark_")) as session, ResourceMeter(warehouse_url) as meter:
             ends = load_by_spark_stream_join(session, case, events, state, jdbc_url)
     tuples = sum(count for _, count in ends)
     rate, _ = measured(ends, tuples * case.warm_up // case.all_events)
-    facts = count_facts(warehouse_url)
+    facts, content = stored_facts(warehouse_url)
     return CorrelateRun(
         events_per_second=rate,
         facts_per_second=rate * facts / tuples,
         facts=facts,
+        content=content,
         cpu_seconds_per_million=meter.cpu_seconds / tuples * 1e6,
         peak_worker_bytes=meter.peak_worker_bytes,
         peak_java_bytes=meter.peak_java_bytes,

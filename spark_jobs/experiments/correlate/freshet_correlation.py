@@ -11,7 +11,7 @@ import psycopg2
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.stream_job import StreamJob
-from spark_jobs.experiments.correlate.data import LATENESS, SCHEMAS, WINDOW, CorrelateCase, Streams
+from spark_jobs.experiments.correlate.data import LATENESS, SCHEMAS, WINDOW, CorrelateCase
 from spark_jobs.experiments.freshness_at_rate import FILE_TICK_SECONDS, measure_freshness
 from spark_jobs.settings import Home
 from spark_jobs.workload.landing import land_parquet
@@ -46,7 +46,9 @@ def bench_content(case: CorrelateCase, events: Path) -> dict[str, Any]:
             }
             for stream in case.streams
         },
-        "correlate": {
+        "correlate": {"on": dict.fromkeys(case.streams, "order_id"), "emit": "accumulate"}
+        if case.accumulates
+        else {
             "on": dict.fromkeys(case.streams, "auction_id"),
             "within": f"{WINDOW.total_seconds():.0f}s",
             "lateness": f"{LATENESS.total_seconds():.0f}s",
@@ -97,7 +99,7 @@ def freshness_at(
     Returns:
         as `measure_freshness`.
     """
-    streams, events = Streams(), home.root / "fresh"
+    streams, events = case.generator(), home.root / "fresh"
     count = round(rate / case.tuples_per_event * FILE_TICK_SECONDS)
     for stream in case.streams:
         (events / stream).mkdir(parents=True)
