@@ -248,7 +248,7 @@ def _of_stream(stream: str, event_ids: pa.Array, hashes: np.ndarray) -> tuple[pa
 
 
 def hash_of_name(name: str) -> np.ndarray:
-    """What the hash codes of a stream's event ids are combined with, by exclusive or; int64, shape (1,)."""
+    """What hash codes of event ids are combined with, by exclusive or, as a stream's or a pipeline's; int64, (1,)."""
     characters = np.frombuffer(name.encode(), np.uint8)
     return hash_bytes(np.array([0, len(characters)]), characters)
 

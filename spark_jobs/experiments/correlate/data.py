@@ -54,6 +54,11 @@ _AUCTION_SECONDS = 30.0
 _PARTS = {"payments": 60.0, "shipments": 600.0}  # so long after its order, at most, does a part of it happen
 
 
+def columns_of(stream: str) -> dict[str, str]:
+    """Columns that are read of a stream, and their types."""
+    return dict(column.split() for column in SCHEMAS[stream].split(", "))
+
+
 @dataclass(frozen=True)
 class CorrelateCase:
     """One case of the benchmark.
@@ -92,7 +97,7 @@ class CorrelateCase:
     @property
     def key(self) -> tuple[str, ...]:
         """The fact table's."""
-        return ("order_id",) if self.accumulates else tuple(SCHEMAS[each].split()[0] for each in self.streams)
+        return ("order_id",) if self.accumulates else tuple(next(iter(columns_of(each))) for each in self.streams)
 
     @property
     def fact_columns(self) -> dict[str, str]:
@@ -136,7 +141,7 @@ _TYPES = {"bigint": "bigint", "int": "integer", "timestamp": "timestamptz"}
 
 def empty_fact(warehouse_url: str, case: CorrelateCase) -> None:
     """Make the fact table anew, forget what was loaded, let the server settle: every run starts from one state."""
-    kinds = dict(column.split() for stream in case.streams for column in SCHEMAS[stream].split(", "))
+    kinds = {column: kind for stream in case.streams for column, kind in columns_of(stream).items()}
     # What an order's row is made of comes later, or never.
     needed = "" if case.accumulates else " NOT NULL"
     columns = ", ".join(f"{column} {_TYPES[kinds[column]]}{needed}" for column in case.fact_columns)
@@ -223,10 +228,8 @@ class Orders:
 def _events(stream: str, *columns: NDArray[np.int64]) -> pa.Table:
     """Events of a stream, by its columns, the last of which is their time in microseconds since 1970."""
     kinds = {"bigint": pa.int64(), "int": pa.int32(), "timestamp": pa.timestamp("us", "UTC")}
-    named = dict(column.split() for column in SCHEMAS[stream].split(", "))
-    return pa.table(
-        {name: pa.array(values).cast(kinds[kind]) for (name, kind), values in zip(named.items(), columns, strict=True)}
-    )
+    named = zip(columns_of(stream).items(), columns, strict=True)
+    return pa.table({name: pa.array(values).cast(kinds[kind]) for (name, kind), values in named})
 
 
 def write_events(case: CorrelateCase, folder: Path) -> dict[str, int]:

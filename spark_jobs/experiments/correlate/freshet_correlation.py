@@ -11,7 +11,7 @@ import psycopg2
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.stream_job import StreamJob
-from spark_jobs.experiments.correlate.data import LATENESS, SCHEMAS, WINDOW, CorrelateCase
+from spark_jobs.experiments.correlate.data import LATENESS, SCHEMAS, WINDOW, CorrelateCase, columns_of
 from spark_jobs.experiments.freshness_at_rate import FILE_TICK_SECONDS, measure_freshness
 from spark_jobs.settings import Home
 from spark_jobs.workload.landing import land_parquet
@@ -33,7 +33,7 @@ _BATCHES = """
 
 def bench_content(case: CorrelateCase, events: Path) -> dict[str, Any]:
     """The pipeline that joins the benchmark's streams, as its YAML file would have it; no lookups."""
-    columns = {stream: [column.split()[0] for column in SCHEMAS[stream].split(", ")] for stream in case.streams}
+    columns = {stream: list(columns_of(stream)) for stream in case.streams}
     return {
         "name": PIPELINE,
         "streams": {

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.experiments.bench_server import ContenderRunner
-from spark_jobs.experiments.correlate.data import SCHEMAS, CorrelateCase, empty_fact
+from spark_jobs.experiments.correlate.data import CorrelateCase, columns_of, empty_fact
 from spark_jobs.experiments.correlate.freshet_correlation import PIPELINE, bench_content
 from spark_jobs.local.detached_driver import driver_environment
 from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
@@ -151,7 +151,7 @@ class _Recovery:
         stop_sessions(self._drivers, _GRACE_SECONDS)
 
     def _land(self, stream: str, number: int, columns: list[NDArray[np.generic]]) -> None:
-        names = [column.split()[0] for column in SCHEMAS[stream].split(", ")]
+        names = list(columns_of(stream))
         moments = np.full(len(columns[0]), int(time.time() * 1e6))
         arrays = [*map(pa.array, columns), pa.array(moments).cast(pa.timestamp("us", "UTC"))]
         land_parquet(self._events / stream, f"{stream}-{number:012}.parquet", pa.table(arrays, names))
