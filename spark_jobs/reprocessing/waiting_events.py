@@ -118,16 +118,21 @@ def _waiting(
     assert definition.streams is not None
     source, number = definition.streams[stream], list(definition.streams).index(stream)
     events, oldest, newest = 0, None, None
-    shown = pa.table({"time": pa.array([], pa.timestamp("us", "UTC")), "record": pa.array([], pa.large_string())})
-    for tuples in _pieces(buckets, number):
-        found = pa.table({"time": tuples[source.event_time], "record": tuple_objects(tuples, tuple(source.columns))})
-        found = found.filter(pc.match_substring(found["record"], text)) if text else found
-        if not found.num_rows:
+    shown: list[tuple[datetime, str]] = []
+    columns = tuple(source.columns)
+    for piece in _pieces(buckets, number):
+        tuples = piece.filter(pc.match_substring(tuple_objects(piece, columns), text)) if text else piece
+        if not tuples.num_rows:
             continue
-        events += found.num_rows
-        first, last = pc.min_max(found["time"]).as_py().values()
+        events += tuples.num_rows
+        times = tuples[source.event_time].cast(pa.timestamp("us", "UTC"))
+        first, last = pc.min_max(times).as_py().values()
         oldest, newest = min(first, oldest or first), max(last, newest or last)
-        shown = pa.concat_tables([shown, found.cast(shown.schema)]).sort_by("time").slice(0, samples)
+        if samples:
+            chosen = pc.select_k_unstable(pa.table({"time": times}), samples, sort_keys=[("time", "ascending")])
+            records = tuple_objects(tuples.take(chosen), columns)
+            shown += zip(times.take(chosen).to_pylist(), records.to_pylist(), strict=True)
+            shown = sorted(shown)[:samples]
     window = BucketPlan.of(definition, 1).window
     return WaitingStream(
         stream,
@@ -135,8 +140,7 @@ def _waiting(
         oldest,
         newest,
         tuple(
-            WaitingEvent(time, None if window is None else _valid_until(time, window), record)
-            for time, record in zip(shown["time"].to_pylist(), shown["record"].to_pylist(), strict=True)
+            WaitingEvent(time, None if window is None else _valid_until(time, window), record) for time, record in shown
         ),
     )
 
