@@ -6,6 +6,8 @@ import os
 import shutil
 import socket
 import stat
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
@@ -104,6 +106,39 @@ def test_the_server_has_neither_roots_rights_nor_its_groups(server: EmbeddedPost
     assert user.pw_uid != 0
     assert {int(number) for number in fields["Uid"].split()} == {user.pw_uid}
     assert {int(number) for number in (fields["Gid"] + fields["Groups"]).split()} <= {user.pw_gid}
+
+
+@needs_root
+def test_the_user_is_made_once_where_several_servers_start_at_a_time(passable: Path) -> None:
+    """As on a new machine, by the processes of a first test session."""
+    name = f"freshet_test_{os.getpid()}"
+    make = (
+        "import sys; from pathlib import Path\n"
+        "from spark_jobs.local.embedded_postgres import server_user as users\n"
+        "users.SERVICE_USER, users.SHARED = sys.argv[1], Path(sys.argv[2])\n"
+        "print('ready', flush=True)\n"
+        "sys.stdin.read()\n"
+        "print(users.server_user().pw_uid)"
+    )
+    command = [sys.executable, "-c", make, name, str(passable / "shared")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    makers = [subprocess.Popen(command, text=True, **pipes) for _ in range(4)]
+    try:
+        assert [maker.stdout.readline() for maker in makers] == ["ready\n"] * 4
+        for maker in makers:
+            maker.stdin.close()
+        said = [(maker.stdout.read().strip(), maker.wait(), maker.stderr.read()) for maker in makers]
+        assert {(made, status) for made, status, _ in said} == {(str(getpwnam(name).pw_uid), 0)}, said
+    finally:
+        subprocess.run(["userdel", name], check=False, capture_output=True)
+
+
+@needs_root
+def test_a_user_that_cannot_be_made_is_told(passable: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(users, "SERVICE_USER", "not:a:name")
+    monkeypatch.setattr(users, "SHARED", passable / "shared")
+    with pytest.raises(PlatformError, match=r"'not:a:name'.*FRESHET_WAREHOUSE_URL"):
+        users.server_user()
 
 
 @pytest.mark.parametrize("below", ["", LONG], ids=["short", "too long for a socket"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import shutil
@@ -13,6 +12,7 @@ from pathlib import Path
 import pyspark
 
 from spark_jobs.driver.java import java_program
+from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import PlatformError
 
 VERSION = "4.3.1"
@@ -50,9 +50,7 @@ def fetched_jars(
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "freshet"
     jars = folder / name
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with exclusive_lock(folder / "lock", wait=True):
         if not jars.is_dir():
             fetched = folder / "fetched"
             shutil.rmtree(fetched, ignore_errors=True)

