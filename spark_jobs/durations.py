@@ -40,11 +40,13 @@ def parse_duration(text: str) -> timedelta:
 
 
 def written_duration(duration: timedelta) -> str:
-    """A duration as `parse_duration` reads it: `1h30m`; nothing smaller than a millisecond is told."""
+    """A duration as `parse_duration` reads it: `1h30m`, `1s0.5ms`."""
     left, parts = duration, []
     for name, unit in _UNITS.items():
-        count, left = divmod(left, unit)
-        parts += [f"{count}{name}"] if count else []
+        count, rest = divmod(left, unit)
+        number = f"{left / unit:g}" if name == "ms" else str(count)
+        parts += [number + name] if number != "0" else []
+        left = rest
     return "".join(parts) or "0s"
 
 

@@ -48,6 +48,9 @@ _RETRY_SECONDS = 0.05
 _KEYS = {"window": "correlate.within", "predicate": "correlate.match", "punctuations": "correlate.punctuations"}
 
 _WINDOW = re.compile(r"(?P<kind>Sliding|Fixed)Window\(length=(?P<length>\d+)\)")
+_PUNCTUATION = re.compile(
+    r"PunctuationRule\(when=(None|'(?P<when>.*)'), count=(None|\((?P<of>\d+), '(?P<column>.*)'\))\)"
+)
 
 
 class FolderLock:
@@ -201,7 +204,7 @@ def expect_made_for(folder: Path, made_for: Mapping[str, Any]) -> None:
     changed = [name for name, value in stated.items() if noted.get(name) != value]
     if changed:
         told = "; ".join(
-            f"{_KEYS.get(name, name)} was {_as_written(name, noted.get(name))}, now {_as_written(name, stated[name])}"
+            f"{_KEYS.get(name, name)} was {_as_written(name, noted)}, now {_as_written(name, stated)}"
             for name in changed
         )
         raise PipelineDefinitionError(
@@ -210,8 +213,9 @@ def expect_made_for(folder: Path, made_for: Mapping[str, Any]) -> None:
         )
 
 
-def _as_written(name: str, value: Any) -> str:
+def _as_written(name: str, made_for: Mapping[str, Any]) -> str:
     """What a state is made for as a definition has it, where that is told otherwise in its note."""
+    value = made_for.get(name)
     if value is None:
         return "left out"
     if name == "streams":
@@ -219,11 +223,21 @@ def _as_written(name: str, value: Any) -> str:
             f"{stream}: {{on: {_listed(key)}, event_id: {_listed(event_id)}, event_time: {event_time}}}"
             for stream, key, event_id, event_time in value
         )
+    if name == "punctuations":
+        streams = [stream for stream, *_ in made_for["streams"]]
+        rules = [(stream, _PUNCTUATION.fullmatch(rule)) for stream, rule in zip(streams, value, strict=True)]
+        return f"{{{', '.join(f'{stream}: {_rule(rule, streams)}' for stream, rule in rules if rule is not None)}}}"
     window = _WINDOW.fullmatch(str(value))
     if window is None:
         return str(value)
     length = written_duration(timedelta(microseconds=int(window["length"])))
     return f"{{fixed: {length}}}" if window["kind"] == "Fixed" else length
+
+
+def _rule(punctuation: re.Match[str], streams: Sequence[str]) -> str:
+    if punctuation["when"]:
+        return f"{{when: {punctuation['when']}}}"
+    return f"{{count: {streams[int(punctuation['of'])]}.{punctuation['column']}}}" if punctuation["of"] else "unique"
 
 
 def _listed(names: Sequence[str]) -> str:

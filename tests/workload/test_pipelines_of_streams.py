@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.definition import PipelineDefinition, load_definition, load_definitions
 from spark_jobs.definition.pipeline_files import definition_files
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.experiments.correlate.data import REGIMES, SCHEMAS, CorrelateCase, empty_fact, write_events
+from spark_jobs.experiments.correlate.data import REGIMES, CorrelateCase, empty_fact, write_events
 from spark_jobs.experiments.correlate.freshet_correlation import bench_definition
 from spark_jobs.settings import PROJECT_ROOT
 
@@ -49,14 +49,13 @@ def test_the_warehouse_takes_what_they_load(
     for regime in REGIMES:
         case = CorrelateCase(regime, events=150_000, warm_up=30_000, windows=3.0)
         empty_fact(warehouse_url, case)
-        ids = ("auction_id", "bid_id", "closing_id")
-        assert key(warehouse_url, bench_definition(case, tmp_path)) == ids[: len(case.streams)]
+        assert key(warehouse_url, bench_definition(case, tmp_path)) == case.key
 
 
 def test_the_streams_of_the_benchmark_are_the_same_for_all_contenders(tmp_path: Path) -> None:
     case = CorrelateCase("three", events=150_000, warm_up=30_000, windows=3.0)
     assert write_events(case, tmp_path) == {"auctions": 10_800, "bids": 165_600, "closings": 10_800}
-    files = {stream: sorted((tmp_path / stream).iterdir()) for stream in SCHEMAS}
+    files = {stream: sorted((tmp_path / stream).iterdir()) for stream in case.streams}
     assert len({tuple(path.stem.split("-")[1] for path in each) for each in files.values()}) == 1
     times = [[path.stat().st_mtime for path in each] for each in files.values()]
     assert times[0] == times[1] == times[2] == sorted(set(times[0]))
