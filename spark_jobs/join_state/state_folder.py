@@ -216,7 +216,7 @@ def expect_made_for(folder: Path, made_for: Mapping[str, Any]) -> None:
 def _as_written(name: str, made_for: Mapping[str, Any]) -> str:
     """What a state is made for as a definition has it, where that is told otherwise in its note."""
     value = made_for.get(name)
-    if value is None:
+    if value in (None, "None"):
         return "left out"
     if name == "streams":
         return ", ".join(

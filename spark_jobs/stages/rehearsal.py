@@ -22,11 +22,11 @@ from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECO
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.join_state.bucket import Bucket, BucketPlan
-from spark_jobs.loading.bloom_filter import BloomFilter
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
+from spark_jobs.loading.recent_ids import RecentIds
 from spark_jobs.loading.stream_batch import latencies
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.keys.uuid_text import format_uuids
@@ -108,9 +108,9 @@ class RehearsedTransaction:
         facts, held, event, fact = self._chunk.facts, self._chunk.held, self._rehearsal.event, self._rehearsal.fact
         if facts is not None and facts.tuples.num_rows:
             hashes = event_hashes(facts.tuples, fact.key)
-            held_earlier = BloomFilter(_FILTER_BYTES)
-            held_earlier.add(hashes)
-            held_earlier.may_contain(hashes)
+            recent = RecentIds(_FILTER_BYTES)
+            recent.add(event.pipeline, hashes)
+            recent.among(event.pipeline, hashes)
             facts.rows.render(0, facts.rows.count)
             latencies(facts.tuples, event.event_time, 0.0)
         if len(held):

@@ -48,20 +48,25 @@ def version(connection: extensions.connection, tmp_path: Path, sales: PipelineDe
 
 
 CHANGES = {
-    "correlate.within was 2h, now {fixed: 1h30m}": ("within: 2h", "within: {fixed: 90m}"),
-    "correlate.within was 2h, now left out": ("within: 2h", "punctuations: {orders: unique, payments: unique}"),
-    "payments: {on: [order_id], event_id: [payment_id]": ("event_id: [payment_id]", "event_id: [payment_id, order_id]"),
-    "correlate.match": ("payments: order_id}", "payments: order_id}\n  match: {band: 3}"),
-    "correlate.punctuations": ("within: 2h", "within: 2h\n  punctuations: {orders: unique}"),
-    "other columns": ("amount decimal(12,2)", "amount decimal(12,2), note string"),
+    "correlate.within was 2h, now {fixed: 1h30m}": [("within: 2h", "within: {fixed: 90m}")],
+    "correlate.within was 2h, now left out": [("within: 2h", "punctuations: {orders: unique, payments: unique}")],
+    "payments: {on: [order_id], event_id: [payment_id], event_time: at}, now": [
+        ("event_id: [payment_id]", "event_id: [payment_id, order_id]"),
+        ("columns: {", "columns: {paid_order: payments.order_id, "),
+    ],
+    "correlate.match": [("payments: order_id}", "payments: order_id}\n  match: {band: 3}")],
+    "correlate.punctuations was left out, now {orders: unique}": [
+        ("within: 2h", "within: 2h\n  punctuations: {orders: unique}")
+    ],
+    "other columns": [("amount decimal(12,2)", "amount decimal(12,2), note string")],
 }
 
 
-@pytest.mark.parametrize(("told", "change"), CHANGES.items(), ids=CHANGES)
+@pytest.mark.parametrize(("told", "changes"), CHANGES.items(), ids=CHANGES)
 def test_a_state_for_other_streams_is_told_before_the_stream_starts(
-    told: str, change: tuple[str, str], version: int, warehouse_url: str, tmp_path: Path
+    told: str, changes: list[tuple[str, str]], version: int, warehouse_url: str, tmp_path: Path
 ) -> None:
-    changed = load(tmp_path, change)
+    changed = load(tmp_path, *changes)
     home = Home(tmp_path)
     with pytest.raises(
         PipelineDefinitionError, match=rf"{re.escape(told)}.*Go back to the former .* another pipeline name\."
@@ -73,7 +78,7 @@ def test_a_state_for_other_streams_is_told_before_the_stream_starts(
 def test_an_empty_state_may_be_for_anything(
     version: int, connection: extensions.connection, sales: PipelineDefinition, tmp_path: Path
 ) -> None:
-    changed = load(tmp_path, CHANGES["correlate.match"])
+    changed = load(tmp_path, *CHANGES["correlate.match"])
     assert JoinFolder(Home(tmp_path), changed, 2).check(connection, 0) == 2
 
 

@@ -1,6 +1,5 @@
 """Loading: what becomes a fact, what is held, and what is a duplicate."""
 
-import os
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import SchemaMismatchError, WriterFencedError
-from spark_jobs.loading import chunk, fact_storage
+from spark_jobs.loading import chunk, fact_storage, stream_batch
 from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.loader import WorkerSession
 from spark_jobs.loading.outcome import Held, Outcome
@@ -125,18 +124,20 @@ def test_where_duplicates_come_what_was_loaded_lately_is_looked_for_before_it_is
         return stored_facts(cursor, fact, tuples)
 
     monkeypatch.setattr(fact_storage, "stored_facts", asking)
-    first = 10**9 * os.getpid()  # no other test has loaded these
+    recent = RecentIds()
+    for module in (fact_storage, stream_batch):
+        monkeypatch.setattr(module, "RECENT_IDS", recent)
     with orders.batch() as loader:
-        loader.load(orders.facts(range(first, first + 1000)))
-        assert loader.load(orders.facts(range(first + 990, first + 2000))).duplicates == 10
+        loader.load(orders.facts(range(1000)))
+        assert loader.load(orders.facts(range(990, 2000))).duplicates == 10
     with orders.batch() as loader:  # another task
-        assert loader.load(orders.facts(range(first + 1950, first + 3000))).duplicates == 50
+        assert loader.load(orders.facts(range(1950, 3000))).duplicates == 50
     assert modes == [StorageMode.OPTIMISTIC, StorageMode.OPTIMISTIC, StorageMode.WATCHFUL, StorageMode.WATCHFUL]
     assert 10 <= asked[0] < 30
     assert 50 <= asked[1] < 70
     with orders.batch() as loader:
         for chunk_no in range(4, 26):
-            loader.load(orders.facts(range(first + 1000 * chunk_no, first + 1000 * chunk_no + 10)))
+            loader.load(orders.facts(range(1000 * chunk_no, 1000 * chunk_no + 10)))
     assert modes[4:] == [StorageMode.WATCHFUL] * 20 + [StorageMode.OPTIMISTIC] * 2
     orders.check()
 
