@@ -392,7 +392,7 @@ def waiting(
     for each in found:
         for event in each.samples:
             until = f" until {event.until:%Y-%m-%d %H:%M:%S}" if event.until else ""
-            told = f"{each.stream}  {event.event_time:%Y-%m-%d %H:%M:%S}{until}\n    {event.record}"
+            told = f"{each.stream}  {event.event_time:%Y-%m-%d %H:%M:%S}{until} UTC\n    {event.record}"
             console.print(told, soft_wrap=True, highlight=False, markup=False)
 
 

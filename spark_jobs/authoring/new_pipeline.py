@@ -8,7 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from textwrap import indent
 
-from spark_jobs.authoring.sample import Sample, matching_columns
+import yaml
+
+from spark_jobs.authoring.matching_columns import columns_of_one_type, matching_columns, with_one_type
+from spark_jobs.authoring.sample import Sample
 from spark_jobs.authoring.yaml_schema import FIRST_LINE, write_schema
 from spark_jobs.definition import load_definition
 from spark_jobs.definition.pipeline_files import definition_files
@@ -58,7 +61,6 @@ fact:
 # How old an event may be when its fact can be read. Batches are sized by it.
 freshness: {{target: 5s}}
 """
-_OWN_COLUMNS = ("batch_no", "completed_at")
 _STREAMS_TEMPLATE = """\
 {first_line}
 # A pipeline of several streams: events that belong together become one fact, seconds after the last of them happened.
@@ -139,7 +141,7 @@ def definition_text(
         records=sample.records,
         name=name,
         table=table or f"warehouse.{name}",
-        columns=_fact_columns(list(sample.columns)),
+        columns=_fact_columns(list(sample.columns), "batch_no"),
         **_source_keys(sample, origin, path or _landing(name)),
     )
 
@@ -152,15 +154,19 @@ def streams_text(name: str, samples: Mapping[str, tuple[Sample, str]], *, table:
         samples: what the events of each stream are like, and the sample's name, by stream.
         table: fact table.
     """
-    on_comment = "Columns that are equal in all parts of a fact: of the samples, those that share the most values."
-    on = matching_columns({stream: sample for stream, (sample, _) in samples.items()})
+    on_comment = "? Columns that are equal in all parts of a fact: those whose names and values agree most."
+    of_streams = {stream: sample for stream, (sample, _) in samples.items()}
+    on = matching_columns(of_streams)
     if not on:
-        on_comment = "? No columns of the samples share values: name those by which the events belong together."
-        on = {stream: (sample.event_id or tuple(sample.columns))[0] for stream, (sample, _) in samples.items()}
-    columns = [f"{stream}.{column}" for stream, (sample, _) in samples.items() for column in sample.columns]
+        on_comment = (
+            "? No columns of the samples agree in names or values: name those by which the events belong together."
+        )
+        on = columns_of_one_type(of_streams)
+    of_streams = with_one_type(of_streams, on)
+    columns = [f"{stream}.{column}" for stream, sample in of_streams.items() for column in sample.columns]
     streams = [
-        _STREAM_TEMPLATE.format(name=stream, **_source_keys(sample, origin, _landing(stream)))
-        for stream, (sample, origin) in samples.items()
+        _STREAM_TEMPLATE.format(name=_scalar(stream), **_source_keys(of_streams[stream], origin, _landing(stream)))
+        for stream, (_, origin) in samples.items()
     ]
     return _STREAMS_TEMPLATE.format(
         first_line=FIRST_LINE,
@@ -168,9 +174,9 @@ def streams_text(name: str, samples: Mapping[str, tuple[Sample, str]], *, table:
         name=name,
         streams=indent("".join(streams), "  "),
         on_comment=on_comment,
-        on=", ".join(f"{stream}: {_scalar(column)}" for stream, column in on.items()),
+        on=", ".join(f"{_scalar(stream)}: {_scalar(column)}" for stream, column in on.items()),
         table=table or f"warehouse.{name}",
-        columns=_fact_columns(columns),
+        columns=_fact_columns(columns, "batch_no", "completed_at"),
     )
 
 
@@ -228,13 +234,18 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
     return file
 
 
-def _fact_columns(origins: list[str]) -> str:
-    """Column of the table: column of the event; in small letters, digits and _, as SQL writes names unquoted."""
+def _fact_columns(origins: list[str], *own: str) -> str:
+    """Column of the table: column of the event; in small letters, digits and _, as SQL writes names unquoted.
+
+    Args:
+        origins: columns of the events.
+        own: columns that the template has.
+    """
     columns: dict[str, str] = {}
     for origin in origins:
         plain = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", origin)).strip("_").lower() or "column"
         plain = f"_{plain}" if plain[0].isdigit() else plain
-        while plain in columns or plain in _OWN_COLUMNS:
+        while plain in columns or plain in own:
             plain += "_"
         columns[plain] = origin
     return "\n".join(f"    {_scalar(column)}: {_scalar(origin)}" for column, origin in columns.items())
@@ -245,7 +256,6 @@ def _ddl_name(name: str) -> str:
 
 
 def _scalar(text: str) -> str:
-    """A text as YAML takes it within a list or mapping."""
-    return (
-        text if re.fullmatch(r"[A-Za-z_][\w.]*", text, re.ASCII) and text not in {"true", "null"} else json.dumps(text)
-    )
+    """A text as YAML takes it within a list or mapping, as a key, too."""
+    is_plain = re.fullmatch(r"[A-Za-z_][\w.]*", text, re.ASCII) and yaml.safe_load(text) == text
+    return text if is_plain else json.dumps(text)

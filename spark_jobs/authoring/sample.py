@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -38,9 +37,11 @@ _MOST_DIGITS = 38
 _MOST_DECIMAL_PLACES = 6
 # A code or a telephone number: what it begins with would be lost.
 _NO_NUMBER = r"^(\+|-?0[0-9])"
-_OF_AN_ID = 4.0
-_LIKELY_ID = re.compile(r"(?:.*_)?(?:id|key|uuid|number|no)", re.IGNORECASE)
-_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "decimal", "timestamp", "date")
+LIKELY_ID = re.compile(r"(?:.*_)?(?:id|key|uuid|number|no)", re.IGNORECASE)
+"""Names of columns that likely tell events, or what they are of, apart."""
+
+ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "decimal", "timestamp", "date")
+"""Types of columns that may be an id."""
 
 
 @dataclass(frozen=True)
@@ -113,37 +114,6 @@ def read_sample(path: Path) -> Sample:
         len(next(iter(columns.values())).texts),
         {name: column.texts for name, column in columns.items()},
     )
-
-
-def matching_columns(samples: Mapping[str, Sample]) -> dict[str, str]:
-    """The column of each stream by which events most likely belong together: values that most of their samples share.
-
-    Args:
-        samples: by stream, two or more.
-
-    Returns:
-        stream -> column, all of one type; empty where no column's values are found in all samples.
-    """
-    first, *others = samples
-    best, most = dict[str, str](), 0.0
-    for name, kind in samples[first].columns.items():
-        if kind.name not in _ID_TYPES:
-            continue
-        values, found, shared = pc.unique(samples[first].values[name].drop_null()), {first: name}, math.inf
-        for stream in others:
-            same_type = [each for each, other in samples[stream].columns.items() if other.name == kind.name]
-            counts = {each: _shared(values, samples[stream].values[each], name, each) for each in same_type}
-            found[stream] = max(counts, key=lambda each: counts[each], default="")
-            shared = min(shared, counts.get(found[stream], 0.0))
-        if shared > most:
-            best, most = found, shared
-    return best
-
-
-def _shared(values: pa.Array, others: pa.Array, *names: str) -> float:
-    """How many distinct values two columns share; ids outdo counts and codes, which share some by chance."""
-    shared = int(pc.sum(pc.is_in(pc.unique(others.drop_null()), values)).as_py() or 0)
-    return shared * (_OF_AN_ID ** sum(bool(_LIKELY_ID.fullmatch(name)) for name in names))
 
 
 def _lines(path: Path) -> list[str]:
@@ -287,8 +257,8 @@ def _parquet_kind(stored: pa.DataType) -> StreamType | None:
 
 def _event_id(columns: dict[str, _Column]) -> tuple[str, ...]:
     """The columns, one or two, that tell all records apart; such as are called an id come first."""
-    fit = [name for name, each in columns.items() if each.is_whole and each.kind.name in _ID_TYPES]
-    fit.sort(key=lambda name: (not _LIKELY_ID.fullmatch(name), columns[name].kind.name in ("timestamp", "date")))
+    fit = [name for name, each in columns.items() if each.is_whole and each.kind.name in ID_TYPES]
+    fit.sort(key=lambda name: (not LIKELY_ID.fullmatch(name), columns[name].kind.name in ("timestamp", "date")))
     for name in fit:
         if pc.count_distinct(columns[name].texts).as_py() == len(columns[name].texts):
             return (name,)

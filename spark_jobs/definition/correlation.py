@@ -259,7 +259,9 @@ def read_alike(streams: Mapping[str, Source]) -> dict[str, list[str]]:
     """What is read by several streams, each for itself, and which these are: a folder, or a topic."""
     readers: dict[str, list[str]] = {}
     for name, source in streams.items():
-        read = f"topic {source.kafka.topic}" if source.kafka is not None else posixpath.normpath(source.path or "")
+        read = posixpath.normpath(source.path or "")
+        if source.kafka is not None:
+            read = f"topic {source.kafka.topic} of {', '.join(sorted(source.kafka.servers.split(',')))}"
         readers.setdefault(read, []).append(name)
     return {read: names for read, names in readers.items() if len(names) > 1}
 

@@ -48,6 +48,7 @@ _RETRY_SECONDS = 0.05
 _KEYS = {"window": "correlate.within", "predicate": "correlate.match", "punctuations": "correlate.punctuations"}
 
 _WINDOW = re.compile(r"(?P<kind>Sliding|Fixed)Window\(length=(?P<length>\d+)\)")
+_BAND = re.compile(r"Band\(width=(?P<width>\d+)\)")
 _PUNCTUATION = re.compile(
     r"PunctuationRule\(when=(None|'(?P<when>.*)'), count=(None|\((?P<of>\d+), '(?P<column>.*)'\))\)"
 )
@@ -225,8 +226,13 @@ def _as_written(name: str, made_for: Mapping[str, Any]) -> str:
         )
     if name == "punctuations":
         streams = [stream for stream, *_ in made_for["streams"]]
-        rules = [(stream, _PUNCTUATION.fullmatch(rule)) for stream, rule in zip(streams, value, strict=True)]
-        return f"{{{', '.join(f'{stream}: {_rule(rule, streams)}' for stream, rule in rules if rule is not None)}}}"
+        rules = [(stream, rule) for stream, rule in zip(streams, value, strict=True) if rule != "None"]
+        return f"{{{', '.join(f'{stream}: {_rule(rule, streams)}' for stream, rule in rules)}}}"
+    if name == "predicate":
+        how, columns = value
+        band = _BAND.fullmatch(how)
+        told = f"{{band: {band['width']}}}, in the smallest unit of its values," if band else "overlap"
+        return f"{told} of {_listed([', '.join(each) if isinstance(each, list) else str(each) for each in columns])}"
     window = _WINDOW.fullmatch(str(value))
     if window is None:
         return str(value)
@@ -234,7 +240,10 @@ def _as_written(name: str, made_for: Mapping[str, Any]) -> str:
     return f"{{fixed: {length}}}" if window["kind"] == "Fixed" else length
 
 
-def _rule(punctuation: re.Match[str], streams: Sequence[str]) -> str:
+def _rule(rule: str, streams: Sequence[str]) -> str:
+    punctuation = _PUNCTUATION.fullmatch(rule)
+    if punctuation is None:
+        return rule
     if punctuation["when"]:
         return f"{{when: {punctuation['when']}}}"
     return f"{{count: {streams[int(punctuation['of'])]}.{punctuation['column']}}}" if punctuation["of"] else "unique"

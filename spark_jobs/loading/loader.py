@@ -26,7 +26,7 @@ from spark_jobs.warehouse.fact_table import FactTable
 _sessions = threading.local()
 _log = logging.getLogger(__name__)
 _MOST_CONFLICTS = 4
-_WATCHFUL_CHUNKS = 20
+_CHUNKS_OF_CAUTION = 20
 _MOST_ATTEMPTS = 20
 
 
@@ -80,7 +80,25 @@ class WorkerSession:
         self._connection = connection
         self.held_earlier = HeldEarlier(pipeline)
         self.commit_seconds = 0.0  # how long the last commit took
-        self.watchful_chunks = 0  # how many of the next chunks may have duplicates, as those before them had
+        self.first_mode = StorageMode.OPTIMISTIC  # how to try to store the next chunk, as those before it were
+        self._left = 0  # chunks until it is tried with less care
+
+    def learn(self, stored: StorageMode, *, conflicts: bool, duplicates: bool) -> None:
+        """Remember how a chunk was stored. Duplicates come in runs, from a source that repeats some, or a file twice.
+
+        Args:
+            stored: the mode that stored it.
+            conflicts: whether another one met duplicates that it had not looked for.
+            duplicates: whether there were any.
+        """
+        if conflicts:
+            self.first_mode, self._left = min(stored, StorageMode.CAREFUL), _CHUNKS_OF_CAUTION
+        elif duplicates and self.first_mode <= StorageMode.WATCHFUL:
+            self.first_mode, self._left = StorageMode.WATCHFUL, _CHUNKS_OF_CAUTION
+        elif self.first_mode > StorageMode.OPTIMISTIC:
+            self._left -= 1
+            if not self._left:
+                self.first_mode, self._left = StorageMode(self.first_mode - 1), _CHUNKS_OF_CAUTION
 
     def connection(self) -> extensions.connection:
         """The connection; a new one if there is none, or it was lost.
@@ -229,7 +247,8 @@ class Loader:
 
     def store(self, transaction: LoadingTransaction) -> LoadCounts:
         """Store what one transaction of the destination takes; errors as of `load`."""
-        mode, conflicts, uncertain = self._first_mode, 0, False
+        mode = StorageMode.CAREFUL if self._is_careful else self._session.first_mode
+        conflicts, uncertain = 0, False
         for _ in range(_MOST_ATTEMPTS):
             try:
                 counts = transaction.recorded(self._session) if uncertain else None
@@ -242,21 +261,12 @@ class Loader:
                 mode = _next_mode(mode, found, conflicts)
                 _log.info("%s: %s; next attempt %s: %s", self._destination, found.name, mode.name, error)
             else:
-                # Duplicates come in runs, from a source that repeats some, or when a file is delivered twice.
-                again = self._session.watchful_chunks - 1
-                self._session.watchful_chunks = _WATCHFUL_CHUNKS if conflicts or counts.duplicates else max(0, again)
+                self._session.learn(mode, conflicts=conflicts > 0, duplicates=counts.duplicates > 0)
                 return counts
         raise WarehouseUnavailableError(
             f"The warehouse at {address(self._url)} broke off {_MOST_ATTEMPTS} attempts to load a chunk of "
             f"{self._destination}. Look into the server's log for the reason."
         )
-
-    @property
-    def _first_mode(self) -> StorageMode:
-        """How to try to store a chunk at first."""
-        if self._is_careful:
-            return StorageMode.CAREFUL
-        return StorageMode.WATCHFUL if self._session.watchful_chunks else StorageMode.OPTIMISTIC
 
     def _reaction(self, error: psycopg2.Error, mode: StorageMode) -> ErrorKind:
         """What an error means; raises those that a retry can't fix."""

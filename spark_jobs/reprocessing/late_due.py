@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 from psycopg2 import extensions
@@ -37,11 +37,13 @@ class PutOff(NamedTuple):
             "WHERE pipeline = %s AND place = 'rejected' AND starts_with(reason, %s) AND retry_at > clock_timestamp()",
             [pipeline, LATE],
         )
-        [found] = cursor.fetchall()
-        return cls(*found)
+        [(tuples, next_try)] = cursor.fetchall()
+        return cls(tuples, next_try and next_try.astimezone(UTC))
 
     def __str__(self) -> str:
-        tried = f"the first again {self.next_try:%Y-%m-%d %H:%M:%S}" if self.next_try else "none again: too many tries"
+        tried = (
+            f"the first again {self.next_try:%Y-%m-%d %H:%M:%S} UTC" if self.next_try else "none again: too many tries"
+        )
         return f"{self.tuples:,} late tuples could not be joined and are put off, {tried}"
 
 

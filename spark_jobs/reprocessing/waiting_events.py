@@ -22,6 +22,10 @@ from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.settings import Home
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The server's zone may not reach what is far, and Python has no year after 9999.
+_MICROSECONDS = """
+    (1000000 * extract(epoch FROM least(greatest(event_time, '0001-01-01 UTC'), '9999-12-31 23:59:59 UTC')))::bigint
+"""
 _WAITING_PARTS = """
     pipeline = %(pipeline)s AND place = 'unmatched' AND relation IS NULL AND correlation_key IS NOT NULL
     AND starts_with(event_id, %(stream)s || '/') AND strpos(payload, %(text)s) > 0
@@ -117,32 +121,24 @@ def _waiting(
     """What waits of a stream in the state."""
     assert definition.streams is not None
     source, number = definition.streams[stream], list(definition.streams).index(stream)
-    events, oldest, newest = 0, None, None
-    shown: list[tuple[datetime, str]] = []
+    window = BucketPlan.of(definition, 1).window
     columns = tuple(source.columns)
+    events, span = 0, list[int]()
+    shown: list[tuple[int, str]] = []
     for piece in _pieces(buckets, number):
         tuples = piece.filter(pc.match_substring(tuple_objects(piece, columns), text)) if text else piece
         if not tuples.num_rows:
             continue
         events += tuples.num_rows
-        times = tuples[source.event_time].cast(pa.timestamp("us", "UTC"))
-        first, last = pc.min_max(times).as_py().values()
-        oldest, newest = min(first, oldest or first), max(last, newest or last)
+        times = tuples[source.event_time].cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        found = [each.as_py() for each in pc.min_max(times).values()]
+        span = [min(span + found), max(span + found)]
         if samples:
             chosen = pc.select_k_unstable(pa.table({"time": times}), samples, sort_keys=[("time", "ascending")])
             records = tuple_objects(tuples.take(chosen), columns)
             shown += zip(times.take(chosen).to_pylist(), records.to_pylist(), strict=True)
             shown = sorted(shown)[:samples]
-    window = BucketPlan.of(definition, 1).window
-    return WaitingStream(
-        stream,
-        events,
-        oldest,
-        newest,
-        tuple(
-            WaitingEvent(time, None if window is None else _valid_until(time, window), record) for time, record in shown
-        ),
-    )
+    return _found(stream, events, span, [(time, _end(time, window), record) for time, record in shown])
 
 
 def _pieces(buckets: Sequence[StoredBucket], stream: int) -> Iterator[pa.Table]:
@@ -150,21 +146,37 @@ def _pieces(buckets: Sequence[StoredBucket], stream: int) -> Iterator[pa.Table]:
         yield from bucket.waiting(stream)
 
 
-def _valid_until(time: datetime, window: Window) -> datetime:
-    [end] = window.ends(np.array([(time - _EPOCH) // timedelta(microseconds=1)]))
-    return _EPOCH + timedelta(microseconds=int(end))
+def _end(time: int, window: Window | None) -> int | None:
+    return None if window is None else int(window.ends(np.array([time]))[0])
 
 
 def _waiting_parts(cursor: extensions.cursor, pipeline: str, stream: str, text: str, samples: int) -> WaitingStream:
     """The parts of a stream that wait for the rows of accumulating facts: held, until these are made."""
     chosen = {"pipeline": pipeline, "stream": stream, "text": text, "most": samples}
     cursor.execute(
-        f"SELECT count(*), min(event_time), max(event_time) FROM freshet.held_tuple WHERE {_WAITING_PARTS}", chosen
+        f"SELECT count(*), min({_MICROSECONDS}), max({_MICROSECONDS}) FROM freshet.held_tuple WHERE {_WAITING_PARTS}",
+        chosen,
     )
-    [(count, oldest, newest)] = cursor.fetchall()
+    [(count, *span)] = cursor.fetchall()
     cursor.execute(
-        f"SELECT event_time, NULL, payload FROM freshet.held_tuple WHERE {_WAITING_PARTS} "
+        f"SELECT {_MICROSECONDS}, NULL, payload FROM freshet.held_tuple WHERE {_WAITING_PARTS} "
         "ORDER BY event_time, event_id LIMIT %(most)s",
         chosen,
     )
-    return WaitingStream(stream, count, oldest, newest, tuple(WaitingEvent(*row) for row in cursor.fetchall()))
+    return _found(stream, count, span if count else [], cursor.fetchall())
+
+
+def _found(
+    stream: str, events: int, span: Sequence[int], samples: Sequence[tuple[int, int | None, str]]
+) -> WaitingStream:
+    """What waits, from times in microseconds since 1970."""
+    oldest, newest = map(_moment, span) if span else (None, None)
+    shown = [WaitingEvent(_moment(at), None if end is None else _moment(end), record) for at, end, record in samples]
+    return WaitingStream(stream, events, oldest, newest, tuple(shown))
+
+
+def _moment(microseconds: int) -> datetime:
+    """A moment; the first or the last that there is for those beyond, which an event may have."""
+    first, last = (moment.replace(tzinfo=UTC) for moment in (datetime.min, datetime.max))
+    unit = timedelta(microseconds=1)
+    return _EPOCH + unit * min(max(microseconds, (first - _EPOCH) // unit), (last - _EPOCH) // unit)

@@ -16,9 +16,10 @@ from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.warehouse.drivers import Unread
 
-# Of what a batch may read, a stream that is ahead of another one is left a quarter of its equal share, while it is not
-# known how many of its bytes there are in an hour.
-_LEAST_SHARE = 4
+# Of what a batch may read, each stream is left an eighth of its equal share. It may seem to be ahead for one event from
+# the future, or nobody knows yet how many of its bytes there are in an hour.
+_LEAST_SHARE = 8
+_HALVINGS = 40  # of days, to well below a second
 _REMEMBERED = 0.5  # the weight that a batch's pace has left after the next one
 
 TakenRow = tuple[str, int, int | None, int | None]
@@ -71,10 +72,16 @@ class _Progress:
 
     def advance(self, newest: datetime | None) -> None:
         """What was taken has been read, and events have come to this time."""
+        if newest == self.newest:
+            return
         if self._taken and newest is not None and self.newest is not None and newest > self.newest:
             self._bytes = self._bytes * _REMEMBERED + self._taken
             self._seconds = self._seconds * _REMEMBERED + (newest - self.newest).total_seconds()
         self._taken, self.newest = 0, newest
+
+    def resume(self) -> None:
+        """What was taken is taken again."""
+        self._taken = 0
 
 
 class LandedStreams:
@@ -124,6 +131,7 @@ class LandedStreams:
         """Begin anew with what the ledger knows; as of `LandedFiles` and `KafkaTopic`."""
         for stream, source in self._sources.items():
             source.resume(_of_stream(stream, taken))
+            self._progress[stream].resume()
 
     def look(self) -> None:
         """See what has landed since the last look.
@@ -159,21 +167,24 @@ class LandedStreams:
         return newest.timestamp() if newest is not None else 0.0
 
     def _shares(self, most_bytes: int) -> dict[str, int]:
-        """How many bytes to leave for each stream: those until one event time, of which there are `most_bytes`."""
-        paces = {stream: progress.pace for stream, progress in self._progress.items()}
-        least = most_bytes // (_LEAST_SHARE * len(paces))
-        shares = {stream: least for stream, pace in paces.items() if pace is None}
-        known = {stream: pace for stream, pace in paces.items() if pace is not None}
-        until = sum_of_paces = sum_of_starts = 0.0
-        for stream in sorted(known, key=self._came_to):
-            if sum_of_paces and until <= self._came_to(stream):
-                break
-            sum_of_paces += known[stream]
-            sum_of_starts += known[stream] * self._came_to(stream)
-            until = (most_bytes - sum(shares.values()) + sum_of_starts) / sum_of_paces
-        for stream, pace in known.items():
-            shares[stream] = int(pace * max(until - self._came_to(stream), 0.0))
-        return shares
+        """How many bytes to leave for each stream that has some: those until one event time, `most_bytes` together."""
+        least = most_bytes // (_LEAST_SHARE * len(self._sources))
+        shares = {stream: least if source.has_waiting else 0 for stream, source in self._sources.items()}
+        paces = {stream: self._progress[stream].pace for stream, share in shares.items() if share}
+        known = {stream: (self._came_to(stream), pace) for stream, pace in paces.items() if pace is not None}
+        if not known:
+            return shares
+
+        def until(time: float) -> dict[str, int]:
+            return {stream: max(least, int(pace * (time - came_to))) for stream, (came_to, pace) in known.items()}
+
+        room = most_bytes - sum(share for stream, share in shares.items() if stream not in known)
+        earliest = min(came_to for came_to, _ in known.values())
+        latest = min(came_to + most_bytes / pace for came_to, pace in known.values())
+        for _ in range(_HALVINGS):
+            middle = (earliest + latest) / 2
+            earliest, latest = (earliest, middle) if sum(until(middle).values()) > room else (middle, latest)
+        return shares | until(earliest)
 
     def forget(self, units: Iterable[str]) -> None:
         """Let files of these names be taken again, whole."""

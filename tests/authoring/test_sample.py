@@ -159,8 +159,3 @@ def test_a_definition_of_several_streams_is_written_that_loads(tmp_path: Path) -
     assert definition.fact.columns["orders_items"] == "orders.items"
     assert definition.fact.columns["completed_at"] == "_completed_at"
     assert fact_ddl(definition, {}).startswith("CREATE SCHEMA IF NOT EXISTS warehouse;")
-
-
-def test_streams_that_share_no_values_are_asked_for_their_columns(tmp_path: Path) -> None:
-    samples = samples_of(tmp_path, orders=ORDERS, visits=("visit,at", "A,2024-01-02T03:04:06Z"))
-    assert "# ? No columns of the samples share values" in streams_text("seen", samples)

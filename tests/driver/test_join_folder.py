@@ -54,7 +54,9 @@ CHANGES = {
         ("event_id: [payment_id]", "event_id: [payment_id, order_id]"),
         ("columns: {", "columns: {paid_order: payments.order_id, "),
     ],
-    "correlate.match": [("payments: order_id}", "payments: order_id}\n  match: {band: 3}")],
+    "correlate.match was left out, now {band: 3}, in the smallest unit of its values, of [order_id, order_id]": [
+        ("payments: order_id}", "payments: order_id}\n  match: {band: 3}")
+    ],
     "correlate.punctuations was left out, now {orders: unique}": [
         ("within: 2h", "within: 2h\n  punctuations: {orders: unique}")
     ],
@@ -78,7 +80,7 @@ def test_a_state_for_other_streams_is_told_before_the_stream_starts(
 def test_an_empty_state_may_be_for_anything(
     version: int, connection: extensions.connection, sales: PipelineDefinition, tmp_path: Path
 ) -> None:
-    changed = load(tmp_path, *CHANGES["correlate.match"])
+    changed = load(tmp_path, *CHANGES["correlate.within was 2h, now left out"])
     assert JoinFolder(Home(tmp_path), changed, 2).check(connection, 0) == 2
 
 

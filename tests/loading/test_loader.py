@@ -153,6 +153,23 @@ def test_duplicates_of_what_was_loaded_long_ago_are_found_too(
     orders.check()
 
 
+def test_duplicates_of_what_was_loaded_long_ago_are_refused_once_not_in_each_chunk(
+    orders: Stream, modes: list[StorageMode], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where a file is delivered again after a driver's restart."""
+    with orders.batch() as loader:
+        loader.load(orders.facts(range(100)))
+        for first in range(0, 100, 10):
+            monkeypatch.setattr(fact_storage, "RECENT_IDS", RecentIds())
+            assert loader.load(orders.facts(range(first, first + 10))) == LoadCounts(duplicates=10)
+        refused = [StorageMode.OPTIMISTIC, StorageMode.WATCHFUL]
+        assert modes == [StorageMode.OPTIMISTIC, *refused, *[StorageMode.CAREFUL] * 10]
+        for first in range(1_000, 1_400, 10):
+            loader.load(orders.facts(range(first, first + 10)))
+    assert modes[13:] == [StorageMode.CAREFUL] * 11 + [StorageMode.WATCHFUL] * 20 + [StorageMode.OPTIMISTIC] * 9
+    orders.check()
+
+
 def test_a_large_outcome_is_cut_into_transactions(orders: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk, "MOST_ROWS", 10)
     held = [Held("shed", pa.array([f"reason {n}" for n in range(25)]), None, orders.orders(range(100, 125)))]

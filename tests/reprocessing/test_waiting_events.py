@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import psycopg2
@@ -20,7 +20,7 @@ from tests.spark.shop import sales_definition
 
 
 def found(shop: LandedStreams, **chosen: object) -> list[WaitingStream]:
-    with closing(psycopg2.connect(shop.url)) as connection:
+    with closing(psycopg2.connect(shop.url, options="-c timezone=Asia/Tokyo")) as connection:
         return waiting_events(connection, shop.definition, shop.home, **chosen)
 
 
@@ -71,6 +71,15 @@ def test_before_the_first_batch_nothing_waits(tmp_path: Path, warehouse: str) ->
     assert [each.events for each in found(shop, samples=1)] == [0, 0]
 
 
+def test_an_event_of_a_placeholder_s_time_is_shown(shop: LandedStreams) -> None:
+    """As it waits practically for ever, it is what somebody looks for."""
+    far = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC)
+    shop.wait("payments", payment(17, 44) | {"at": far.isoformat()})
+    (payments,) = found(shop, stream="payments", text='"order_id":44', samples=1)
+    assert (payments.events, payments.newest) == (1, far)
+    assert payments.samples[0].until == datetime.max.replace(tzinfo=UTC)
+
+
 def test_parts_wait_for_the_row_that_they_fill_in(tmp_path: Path, warehouse: str) -> None:
     shop = LandedStreams(tmp_path, warehouse, test_accumulated.TABLES, test_accumulated.DEFINITION)
     waits = "its orders part is not there yet"
@@ -80,6 +89,7 @@ def test_parts_wait_for_the_row_that_they_fill_in(tmp_path: Path, warehouse: str
         "UPDATE freshet.held_tuple SET correlation_key = '[40]', event_time = %s WHERE place = 'unmatched'", NOON
     )
     orders, payments = found(shop, samples=5)
+    assert payments.samples[0].event_time.utcoffset() == timedelta(0)
     assert (orders.events, payments.events, payments.oldest) == (0, 1, NOON)
     assert payments.samples[0].until is None
     assert '"id": 14' in payments.samples[0].record

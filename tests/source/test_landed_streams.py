@@ -86,6 +86,30 @@ def test_a_stream_that_brings_nothing_leaves_its_share_to_the_others(tmp_path: P
     assert len(streams.take(1_000)) == 10
 
 
+def test_a_stream_that_seems_to_be_ahead_is_read_all_the_same(tmp_path: Path, streams: LandedStreams) -> None:
+    """One event from the future does not keep the rest of its stream until the others have been read."""
+    for number in range(200):
+        land(tmp_path, "orders", f"{number:03}")
+        land(tmp_path, "payments", f"{number:03}")
+    streams.look()
+    for second in (0, 1, 2):
+        streams.take(1_600)
+        streams.advance({"orders": at(second if second < 2 else 10**7), "payments": at(second)})
+    units = [each.unit.partition("/")[0] for each in streams.take(3_200)]
+    assert (units.count("orders"), units.count("payments")) == (2, 30)
+
+
+def test_what_is_older_than_what_was_read_has_all_room_where_nothing_else_waits(
+    tmp_path: Path, streams: LandedStreams
+) -> None:
+    for number in range(40):
+        land(tmp_path, "orders", f"{number:02}")
+    streams.look()
+    for _ in range(2):
+        assert len(streams.take(1_000)) == 10
+        streams.advance({"orders": at(0), "payments": at(60)})
+
+
 def test_each_stream_goes_on_where_the_ledger_says(tmp_path: Path, streams: LandedStreams) -> None:
     land(tmp_path, "orders", "1.json")
     land(tmp_path, "payments", "1.json")

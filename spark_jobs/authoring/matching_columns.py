@@ -1,0 +1,126 @@
+"""Guesses by which columns the events of several streams belong together, from samples of them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_jobs.authoring.sample import ID_TYPES, LIKELY_ID, Sample
+from spark_jobs.definition.ddl import StreamType
+from spark_jobs.errors import FreshetError
+
+_NAMES_AGREE = 1_000.0
+_BY_CHANCE = 0.001
+_IS_AN_ID = 4.0
+_TIMES = ("timestamp", "date")
+# Names that say of what they are an id only together with their stream's.
+_GENERIC = ("id", "key", "uuid", "number", "no")
+
+
+def matching_columns(samples: Mapping[str, Sample]) -> dict[str, str]:
+    """The column of each stream by which events most likely belong together.
+
+    Names that agree count most, as `order_id` in both, or beside `id` of orders; then how many values the samples
+    share. Ids that each stream counts for itself share theirs by chance, and times say nothing.
+
+    Args:
+        samples: by stream, two or more.
+
+    Returns:
+        stream -> column, all of one kind of type; empty where neither names nor values agree.
+    """
+    first, *others = samples
+    best, most = dict[str, str](), 0.0
+    for name, kind in samples[first].columns.items():
+        if kind.name not in ID_TYPES or kind.name in _TIMES:
+            continue
+        found, least = {first: name}, math.inf
+        for stream in others:
+            same_kind = [each for each, other in samples[stream].columns.items() if other.name == kind.name]
+            scores = {each: _score(samples, (first, name), (stream, each)) for each in same_kind}
+            found[stream] = max(scores, key=lambda each: scores[each], default="")
+            least = min(least, scores.get(found[stream], 0.0))
+        if least > most:
+            best, most = found, least
+    return best
+
+
+def columns_of_one_type(samples: Mapping[str, Sample]) -> dict[str, str]:
+    """A column of each stream that could be compared with the others', event ids before all others.
+
+    Raises:
+        FreshetError: the streams have no columns of one type.
+    """
+    for kind in (each.columns[name] for each in samples.values() for name in _ids_first(each)):
+        found = {
+            stream: next((name for name in _ids_first(each) if each.columns[name].name == kind.name), None)
+            for stream, each in samples.items()
+        }
+        columns = {stream: name for stream, name in found.items() if name is not None}
+        if len(columns) == len(samples):
+            return columns
+    told = "; ".join(
+        f"{stream}: {', '.join(f'{name} {kind}' for name, kind in each.columns.items())}"
+        for stream, each in samples.items()
+    )
+    raise FreshetError(
+        "The streams have no columns of one type, by which their events could belong together. Write a column of the "
+        f"same values into the events of each, and take other samples. Columns: {told}."
+    )
+
+
+def with_one_type(samples: Mapping[str, Sample], on: Mapping[str, str]) -> dict[str, Sample]:
+    """The samples; decimals that are compared have as many digits, before the point and after it, as any of them."""
+    kinds = [samples[stream].columns[column] for stream, column in on.items()]
+    scale = max(kind.scale for kind in kinds)
+    whole = max(kind.precision - kind.scale for kind in kinds)
+    kind = replace(kinds[0], precision=whole + scale, scale=scale)
+    return {stream: _with_type(each, on[stream], kind) for stream, each in samples.items()}
+
+
+def _with_type(sample: Sample, column: str, kind: StreamType) -> Sample:
+    return replace(sample, columns={**sample.columns, column: kind})
+
+
+def _score(samples: Mapping[str, Sample], one: tuple[str, str], other: tuple[str, str]) -> float:
+    """How likely two columns, each of a stream, say what belongs together."""
+    values, others = (pc.unique(samples[stream].values[column].drop_null()) for stream, column in (one, other))
+    shared = float(pc.sum(pc.is_in(others, pa.array(values, others.type))).as_py() or 0)
+    if (
+        _plain(one[1]) == _plain(other[1]) not in _GENERIC
+        or _refers(samples, one, other)
+        or _refers(samples, other, one)
+    ):
+        return (1 + shared) * _NAMES_AGREE * _id_weight(one[1], other[1])
+    if all(samples[stream].event_id == (column,) for stream, column in (one, other)):
+        return shared * _BY_CHANCE
+    return shared * _id_weight(one[1], other[1])
+
+
+def _id_weight(*names: str) -> float:
+    return _IS_AN_ID ** sum(bool(LIKELY_ID.fullmatch(name)) for name in names)
+
+
+def _refers(samples: Mapping[str, Sample], referring: tuple[str, str], referred: tuple[str, str]) -> bool:
+    """Whether a column is named after another stream and its id: `order`, or `order_id`, for `id` of orders."""
+    stream, column = referred
+    one = re.sub("ies$", "y", stream.lower()).removesuffix("s")
+    name = _plain(referring[1])
+    if column in samples[stream].event_id and name == _plain(one):
+        return True
+    return _plain(column) in _GENERIC and name == _plain(one + column)
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]", "", name).lower()
+
+
+def _ids_first(sample: Sample) -> list[str]:
+    """The columns that could be compared."""
+    names = [name for name, kind in sample.columns.items() if kind.name in ID_TYPES]
+    return sorted(names, key=lambda name: (name not in sample.event_id, sample.columns[name].name in _TIMES))
