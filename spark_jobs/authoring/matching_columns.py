@@ -7,14 +7,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.authoring.sample import ID_TYPES, LIKELY_ID, Sample
-from spark_jobs.definition.ddl import StreamType
+from spark_jobs.authoring.sample import ID_TYPES, LIKELY_ID, MOST_DIGITS, Sample
 from spark_jobs.errors import FreshetError
 
-_NAMES_AGREE = 1_000.0
+_NAMES_AGREE = 100.0
 _BY_CHANCE = 0.001
 _IS_AN_ID = 4.0
 _TIMES = ("timestamp", "date")
@@ -79,31 +77,24 @@ def with_one_type(samples: Mapping[str, Sample], on: Mapping[str, str]) -> dict[
     kinds = [samples[stream].columns[column] for stream, column in on.items()]
     scale = max(kind.scale for kind in kinds)
     whole = max(kind.precision - kind.scale for kind in kinds)
-    kind = replace(kinds[0], precision=whole + scale, scale=scale)
-    return {stream: _with_type(each, on[stream], kind) for stream, each in samples.items()}
-
-
-def _with_type(sample: Sample, column: str, kind: StreamType) -> Sample:
-    return replace(sample, columns={**sample.columns, column: kind})
+    kind = replace(kinds[0], precision=min(whole + scale, MOST_DIGITS), scale=scale)
+    return {stream: replace(each, columns={**each.columns, on[stream]: kind}) for stream, each in samples.items()}
 
 
 def _score(samples: Mapping[str, Sample], one: tuple[str, str], other: tuple[str, str]) -> float:
     """How likely two columns, each of a stream, say what belongs together."""
-    values, others = (pc.unique(samples[stream].values[column].drop_null()) for stream, column in (one, other))
-    shared = float(pc.sum(pc.is_in(others, pa.array(values, others.type))).as_py() or 0)
-    if (
-        _plain(one[1]) == _plain(other[1]) not in _GENERIC
-        or _refers(samples, one, other)
-        or _refers(samples, other, one)
-    ):
-        return (1 + shared) * _NAMES_AGREE * _id_weight(one[1], other[1])
+    texts = [samples[stream].values[column].drop_null() for stream, column in (one, other)]
+    values = [pc.unique(each) for each in texts]
+    shared = float(pc.sum(pc.is_in(values[1], values[0])).as_py() or 0)
+    # In one of the streams at least, it tells most events apart: a state or a currency does not.
+    weight = max(len(each) / max(len(all_), 1) for each, all_ in zip(values, texts, strict=True))
+    weight *= _IS_AN_ID ** sum(bool(LIKELY_ID.fullmatch(column)) for _, column in (one, other))
+    names_agree = _plain(one[1]) == _plain(other[1]) not in _GENERIC
+    if names_agree or _refers(samples, one, other) or _refers(samples, other, one):
+        return (1 + shared) * weight * _NAMES_AGREE
     if all(samples[stream].event_id == (column,) for stream, column in (one, other)):
-        return shared * _BY_CHANCE
-    return shared * _id_weight(one[1], other[1])
-
-
-def _id_weight(*names: str) -> float:
-    return _IS_AN_ID ** sum(bool(LIKELY_ID.fullmatch(name)) for name in names)
+        return shared * weight * _BY_CHANCE
+    return shared * weight
 
 
 def _refers(samples: Mapping[str, Sample], referring: tuple[str, str], referred: tuple[str, str]) -> bool:

@@ -32,7 +32,8 @@ _SEPARATORS = ",;\t|"
 _NUMBERS = (StreamType("bigint"), StreamType("decimal", 38, 0), StreamType("double"))
 _TIMES = (StreamType("date"), StreamType("timestamp"))
 _DIGITS_TO_SPARE = 6
-_MOST_DIGITS = 38
+MOST_DIGITS = 38
+"""Of a decimal."""
 # More are those of a computed float, of which the next one may have more still.
 _MOST_DECIMAL_PLACES = 6
 # A code or a telephone number: what it begins with would be lost.
@@ -204,8 +205,8 @@ def _decimal_for(texts: pa.Array) -> StreamType | None:
     if parts.null_count:
         return None
     whole, rest = (pc.max(pc.utf8_length(parts.field(n))).as_py() for n in range(2))
-    digits = min(whole + rest + _DIGITS_TO_SPARE, _MOST_DIGITS)
-    fits = whole + rest <= _MOST_DIGITS and rest <= _MOST_DECIMAL_PLACES
+    digits = min(whole + rest + _DIGITS_TO_SPARE, MOST_DIGITS)
+    fits = whole + rest <= MOST_DIGITS and rest <= _MOST_DECIMAL_PLACES
     return StreamType("decimal", digits, rest) if fits else None
 
 
