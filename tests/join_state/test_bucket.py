@@ -91,7 +91,7 @@ def test_a_state_is_not_gone_on_with_by_another_match(tmp_path: Path) -> None:
     list(bucket.take([table([Event(1, 1, 0)]), None], EARLIEST, EARLIEST))
     bucket.checkpoint(1)
     bucket.close()
-    with pytest.raises(PipelineDefinitionError, match=r"match was \['Band\(width=2\)'"):
+    with pytest.raises(PipelineDefinitionError, match=r"match was \{band: 2\}"):
         Bucket(replace(plan, predicate=Equality()), tmp_path, 1)
 
 
