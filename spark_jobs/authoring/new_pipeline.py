@@ -79,10 +79,10 @@ streams:
 correlate:
   # {on_comment}
   on: {{{on}}}
-  # ? Events belong together that happened at most this long before or after each other. Left out: whenever they come.
+  # ? Events belong together that happened less than this long before or after each other. Left out: whenever they come.
   within: 1h
   # complete: a fact when an event of each stream is there. accumulate: a row for each key, which the first stream's
-  # event makes, and the others' fill in, however late they come; `within` and what follows here are left out then.
+  # event makes, and the others' fill in, however late they come; leave out `within`, `expired` and `completed_at` then.
   emit: complete
   # An event that finds no partner in its time: hold, reject, or emit (a fact with nulls for the rest).
   expired: hold
@@ -189,7 +189,9 @@ def _source_keys(sample: Sample, origin: str, path: str) -> dict[str, str]:
             f"written as 2024-12-31T23:59:59Z. Columns: {kinds}."
         )
     identified = f"Tells events apart in all {sample.records:,} records of the sample: is that so for all events?"
-    unknown = "? No column, and no two, tell the sample's records apart: name those that do."
+    unknown = (
+        "? No column, and no two, tell all records of the sample apart, or some lack them: name those that should."
+    )
     options = ", ".join(f"{key}: {_scalar(value)}" for key, value in sample.options.items())
     return {
         "format": sample.format,
