@@ -29,7 +29,9 @@ def test_parts_add_up(days: int, hours: int, minutes: int, seconds: int, millise
     assert parse_duration(written_duration(duration)) == duration
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(5400, "1h30m"), (0.5, "500ms"), (0, "0s"), (1.0005, "1s0.5ms")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(5400, "1h30m"), (0.5, "500ms"), (0, "0s"), (86_400, "1d"), (1.0005, "1s0.5ms")]
+)
 def test_durations_are_written_as_they_are_read(seconds: float, text: str) -> None:
     assert written_duration(timedelta(seconds=seconds)) == text
 

@@ -9,15 +9,12 @@ from dataclasses import replace
 
 import pyarrow.compute as pc
 
-from spark_jobs.authoring.sample import ID_TYPES, LIKELY_ID, MOST_DIGITS, Sample
+from spark_jobs.authoring.sample import ID_NAMES, ID_TYPES, LIKELY_ID, MOST_DIGITS, TIME_TYPES, Sample
 from spark_jobs.errors import FreshetError
 
 _NAMES_AGREE = 100.0
 _BY_CHANCE = 0.001
 _IS_AN_ID = 4.0
-_TIMES = ("timestamp", "date")
-# Names that say of what they are an id only together with their stream's.
-_GENERIC = ("id", "key", "uuid", "number", "no")
 
 
 def matching_columns(samples: Mapping[str, Sample]) -> dict[str, str]:
@@ -35,7 +32,7 @@ def matching_columns(samples: Mapping[str, Sample]) -> dict[str, str]:
     first, *others = samples
     best, most = dict[str, str](), 0.0
     for name, kind in samples[first].columns.items():
-        if kind.name not in ID_TYPES or kind.name in _TIMES:
+        if kind.name not in ID_TYPES or kind.name in TIME_TYPES:
             continue
         found, least = {first: name}, math.inf
         for stream in others:
@@ -54,18 +51,16 @@ def columns_of_one_type(samples: Mapping[str, Sample]) -> dict[str, str]:
     Raises:
         FreshetError: the streams have no columns of one type.
     """
-    for kind in (each.columns[name] for each in samples.values() for name in _ids_first(each)):
-        found = {
-            stream: next((name for name in _ids_first(each) if each.columns[name].name == kind.name), None)
-            for stream, each in samples.items()
-        }
-        columns = {stream: name for stream, name in found.items() if name is not None}
-        if len(columns) == len(samples):
-            return columns
-    told = "; ".join(
-        f"{stream}: {', '.join(f'{name} {kind}' for name, kind in each.columns.items())}"
-        for stream, each in samples.items()
-    )
+    by_kind = {
+        # The first of a kind counts, which is written last.
+        stream: {sample.columns[name].name: name for name in reversed(_ids_first(sample))}
+        for stream, sample in samples.items()
+    }
+    first = next(iter(samples.values()))
+    for kind in (first.columns[name].name for name in _ids_first(first)):
+        if all(kind in names for names in by_kind.values()):
+            return {stream: names[kind] for stream, names in by_kind.items()}
+    told = "; ".join(f"{stream}: {sample.told}" for stream, sample in samples.items())
     raise FreshetError(
         "The streams have no columns of one type, by which their events could belong together. Write a column of the "
         f"same values into the events of each, and take other samples. Columns: {told}."
@@ -89,7 +84,7 @@ def _score(samples: Mapping[str, Sample], one: tuple[str, str], other: tuple[str
     # In one of the streams at least, it tells most events apart: a state or a currency does not.
     weight = max(len(each) / max(len(all_), 1) for each, all_ in zip(values, texts, strict=True))
     weight *= _IS_AN_ID ** sum(bool(LIKELY_ID.fullmatch(column)) for _, column in (one, other))
-    names_agree = _plain(one[1]) == _plain(other[1]) not in _GENERIC
+    names_agree = _plain(one[1]) == _plain(other[1]) not in ID_NAMES
     if names_agree or _refers(samples, one, other) or _refers(samples, other, one):
         return (1 + shared) * weight * _NAMES_AGREE
     if all(samples[stream].event_id == (column,) for stream, column in (one, other)):
@@ -104,7 +99,7 @@ def _refers(samples: Mapping[str, Sample], referring: tuple[str, str], referred:
     name = _plain(referring[1])
     if column in samples[stream].event_id and name == _plain(one):
         return True
-    return _plain(column) in _GENERIC and name == _plain(one + column)
+    return _plain(column) in ID_NAMES and name == _plain(one + column)
 
 
 def _plain(name: str) -> str:
@@ -114,4 +109,4 @@ def _plain(name: str) -> str:
 def _ids_first(sample: Sample) -> list[str]:
     """The columns that could be compared."""
     names = [name for name, kind in sample.columns.items() if kind.name in ID_TYPES]
-    return sorted(names, key=lambda name: (name not in sample.event_id, sample.columns[name].name in _TIMES))
+    return sorted(names, key=lambda name: (name not in sample.event_id, sample.columns[name].name in TIME_TYPES))

@@ -38,10 +38,14 @@ MOST_DIGITS = 38
 _MOST_DECIMAL_PLACES = 6
 # A code or a telephone number: what it begins with would be lost.
 _NO_NUMBER = r"^(\+|-?0[0-9])"
-LIKELY_ID = re.compile(r"(?:.*_)?(?:id|key|uuid|number|no)", re.IGNORECASE)
+ID_NAMES = ("id", "key", "uuid", "number", "no")
+"""Names of columns that say of what they are an id only together with their stream's."""
+
+LIKELY_ID = re.compile(rf"(?:.*_)?(?:{'|'.join(ID_NAMES)})", re.IGNORECASE)
 """Names of columns that likely tell events, or what they are of, apart."""
 
-ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "decimal", "timestamp", "date")
+TIME_TYPES = ("timestamp", "date")
+ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "decimal", *TIME_TYPES)
 """Types of columns that may be an id."""
 
 
@@ -66,6 +70,11 @@ class Sample:
     event_time: str | None
     records: int
     values: dict[str, pa.Array]
+
+    @property
+    def told(self) -> str:
+        """The columns with their types, as a message lists them."""
+        return ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
 
 
 @dataclass(frozen=True)
@@ -259,7 +268,7 @@ def _parquet_kind(stored: pa.DataType) -> StreamType | None:
 def _event_id(columns: dict[str, _Column]) -> tuple[str, ...]:
     """The columns, one or two, that tell all records apart; such as are called an id come first."""
     fit = [name for name, each in columns.items() if each.is_whole and each.kind.name in ID_TYPES]
-    fit.sort(key=lambda name: (not LIKELY_ID.fullmatch(name), columns[name].kind.name in ("timestamp", "date")))
+    fit.sort(key=lambda name: (not LIKELY_ID.fullmatch(name), columns[name].kind.name in TIME_TYPES))
     for name in fit:
         if pc.count_distinct(columns[name].texts).as_py() == len(columns[name].texts):
             return (name,)

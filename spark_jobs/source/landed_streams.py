@@ -169,8 +169,9 @@ class LandedStreams:
     def _shares(self, most_bytes: int) -> dict[str, int]:
         """How many bytes to leave for each stream that has some: those until one event time, `most_bytes` together."""
         least = most_bytes // (_LEAST_SHARE * len(self._sources))
-        shares = {stream: least if source.has_waiting else 0 for stream, source in self._sources.items()}
-        paces = {stream: self._progress[stream].pace for stream, share in shares.items() if share}
+        waiting = [stream for stream, source in self._sources.items() if source.has_waiting]
+        shares = dict.fromkeys(self._sources, 0) | dict.fromkeys(waiting, least)
+        paces = {stream: self._progress[stream].pace for stream in waiting}
         known = {stream: (self._came_to(stream), pace) for stream, pace in paces.items() if pace is not None}
         if not known:
             return shares

@@ -40,6 +40,12 @@ ORDERS = ("order_id,customer", [f"{n},{n % 7}" for n in COUNT])
         pytest.param(ORDERS, ("order_id", [f"{n}" for n in COUNT]), "order_id", id="both are the event's id"),
         pytest.param(ORDERS, ("payment,paid_for", [f"P{n},{n + 20}" for n in COUNT]), "paid_for", id="by values alone"),
         pytest.param(
+            ("sold_as,state", [f"{n},{n % 2}" for n in COUNT]),
+            ("payment,state,paid_for", [f"P{n},{n % 2},{n + 20}" for n in COUNT]),
+            "paid_for",
+            id="a state is no key",
+        ),
+        pytest.param(
             ("id", [f"{n}" for n in COUNT]), ("id,order_id", [f"{n},{n}" for n in COUNT]), "order_id", id="id"
         ),
     ],
