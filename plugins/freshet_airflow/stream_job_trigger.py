@@ -68,7 +68,7 @@ class StreamJobTrigger(BaseTrigger):
         max_silence_seconds: float = drivers.MAX_SILENCE.total_seconds(),
         start_timeout_seconds: float = 300.0,
     ) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.pipeline = pipeline
         self.warehouse_conn_id = warehouse_conn_id
         self.epoch = epoch

@@ -45,7 +45,7 @@ class ValidateFactsOperator(BaseOperator):
         """Validate; the result is what came of it, without the single findings."""
         selection = _selection(context["params"])
         url = warehouse_connection.warehouse_url(self.warehouse_conn_id)
-        self._process = ValidationProcess(home(), url, self.log)
+        self._process = ValidationProcess(home(), url, self.log.info)
         try:
             report = self._process.run(
                 Request(pipeline=self.pipeline, selection=selection, airflow_run=context["run_id"])

@@ -61,7 +61,7 @@ class WarehouseTrigger(BaseEventTrigger):
     """
 
     def __init__(self, *, pipeline: str, poll_seconds: float = POLL_SECONDS) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.pipeline = pipeline
         self.poll_seconds = poll_seconds
 

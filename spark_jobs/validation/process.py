@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from threading import Thread
 from typing import IO, Any
@@ -46,10 +46,10 @@ class ValidationProcess:
         home: the installation.
         warehouse_url: libpq URL of the warehouse; it reaches the process through its environment alone, into
             which nothing of Airflow's own is passed on.
-        log: takes what the process tells meanwhile, line by line.
+        log: takes each line that the process writes meanwhile.
     """
 
-    def __init__(self, home: Home, warehouse_url: str, log: logging.Logger) -> None:
+    def __init__(self, home: Home, warehouse_url: str, log: Callable[[str], object]) -> None:
         self._environment = driver_environment(home, warehouse_url)
         self._log = log
         self._process: subprocess.Popen[str] | None = None
@@ -110,4 +110,4 @@ class ValidationProcess:
 
     def _tell(self, output: IO[str]) -> None:
         for line in output:
-            self._log.info("%s", line.rstrip())
+            self._log(line.rstrip())

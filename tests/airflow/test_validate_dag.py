@@ -142,7 +142,7 @@ def test_the_validations_process_gets_the_warehouse_and_nothing_of_airflows(
 ) -> None:
     monkeypatch.setenv("AIRFLOW__CORE__FERNET_KEY", "secret")
     monkeypatch.setenv("_AIRFLOW_SECRET", "secret")
-    environment = ValidationProcess(home, warehouse_url, logging.getLogger("validation"))._environment
+    environment = ValidationProcess(home, warehouse_url, logging.getLogger("validation").info)._environment
     assert environment["FRESHET_WAREHOUSE_URL"] == warehouse_url
     assert [name for name in environment if "AIRFLOW" in name] == []
 

@@ -78,7 +78,7 @@ def test_a_process_of_its_own_comes_to_the_same_report(
     sales: Sales, pipeline: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     sales.load(sales.sales(3, colour=None))
-    process = ValidationProcess(sales.home, sales.url, logging.getLogger("validation"))
+    process = ValidationProcess(sales.home, sales.url, logging.getLogger("validation").info)
     with caplog.at_level(logging.INFO):
         report = process.run(Request(pipeline="sales", selection=Selection(), airflow_run="manual"))
     assert (report["result"], report["facts"]) == ("failed", 3)
@@ -89,7 +89,7 @@ def test_a_process_of_its_own_comes_to_the_same_report(
 
 
 def test_a_process_that_is_ended_has_not_found_fault_with_the_facts(sales: Sales, pipeline: str) -> None:
-    process = ValidationProcess(sales.home, sales.url, logging.getLogger("validation"))
+    process = ValidationProcess(sales.home, sales.url, logging.getLogger("validation").info)
     with ThreadPoolExecutor(1) as thread:
         validating = thread.submit(process.run, Request(pipeline="sales", selection=Selection()))
         wait_for(lambda: process._process, "the process to be started")

@@ -93,4 +93,4 @@ class Figures:
 
 
 def _iso(moment: datetime | None) -> str | None:
-    return moment and moment.isoformat()
+    return None if moment is None else moment.isoformat()
