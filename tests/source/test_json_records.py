@@ -126,6 +126,24 @@ def decoded(*lines: bytes | str) -> list[tuple[object, ...] | str]:
     return rows(decode_records(pa.array(encoded, pa.binary()), "json", COLUMNS, {}))
 
 
+FAR_BELOW_ZERO = [
+    "1e-999999999", "0.1e-999999999", "1e-41", "-1E-41", "9999e-77", '"1e-41"', '"1\\u0065-41"', '"1e\\u002d41"',
+    '"1e-\\u0034\\u0031"', "1e-00000000000000041", f"1e-{'0' * 60}41", "1." + "1" * 28 + "e-9",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("literal", FAR_BELOW_ZERO)
+@pytest.mark.parametrize("neighbours", [0, 1000])
+def test_a_decimal_far_below_zero_is_refused_and_ends_no_process(literal: str, neighbours: int) -> None:
+    around = [f'{{"s":"3e-41","d":{number}.25}}'.encode() for number in range(neighbours)]
+    array = pa.array([*around, f'{{"s":"x","d":{literal}}}'.encode(), *around], pa.binary())
+    found = decode_json(array, COLUMNS)
+    assert same(found, decode_each(array, COLUMNS))
+    refused = [(number, reason) for number, reason in enumerate(found.reasons.to_pylist()) if reason]
+    assert [number for number, _ in refused] == [neighbours]
+    assert "no decimal(10,2)" in refused[0][1]
+
+
 @pytest.mark.parametrize("column", TAKEN)
 def test_what_a_column_takes(column: str) -> None:
     for row in decoded(*(f'{{"{column}":{token}}}' for token in TAKEN[column])):

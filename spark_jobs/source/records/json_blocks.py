@@ -21,7 +21,7 @@ from spark_jobs.definition.ddl import StreamType
 from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, as_lines, holding, merged, not_utf8
 from spark_jobs.source.records.json_members import MOST_LEVELS, decode_each
-from spark_jobs.source.records.texts import from_texts
+from spark_jobs.source.records.texts import DECIMAL_CHARACTERS, from_texts
 
 Bools = NDArray[np.bool_]
 Columns = Mapping[str, StreamType]
@@ -32,6 +32,13 @@ _FEW = 64
 _LINE_BREAKING = (b"\0", b"\n", b"\r")
 # Arrow takes them for numbers.
 _NO_NUMBERS = (b"NaN", b"Inf")
+# Behind a backslash, what digits, signs, the point and e may be escaped with.
+_ESCAPED_NUMBER = (list(b"u"), list(b"0"), list(b"0"), list(b"2346"))
+_MINUS, _SMALL_E, _BACKSLASH = b"-e\\"
+_IN_NUMBERS = np.isin(np.arange(256), list(b"0123456789."))
+_SIGNS = np.isin(np.arange(256), list(b"+-"))
+_IN_WORDS = np.array([character < 128 and chr(character).isalnum() for character in range(256)])
+_LOOKED_AT = DECIMAL_CHARACTERS + 3
 _OPENING_BRACE, _CLOSING_BRACE, _LOWER_CASE = ord("{"), ord("}"), 0x20
 
 _READ_AS_TEXT = frozenset({"date", "timestamp", "binary"})
@@ -50,6 +57,8 @@ def decode_json(records: pa.Array, columns: Columns) -> Decoded:
         columns: the source's schema.
     """
     odd = _odd(records)
+    if any(kind.name == "decimal" for kind in columns.values()):
+        odd |= _far_below_zero(records)
     if odd.any():
         return _apart(records, odd, columns, _decode_known)
     return _decode_known(records, columns)
@@ -154,6 +163,42 @@ def _odd(records: pa.Array) -> Bools:
             odd |= holding(records, character)
     invalid = None if content.isascii() else not_utf8(records)
     return odd if invalid is None else odd | invalid
+
+
+def _far_below_zero(records: pa.Array) -> Bools:
+    """Records in which a number, or a text, may have an exponent that arrow's decimals must not see: see `texts`."""
+    odd = np.zeros(len(records), np.bool_)
+    offsets, data = binary_parts(records)
+    # Before and behind each place there is then as much as is looked at.
+    text = np.pad(data[offsets[0] : offsets[-1]], _LOOKED_AT)
+    exponents = np.flatnonzero(text == _MINUS) - 1
+    exponents = exponents[(text[exponents] | _LOWER_CASE) == _SMALL_E]
+    exponents = exponents[_IN_NUMBERS[text[exponents - 1]] & _IN_NUMBERS[text[exponents + 2]]]
+    starts = exponents - 1
+    for _ in range(DECIMAL_CHARACTERS):
+        starts = starts - _IN_NUMBERS[text[starts]]
+    digits = exponents - 1 - starts
+    starts -= _SIGNS[text[starts]]
+    numbers = ~_IN_WORDS[text[starts]]  # an id may have a group of digits with an e behind
+    found = [
+        exponent
+        for exponent, count in zip(exponents[numbers].tolist(), digits[numbers].tolist(), strict=True)
+        if _is_beyond(text[exponent + 2 : exponent + 3 + DECIMAL_CHARACTERS].tobytes(), DECIMAL_CHARACTERS - count)
+    ]
+    escapes = np.flatnonzero(text == _BACKSLASH)
+    for number, characters in enumerate(_ESCAPED_NUMBER, 1):
+        escapes = escapes[np.isin(text[escapes + number], characters)]
+    places = np.array([*found, *escapes.tolist()], np.int64) - (_LOOKED_AT) + offsets[0]
+    odd[np.searchsorted(offsets, places, "right") - 1] = True
+    return odd
+
+
+def _is_beyond(text: bytes, most: int) -> bool:
+    """Whether a text begins with an exponent that is greater, or longer than the text."""
+    behind = text.lstrip(b"0123456789")
+    if behind and (_IN_WORDS[behind[0]] or behind[0] == _MINUS):
+        return False
+    return not behind or int(text[: len(text) - len(behind)]) > most
 
 
 def _leniently_passed_over(records: pa.Array) -> Bools:

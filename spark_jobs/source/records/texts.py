@@ -41,7 +41,10 @@ _ZONE = "(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 # Values that tell how others are probably written.
 _SAMPLE = 100
 # What arrow counts digits in holds no more than these; longer texts are read digit by digit.
-_DECIMAL_CHARACTERS = 38
+DECIMAL_CHARACTERS = 38
+# Arrow looks up the power of ten of an exponent without looking whether it has one: far enough below zero that ends the
+# process, or gives a wrong number. It is shown exponents of one digit alone, behind few enough others.
+_ARROWS_DECIMAL = rf"^(?:[^eE]*|[^eE]{{1,{DECIMAL_CHARACTERS - 9}}}[eE][+-]?[0-9])$"
 
 
 class Converted(NamedTuple):
@@ -156,7 +159,8 @@ def _binaries(texts: pa.Array) -> pa.Array:
 
 def _decimals(texts: pa.Array, kind: StreamType) -> Converted:
     arrow = kind.arrow()
-    if (pc.max(pc.binary_length(texts)).as_py() or 0) <= _DECIMAL_CHARACTERS:
+    short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= DECIMAL_CHARACTERS
+    if short and pc.all(pc.match_substring_regex(texts, _ARROWS_DECIMAL)).as_py() is not False:
         try:
             return Converted(pc.cast(texts, arrow), None)
         except pa.ArrowInvalid:
