@@ -69,6 +69,21 @@ class Home:
         return self.root / "kafka"
 
     @property
+    def java(self) -> Path:
+        """What Java starts from: an archive of Spark's classes, and the launcher of a packaged Java."""
+        return self.root / "java"
+
+    @property
+    def bytecode(self) -> Path:
+        """Compiled modules, where none may be kept beside the source."""
+        return self.root / "bytecode"
+
+    @property
+    def spark(self) -> Path:
+        """What Spark exchanges and spills: a folder for each driver that runs on one machine."""
+        return self.root / "spark"
+
+    @property
     def kafka_pipelines(self) -> Path:
         """The pipelines as `freshet up --source kafka` defines them."""
         return self.root / "pipelines-kafka"

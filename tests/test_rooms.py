@@ -48,6 +48,7 @@ COMMON = {
     "connection_liveness",
     "job_main",
     "durable_files",
+    "private_files",
     "optional_imports",
 }
 

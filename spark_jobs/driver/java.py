@@ -46,7 +46,7 @@ def java_environment(home: Home, *, noting_classes: bool = False) -> dict[str, s
         noting_classes: as of `class_options`.
     """
     packaged = not (os.environ.get("JAVA_HOME") or shutil.which("java"))
-    environment = {"JAVA_HOME": str(_packaged_java_home(home.root / "java"))} if packaged else {}
+    environment = {"JAVA_HOME": str(_packaged_java_home(home.java))} if packaged else {}
     options = os.environ.get("SPARK_SUBMIT_OPTS", "")
     if not options.startswith(_PATIENT_COMPILER):  # else whoever started this process has seen to it
         classes = class_options(home, Path(java_program()), noting=noting_classes)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from spark_jobs.private_files import is_of_others
 from spark_jobs.settings import Home
 
 if TYPE_CHECKING:
@@ -44,12 +45,15 @@ def class_options(home: Home, java: Path, *, noting: bool) -> str:
     """
     built = java.stat().st_mtime_ns if java.exists() else 0
     of = hashlib.sha256(f"{java.resolve()} {built} {version('pyspark')}".encode()).hexdigest()[:16]
-    archive = home.root / "java" / f"spark-{of}.jsa"
+    archive = home.java / f"spark-{of}.jsa"
     if archive.exists():
+        if is_of_others(archive):
+            _log.warning("%s can be written by other users, and is not used: Java runs what it holds", archive)
+            return ""
         return f'{_QUIET} -XX:SharedArchiveFile="{archive}"'
     if not noting:
         return ""
-    archive.parent.mkdir(parents=True, exist_ok=True)
+    archive.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     return f'{_NOTING}"{archive.with_suffix(f".{uuid4().hex}.classes")}"'
 
 
@@ -96,6 +100,7 @@ def archive_classes(noted: Path, program: Path, class_path: str, ended: threadin
                     making.kill()
         if making.returncode:
             return False
+        written.chmod(0o600)
         written.replace(archive)
         for outdated in archive.parent.glob(f"{archive.stem}.*.*"):  # those of drivers that were killed, too
             outdated.unlink(missing_ok=True)

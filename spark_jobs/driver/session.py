@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.driver.java import java_environment
 from spark_jobs.driver.java_classes import archiving_classes
+from spark_jobs.driver.scratch import scratch_folder
+from spark_jobs.errors import PlatformError
+from spark_jobs.private_files import make_private
 from spark_jobs.settings import Home
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import SparkConf, SparkContext
 
 # A task that fails is tried three times more. Spark's plain local[*] would try once only, and one
 # killed Python worker would fail the batch.
@@ -28,12 +31,25 @@ _SETTINGS = {
     "spark.scheduler.mode": "FAIR",
     "spark.ui.showConsoleProgress": "false",
     "spark.ui.port": "0",
+    # Every user of a machine can connect to its ports. Spark deserialises what they are sent, and hands out tasks.
+    "spark.authenticate": "true",
+    # Its pages ask for no password, and stop threads and the whole JVM for whoever looks.
+    "spark.ui.enabled": "false",
+    "spark.ui.killEnabled": "false",
+    "spark.ui.threadDumpsEnabled": "false",
+    "spark.ui.heapHistogramEnabled": "false",
 }
+SPARK_SECRET_VARIABLE = "FRESHET_SPARK_SECRET"
+"""What a Spark cluster's processes and its drivers know, and nobody else. On one machine Spark makes it up."""
+SPARK_UI_VARIABLE = "FRESHET_SPARK_UI"
+"""Set to anything, it has each driver serve Spark's own pages."""
 
 
 _SMALL_JOBS = "0 small jobs"  # before every pipeline's name
 # On one machine nothing needs to be reached from outside.
 _LOCAL_SETTINGS = {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+# What tasks exchange, and what they are given, crosses a network.
+_CLUSTER_SETTINGS = {"spark.network.crypto.enabled": "true"}
 
 
 @contextmanager
@@ -80,6 +96,23 @@ def take_turns(pipeline: str, spark: SparkContext, *, small: bool) -> None:
     spark.setLocalProperty("spark.scheduler.pool", _SMALL_JOBS if small else pipeline)
 
 
+def _local_settings(home: Home) -> dict[str, str]:
+    return _LOCAL_SETTINGS | {"spark.local.dir": str(scratch_folder(home))}
+
+
+def _share_secret(configuration: SparkConf, master: str) -> None:
+    secret = os.environ.get(SPARK_SECRET_VARIABLE)
+    if secret:
+        configuration.set("spark.authenticate.secret", secret)
+    elif master.startswith("spark://") and not configuration.contains("spark.authenticate.secret"):
+        raise PlatformError(
+            f"The Spark cluster {master} needs a secret: whoever reaches its ports runs code in it otherwise. Start "
+            "its master and its workers with spark.authenticate=true and the secret in the environment variable "
+            f"_SPARK_AUTH_SECRET, and set {SPARK_SECRET_VARIABLE} to the same where drivers are launched. A cluster "
+            "that is to go without says spark.authenticate=false in its spark-defaults.conf."
+        )
+
+
 def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkContext:
     """Make the context, or take the one that spark-submit configured.
 
@@ -88,20 +121,30 @@ def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkC
         home: the installation.
         master: Spark master URL; None leaves it to spark-submit, or else to all cores of this machine. Of a cluster it
             waits for the first executor: its cores are not known before.
+
+    Raises:
+        PlatformError: the master is a cluster, and nothing says what its processes know each other by.
     """
+    make_private(home)
     os.environ.update(java_environment(home))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf, SparkContext
 
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # set by spark-submit, whose settings its Java process knows
+    # Without this Python puts all settings, a secret too, into the command line of the Java that it starts; one that
+    # spark-submit has started (PYSPARK_GATEWAY_PORT) knows settings of its own.
+    if "PYSPARK_GATEWAY_PORT" in os.environ or not (master or DEFAULT_MASTER).startswith("local"):
         SparkContext._ensure_initialized()
     configuration = SparkConf()  # what spark-submit handed over
     chosen = master or configuration.get("spark.master") or DEFAULT_MASTER
     local = chosen.startswith("local")
     if local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")  # the Spark UI too is for this machine only
-    for key, value in (_SETTINGS | (_LOCAL_SETTINGS if local else {})).items():
+    if os.environ.get(SPARK_UI_VARIABLE):
+        configuration.setIfMissing("spark.ui.enabled", "true")
+    for key, value in (_SETTINGS | (_local_settings(home) if local else _CLUSTER_SETTINGS)).items():
         configuration.setIfMissing(key, value)
+    if not local and configuration.get("spark.authenticate") == "true":
+        _share_secret(configuration, chosen)
     context = SparkContext.getOrCreate(configuration.setAppName(f"freshet {pipeline}").setMaster(chosen))
     context.setLogLevel("WARN")
     jvm = context._jvm

@@ -5,7 +5,7 @@ warehouse_server.py  embedded_postgres/          the warehouse, embedded or not
 kafka_pipelines.py  embedded_kafka/              `freshet up --source kafka`; a broker, also for tests
 airflow_process.py  airflow_api.py  dag_runs.py  Airflow, and the pipelines' DAGs in it
 detached_driver.py  workload_process.py          Spark drivers that outlive Airflow's tasks; the workload
-session_process.py  private_files.py             processes that can be found again and ended whole; files for one user
+session_process.py                               processes that can be found again and ended whole
 live_status.py  terminal_progress.py             what the terminal shows
 low_priority.py                                  batch jobs let the streams go first
 changed_pipelines.py                             pipelines with what such demonstrations change

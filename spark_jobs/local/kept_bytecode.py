@@ -19,5 +19,7 @@ def keeping_bytecode(environment: Mapping[str, str], home: Home) -> dict[str, st
     """
     kept = dict(environment)
     if kept.pop("PYTHONDONTWRITEBYTECODE", None):
-        kept.setdefault("PYTHONPYCACHEPREFIX", str(home.root / "bytecode"))
+        home.bytecode.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home.bytecode.chmod(0o700)
+        kept.setdefault("PYTHONPYCACHEPREFIX", str(home.bytecode))
     return kept

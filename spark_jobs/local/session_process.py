@@ -19,7 +19,7 @@ from pathlib import Path
 import psutil
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.private_files import write_private
+from spark_jobs.private_files import write_private
 
 # The start time is computed from the boot time, which moves a little when the clock is set.
 START_TIME_TOLERANCE_SECONDS = 2.0

@@ -45,11 +45,11 @@ from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.kafka_pipelines import kafka_broker, running_with_topics, write_kafka_pipelines
 from spark_jobs.local.live_status import show_once
-from spark_jobs.local.private_files import make_private
 from spark_jobs.local.streaming import Course, Streaming, uneventful
 from spark_jobs.local.terminal_progress import StartupSteps
 from spark_jobs.local.warehouse_server import warehouse
 from spark_jobs.local.workload_process import WorkloadProcesses
+from spark_jobs.private_files import make_private
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
 from spark_jobs.source.landing_look import ONE_LOOK, LandingLook

@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from spark_jobs.local.airflow_process import EmbeddedAirflow, password_file
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.local.private_files import write_private
+from spark_jobs.private_files import write_private
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from tests.browser.dag_rights import DagRightsAuthManager
 from tests.browser.page_warehouse import PageWarehouse

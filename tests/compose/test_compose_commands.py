@@ -184,20 +184,22 @@ def test_spark_master_and_workers_find_each_other_and_are_healthy(cluster: Clust
 
 
 def test_two_streams_and_two_batch_jobs_have_room_at_once(
-    cluster: Cluster, spark_environment: dict[str, str], tmp_path: Path
+    cluster: Cluster, services: dict[str, Any], spark_environment: dict[str, str], tmp_path: Path
 ) -> None:
     """Two real ones run, and take no more than half of what the workers offer."""
     wait_for(lambda: cluster.state().get("aliveworkers") == 2, "the workers to register", 60)
     program = tmp_path / "application.py"
     program.write_text(APPLICATION)
     done = [tmp_path / "first", tmp_path / "second"]
+    known = services["airflow-scheduler"]["environment"]["FRESHET_SPARK_SECRET"]
     with ExitStack() as stack:
         for file in done:
             log = stack.enter_context(file.with_suffix(".log").open("wb"))
             command = [sys.executable, program, cluster.master, file]
             process = subprocess.Popen(
-                command, env=spark_environment, stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT
-            )
+                command, env=spark_environment | {"FRESHET_SPARK_SECRET": known},
+                stdin=subprocess.PIPE, stdout=log, stderr=subprocess.STDOUT,
+            )  # fmt: skip
             stack.callback(_end, stack.enter_context(process))
         wait_for(lambda: all(file.exists() for file in done), "each application to have run a job", 150)
         state = cluster.state()

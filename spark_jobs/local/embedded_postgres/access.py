@@ -10,7 +10,7 @@ import stat
 from pathlib import Path
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.private_files import write_private
+from spark_jobs.private_files import write_private
 
 _HEAD = "# Written anew by Freshet whenever it starts this server.\n"
 

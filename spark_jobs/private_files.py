@@ -27,12 +27,29 @@ def write_private(path: Path, text: str, *, owner: int | None = None) -> None:
 
 
 def make_private(home: Home) -> None:
-    """Make the home for its owner alone; in one that is there, close the folders that hold passwords, logs or data.
+    """Make the home for its owner alone; in one that is there, close all folders but those that events land in.
 
     Who has opened a home so that others can land their events there has it stay open.
     """
     home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    of_pipelines = (folder("of any").parent for folder in (home.caches, home.checkpoint, home.data_docs))
-    for folder in (home.airflow, home.logs, home.processes, *of_pipelines):
+    of_pipelines = (home.caches, home.checkpoint, home.data_docs, home.join_state)
+    folders = [
+        home.airflow,
+        home.logs,
+        home.processes,
+        home.java,
+        home.bytecode,
+        home.kafka,
+        home.master_data,
+        home.spark,
+    ]
+    for folder in [*folders, *(of_pipeline("of any").parent for of_pipeline in of_pipelines)]:
         folder.mkdir(mode=0o700, exist_ok=True)
         folder.chmod(0o700)
+
+
+def is_of_others(path: Path) -> bool:
+    """Whether another user owns a file, or may write to it or to its folder: what it holds is not to be run."""
+    return any(
+        status.st_uid not in {0, os.geteuid()} or status.st_mode & 0o022 for status in (path.stat(), path.parent.stat())
+    )
