@@ -166,12 +166,18 @@ def note_removed(connection: extensions.connection, pipeline: str, units: Sequen
 def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:
     """Note what a batch is to read, in its order; in the transaction that opens the batch.
 
-    A file that is to be read again is read from its beginning: a range further on does not count as that.
+    A file that is to be read again is read from its beginning: a range further on does not count as that. So is one that
+    was set aside, and has been replaced.
     """
+    begun = [planned for planned in ranges if planned.first == 0]
     cursor.execute(
-        "UPDATE freshet.source_range SET state = 'retried' "
-        "WHERE pipeline = %s AND unit = ANY (%s) AND state = 'to retry'",
-        [pipeline, [planned.unit for planned in ranges if planned.first == 0]],
+        """
+        UPDATE freshet.source_range AS range SET state = 'retried'
+        FROM unnest(%s::text[], %s::bigint[], %s::bigint[]) AS begun (unit, size, modified_ns)
+        WHERE pipeline = %s AND range.unit = begun.unit AND (state = 'to retry'
+            OR (state = 'set aside' AND (range.size, range.modified_ns) <> (begun.size, begun.modified_ns)))
+        """,
+        [[each.unit for each in begun], [each.size for each in begun], [each.modified_ns for each in begun], pipeline],
     )
     note_ranges(cursor, pipeline, ranges, "planned", batch_no=batch_no)
 

@@ -23,7 +23,7 @@ def unread_among(
 ) -> tuple[int, int, int | None]:
     """What of the files of a folder has been planned by no batch: files, bytes, and the oldest mtime in ns.
 
-    One that was changed after it had been planned is set aside, and not waited for.
+    One that was changed after it had been planned waits to be loaded as a new one, unless it is set aside as it is now.
 
     Args:
         cursor: to the warehouse.
@@ -37,11 +37,10 @@ def unread_among(
         FROM unnest(%(units)s::text[], %(sizes)s::bigint[], %(modified)s::bigint[]) AS seen (unit, size, modified_ns)
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(range.last - range.first)
-                FILTER (WHERE range.size = seen.size AND range.modified_ns = seen.modified_ns), 0) AS taken,
-                bool_or((range.size, range.modified_ns) IS DISTINCT FROM (seen.size, seen.modified_ns)) AS changed
+                FILTER (WHERE range.size = seen.size AND range.modified_ns = seen.modified_ns), 0) AS taken
             FROM freshet.source_range AS range
             WHERE range.pipeline = %(pipeline)s AND range.unit = seen.unit AND {TAKEN}) AS known
-        WHERE taken < size AND changed IS NOT TRUE
+        WHERE taken < size
         """,
         {"units": units, "sizes": sizes, "modified": modified, "pipeline": pipeline},
     )

@@ -17,6 +17,7 @@ from spark_jobs.definition import Source
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.settings import Home
 from spark_jobs.source.file_names import is_landed, modified_ns_of, name_of, unit_of
+from spark_jobs.source.regular_files import regular_status
 
 _RANGES_AT_ONCE = 10_000
 
@@ -99,11 +100,8 @@ class LandedFile:
     @classmethod
     def at(cls, unit: str, path: Path) -> LandedFile | None:
         """The file that is there now; None where there is none, or it can't be looked at."""
-        try:
-            found = path.stat()
-        except OSError:
-            return None
-        return cls(unit, path, found.st_size, modified_ns_of(found), found.st_ctime_ns)
+        found = regular_status(path)
+        return None if found is None else cls(unit, path, found.st_size, modified_ns_of(found), found.st_ctime_ns)
 
     @property
     def arrived(self) -> datetime:
@@ -181,11 +179,9 @@ def landed_files(folder: Path, prefix: str = "") -> dict[str, Path]:
 
 
 def _has_content(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a file that is not empty."""
-    try:
-        return entry.is_file() and entry.stat().st_size > 0
-    except OSError:
-        return False
+    """Whether it is a regular file that is not empty."""
+    status = regular_status(entry)
+    return status is not None and status.st_size > 0
 
 
 def ledger_ranges(cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[LedgerRange]:
@@ -228,7 +224,7 @@ def _with_ranges(
         yield archived
         absent = [each for each in absent if not archived.is_of(each)]
     is_changed = not own and any(each.state == "loaded" and each.size and not each.was_removed for each in absent)
-    if file is not None and (own or not is_changed):
+    if file is not None:
         is_retried = any(each.state == "to retry" for each in ranges)
         yield replace(file, ranges=[each for each in own if each.state != "retried"], is_retried=is_retried)
     if absent:

@@ -51,7 +51,7 @@ class LoadedFiles:
         for unit, size, modified_ns in loaded:
             path = self._folder / name_of(unit.removeprefix(self.prefix))
             try:
-                status = path.stat()
+                status = path.lstat()
                 if (status.st_size, modified_ns_of(status)) == (size, modified_ns):
                     self._remove(path, modified_ns)
                     gone.append(unit)

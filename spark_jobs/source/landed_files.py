@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import logging
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,10 @@ from spark_jobs.ledger.unread_files import landing_time
 from spark_jobs.source.file_names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.source.record_lines import line_end_at_or_after
+from spark_jobs.source.regular_files import regular_status
 from spark_jobs.warehouse.drivers import Unread
+
+_log = logging.getLogger(__name__)
 
 MOST_RANGES = 10_000
 # A file is not cut into less: smaller pieces cost more to begin than they are worth.
@@ -46,8 +49,9 @@ class LandedFiles:
     """The files of one landing folder: those of the folder itself, not of its subfolders.
 
     Empty files, and names that begin with "." or "_" (unless they hold a "=") or end in "._COPYING_", are still being
-    written and left alone. Files are taken in the order in which they landed, by (mtime, name) among those that are
-    seen. What has been taken is known by name, size and mtime; the ledger remembers it, `resume` brings it back.
+    written and left alone; links, which are named once, and special files are, too. Files are taken in the order in
+    which they landed, by (mtime, name) among those that are seen. What has been taken is known by name, size and mtime;
+    the ledger remembers it, `resume` brings it back.
 
     Listing is what a look costs: O(files in the folder), and nothing while the folder's own mtime stays; the files
     themselves are looked at once, when they are new. Memory: the names of the files that are in the folder.
@@ -70,6 +74,7 @@ class LandedFiles:
         self._listed_at_ns = -1  # the folder's mtime when it was listed; -1: it has to be listed
         self._folder_seen = (-1, 0.0)  # the folder's mtime, and since when we have seen it
         self._may_come = False  # whether a file was left alone that may be written without a change of the folder
+        self._links: set[str] = set()  # told of
         self._again: Iterator[str] = iter(())
         self._looked_again = 0.0
         self._looked_at = time.monotonic()
@@ -83,6 +88,9 @@ class LandedFiles:
     def resume(self, taken: Callable[[list[str]], Iterable[tuple[str, int, int | None, int | None]]]) -> None:
         """Begin anew with what the ledger knows; before the first look.
 
+        A file of another size or mtime than what was taken under its name is a new one: nobody saw whether it was
+        replaced or written to, and the ids of its events tell those that were loaded.
+
         Args:
             taken: of these units: (unit, offset after the last byte that was taken, size, mtime in ns), maybe several
                 of one name: of what it held at different times.
@@ -95,15 +103,12 @@ class LandedFiles:
             if size is not None:  # a file that was gone before its size was known is not the one that is there
                 by_name.setdefault(name, []).append((_Version(size, modified_ns), last))
         for name, versions in by_name.items():
-            if len(versions) == 1 and versions[0][1] >= versions[0][0].size:
-                self._known[name] = versions[0][0]  # whatever it holds by now: `changed` tells, file after file
-                continue
             status = self._status(name)
-            if status is None:
-                continue
-            same = [(version, last) for version, last in versions if version.is_of(status)]
-            version, last = max(same, key=lambda each: each[1]) if same else versions[-1]
-            if same and last < status.st_size:
+            same = [each for each in versions if status is not None and each[0].is_of(status)]
+            if status is None or not same:
+                continue  # the name stands for another file now, which was not taken
+            version, last = max(same, key=lambda each: each[1])
+            if last < status.st_size:
                 self._begun[name] = (version, last)
             else:
                 self._known[name] = version
@@ -128,6 +133,7 @@ class LandedFiles:
         self._may_come = now - self._folder_seen[1] < _CLOCK_TICK_SECONDS
         found = self._list()
         new = found - self._known.keys() - self._named
+        self._links &= found
         self._forget_removed(found, len(found) - len(new))
         for name in new:
             if is_landed(name):  # asked of new names only: there may be a million known ones
@@ -248,10 +254,11 @@ class LandedFiles:
 
     def _see(self, name: str) -> None:
         status = self._status(name)
+        if status is None and os.path.islink(os.path.join(self._folder, name)):
+            self._tell_link(name)
+            return
         if status is None or not status.st_size:
             self._may_come = True
-            return
-        if not stat.S_ISREG(status.st_mode):
             return
         begun = self._begun.get(name)
         if begun is not None and not begun[0].is_of(status):
@@ -261,6 +268,16 @@ class LandedFiles:
             return
         heapq.heappush(self._waiting, (modified_ns_of(status), name, status.st_size))
         self._named.add(name)
+
+    def _tell_link(self, name: str) -> None:
+        if name not in self._links:
+            self._links.add(name)
+            path = os.fsencode(self._folder / name).decode("utf-8", "backslashreplace")
+            _log.warning(
+                "%s is a link, and is not read: it may lead to what only this user may read. Let the file itself land, "
+                "as a copy or a hard link.",
+                path,
+            )
 
     def _forget_removed(self, found: set[str], still_there: int) -> None:
         """A file that is gone is not known any more: what comes under its name is a new one.
@@ -288,11 +305,8 @@ class LandedFiles:
             raise self._away(error) from error
 
     def _status(self, name: str) -> os.stat_result | None:
-        """What the name stands for; None where that is nothing that can be looked at: a link to nowhere, say."""
-        try:
-            return (self._folder / name).stat()
-        except OSError:
-            return None
+        """Of the file that the name stands for; None where it stands for anything else, or can't be looked at."""
+        return regular_status(os.path.join(self._folder, name))
 
     def _away(self, error: OSError) -> SourceAwayError:
         return SourceAwayError(

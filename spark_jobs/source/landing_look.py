@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -19,6 +18,7 @@ from spark_jobs.ledger.status.driver_states import DrivenPipeline
 from spark_jobs.ledger.unread_files import landing_time, unread_among
 from spark_jobs.settings import Home
 from spark_jobs.source.file_names import is_landed, modified_ns_of, unit_of
+from spark_jobs.source.regular_files import regular_status
 from spark_jobs.warehouse.drivers import Unread, this_host
 
 # To list and compare more takes longer than a look at the status may: a driver does it, once.
@@ -140,9 +140,6 @@ def _landed(folder: Path) -> Iterator[_File]:
         for entry in entries:
             if not is_landed(entry.name):
                 continue
-            try:
-                status = entry.stat()
-            except OSError:
-                continue  # a link to nowhere, or gone meanwhile
-            if stat.S_ISREG(status.st_mode) and status.st_size:
+            status = regular_status(entry)
+            if status is not None and status.st_size:
                 yield _File(unit_of(entry.name), status.st_size, modified_ns_of(status))

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from spark_jobs.errors import SourceRangeChangedError, SourceRangeGoneError
 from spark_jobs.source.file_names import modified_ns_of
+from spark_jobs.source.regular_files import open_regular
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
@@ -54,10 +55,10 @@ def planned_file(piece: FileSlice) -> Iterator[BinaryIO]:
         OSError: the machine can't read it.
     """
     try:
-        with open(piece.path, "rb", buffering=0) as file:
+        with open_regular(piece.path) as file:
             _check(piece, os.fstat(file.fileno()))
-            yield cast(BinaryIO, file)
-            _check(piece, os.stat(piece.path))
+            yield file
+            _check(piece, os.stat(piece.path, follow_symlinks=False))
     except OSError as error:
         if error.errno in _GONE:
             raise SourceRangeGoneError(f"{shown_path(piece)} is not there any more: {error.strerror}.") from error

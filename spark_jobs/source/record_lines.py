@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.source.records.decoded import BYTE_ORDER_MARK, cut_record
+from spark_jobs.source.regular_files import open_regular
 
 BLOCK_BYTES = 4 << 20
 _LONGEST_RECORD = 16 << 20
@@ -47,7 +48,7 @@ def line_end_at_or_after(path: str | Path, offset: int) -> int:
     """
     if offset <= 0:
         return 0
-    with open(path, "rb", buffering=0) as file:
+    with open_regular(path) as file:
         position = file.seek(offset - 1)
         while content := file.read(_KEPT_OF_TOO_LONG):
             found = content.find(b"\n")

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.errors import SourceAwayError
+from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source import landed_files
 from spark_jobs.source.file_names import name_of, unit_of
 from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.planned_file import planned_file
+from spark_jobs.source.record_lines import line_end_at_or_after
 
 ALL = 1 << 40
 NOW = time.time_ns()
@@ -201,14 +203,25 @@ def test_a_file_that_is_to_be_read_again_and_is_not_there_has_nothing_listed_aga
     assert [each.unit for each in source.take(ALL)] == ["a"]
 
 
-def test_a_changed_file_is_told_by_the_next_driver_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(landed_files, "_LOOK_AGAIN_SECONDS", 0)
+@pytest.mark.parametrize("content", [b"other\n", b"{}\n{}\n"], ids=["replaced", "written to"])
+def test_a_name_that_stands_for_another_file_when_a_driver_starts_is_a_new_file(tmp_path: Path, content: bytes) -> None:
     land(tmp_path, "a")
+    land(tmp_path, "b")
     taken = looked(tmp_path).take(ALL)
-    land(tmp_path, "a", b"other\n")
-    source = resumed(tmp_path, taken)
-    assert source.take(ALL) == []
-    assert [each.unit for _ in range(2) for each in source.changed()] == ["a"]
+    land(tmp_path, "a", content, age=5)
+    again = resumed(tmp_path, taken).take(ALL)
+    assert [(each.unit, each.first, each.size) for each in again] == [("a", 0, len(content))]
+    assert resumed(tmp_path, [*taken, *again]).take(ALL) == []
+
+
+def test_a_file_of_which_a_part_was_taken_and_that_is_another_one_now_is_a_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(landed_files, "_SMALLEST_RANGE", 1)
+    land(tmp_path, "a", b"1\n" * 1000)
+    taken = looked(tmp_path).take(100)
+    land(tmp_path, "a", b"2\n" * 1000, age=5)
+    assert [(each.first, each.last) for each in resumed(tmp_path, taken).take(ALL)] == [(0, 2000)]
 
 
 def test_a_name_that_comes_again_after_it_was_removed_is_a_new_file(tmp_path: Path) -> None:
@@ -260,15 +273,16 @@ def test_a_look_looks_at_the_new_files_only_however_many_are_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = [SourceRange(f"loaded {n}", 0, 3, 3, land(tmp_path, f"loaded {n}").stat().st_mtime_ns) for n in range(100)]
+    source = resumed(tmp_path, taken)  # it looks at each of them, once
     looked_at: list[str] = []
-    stat = Path.stat
+    stat, lstat = Path.stat, os.lstat
     monkeypatch.setattr(Path, "stat", lambda path: looked_at.append(path.name) or stat(path))
-    source = resumed(tmp_path, taken)
+    monkeypatch.setattr(os, "lstat", lambda path: looked_at.append(Path(path).name) or lstat(path))
     land(tmp_path, "new")
     source.look()
     source.look()
     assert names(source.take(ALL)) == ["new"]
-    assert looked_at == [*[tmp_path.name] * 2, "new", tmp_path.name, "new"], "as it is found, and as it is taken"
+    assert looked_at == [tmp_path.name, "new", tmp_path.name, "new"], "as it is found, and as it is taken"
 
 
 def test_a_file_that_had_gone_when_its_position_was_taken_over_keeps_no_later_one_from_being_read(
@@ -281,15 +295,43 @@ def test_a_file_that_had_gone_when_its_position_was_taken_over_keeps_no_later_on
 def test_a_file_that_is_made_empty_and_filled_later_is_seen_although_the_folder_does_not_change(tmp_path: Path) -> None:
     empty = tmp_path / "filled later"
     empty.touch()
-    (tmp_path / "link").symlink_to(tmp_path.parent / "target")
     os.utime(tmp_path, ns=(NOW - 10**11,) * 2)
     source = looked(tmp_path)
     source.look()
     empty.write_bytes(b"{}\n")
-    (tmp_path.parent / "target").write_bytes(b"{}\n")
     os.utime(tmp_path, ns=(NOW - 10**11,) * 2)
     source.look()
-    assert sorted(names(source.take(ALL))) == ["filled later", "link"]
+    assert sorted(names(source.take(ALL))) == ["filled later"]
+
+
+def test_links_and_special_files_are_not_taken_and_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(landed_files, "_CLOCK_TICK_SECONDS", 0)
+    (tmp_path.parent / "secret").write_bytes(b"{}\n")
+    (tmp_path / "link.json").symlink_to(tmp_path.parent / "secret")
+    os.mkfifo(tmp_path / "pipe.json")
+    source = looked(tmp_path)
+    land(tmp_path, "a")
+    source.look()
+    assert names(source.take(ALL)) == ["a"]
+    assert [record.getMessage().split(" is a link")[0] for record in caplog.records] == [f"{tmp_path}/link.json"]
+
+
+@pytest.mark.parametrize("swap", ["link", "pipe"])
+def test_a_file_that_becomes_something_else_before_it_is_read_is_gone(tmp_path: Path, swap: str) -> None:
+    path = land(tmp_path, "a.json")
+    source = looked(tmp_path)
+    ((piece,),) = source.pieces(list(enumerate(source.take(ALL))), 1)
+    path.rename(tmp_path.parent / "secret")
+    if swap == "link":
+        path.symlink_to(tmp_path.parent / "secret")
+    else:
+        os.mkfifo(path)
+    with pytest.raises(SourceRangeGoneError, match="link or a special file"), planned_file(piece) as file:
+        file.read()
+    with pytest.raises(FileNotFoundError):
+        line_end_at_or_after(path, 1)
 
 
 def test_an_entry_that_can_not_be_looked_at_holds_nothing_else_up(tmp_path: Path) -> None:

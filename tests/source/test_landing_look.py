@@ -58,12 +58,14 @@ def test_what_has_landed_since_the_driver_ended_is_counted(
         note_ranges(cursor, "orders", [land(folder, "loaded", 70)], "loaded")
         half = land(folder, "half", 100, age=50.0)
         note_ranges(cursor, "orders", [SourceRange("half", 0, 60, 100, half.modified_ns)], "loaded")
-        note_ranges(cursor, "orders", [land(folder, "changed", 5)], "loaded")
-    land(folder, "changed", 8)
+        note_ranges(cursor, "orders", [land(folder, "another by now", 5)], "loaded")
+        note_ranges(cursor, "orders", [land(folder, "set aside", 5)], "loaded")
+        note_ranges(cursor, "orders", [land(folder, "set aside", 8)], "set aside")
+    land(folder, "another by now", 8)
     land(folder, "new", 30, age=20.0)
     land(folder, ".being-written", 30)
     lag = lag_of(connection, look)
-    assert (lag.unread_files, lag.unread_bytes, lag.at_least) == (2, 70, False)
+    assert (lag.unread_files, lag.unread_bytes, lag.at_least) == (3, 78, False)
     assert lag.oldest_unread_age_ms is not None
     assert lag.oldest_unread_age_ms >= 50_000
 
