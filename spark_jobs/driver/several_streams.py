@@ -65,6 +65,7 @@ class SeveralStreams:
                 StreamTally(
                     stream=name,
                     newest=self._rules.newest(course.newest, newest, now),
+                    furthest=self._rules.furthest(course.furthest or course.newest, newest),
                     last_arrival=now if arrived else course.last_arrival,
                     arrived=arrived,
                     rejected=sum(each.rejected for each in found),

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from spark_jobs.ledger.batch_streams import StreamCourse
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LAST = datetime.max.replace(tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _FROM_THE_BEGINNING = -(2**63)
 
@@ -56,6 +57,11 @@ class CourseRules:
             now: by the clock.
         """
         return former if microseconds is None else _later(former, _moment(microseconds, now + self.lateness))
+
+    @staticmethod
+    def furthest(former: datetime | None, microseconds: int | None) -> datetime | None:
+        """The largest event time so far as the events say it, in the future or not; arguments as of `newest`."""
+        return former if microseconds is None else _later(former, _moment(microseconds, _LAST))
 
     def _active(self, course: StreamCourse) -> StreamCourse:
         reached = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
@@ -16,9 +16,10 @@ class StreamCourse(NamedTuple):
     Attributes:
         stream: its name.
         reached: events that happened before are late; None: none is.
-        newest: the largest event time so far; None before there is any.
+        newest: the largest event time so far, but none in the future; None before there is any.
         last_arrival: when an event of it was read last; None before.
         idle: whether it is silent, and has followed the others.
+        furthest: the largest event time so far, in the future or not.
     """
 
     stream: str
@@ -26,6 +27,7 @@ class StreamCourse(NamedTuple):
     newest: datetime | None = None
     last_arrival: datetime | None = None
     idle: bool = False
+    furthest: datetime | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ class StreamTally:
 
     Attributes:
         stream: its name.
-        newest, last_arrival: as of `StreamCourse`, after the batch.
+        newest, furthest, last_arrival: as of `StreamCourse`, after the batch.
         arrived: records that were read.
         duplicates: of events that are in the state already.
         rejected: that can't be joined.
@@ -49,6 +51,7 @@ class StreamTally:
 
     stream: str
     newest: datetime | None
+    furthest: datetime | None
     last_arrival: datetime | None
     arrived: int = 0
     duplicates: int = 0
@@ -68,20 +71,25 @@ class FormerBatch(NamedTuple):
     Attributes:
         batch_no: its number, which is the version of the state; 0: there is none.
         courses: how far each stream had come after it.
-        waiting: events in the state, in no result yet.
+        waiting_of: stream -> events of it in the state, in no result yet.
     """
 
     batch_no: int
     courses: tuple[StreamCourse, ...]
-    waiting: int
+    waiting_of: Mapping[str, int]
+
+    @property
+    def waiting(self) -> int:
+        """Events of all streams in the state, in no result yet."""
+        return sum(self.waiting_of.values())
 
 
 def open_streams(cursor: extensions.cursor, batch_no: int, courses: Sequence[StreamCourse]) -> None:
     """Note how far the streams have come; in the transaction that opens the batch."""
     for course in courses:
         cursor.execute(
-            "INSERT INTO freshet.batch_stream (batch_no, stream, reached, newest, last_arrival, idle) "
-            "VALUES (%s, %s, %s, %s, %s, %s)",
+            "INSERT INTO freshet.batch_stream (batch_no, stream, reached, newest, last_arrival, idle, furthest) "
+            "VALUES (%s, %s, %s, %s, %s, %s, %s)",
             [batch_no, *course],
         )
 
@@ -89,7 +97,8 @@ def open_streams(cursor: extensions.cursor, batch_no: int, courses: Sequence[Str
 def opened_streams(cursor: extensions.cursor, batch_no: int) -> tuple[StreamCourse, ...]:
     """What was noted when a batch was opened; nothing where it is one of a single stream."""
     cursor.execute(
-        "SELECT stream, reached, newest, last_arrival, idle FROM freshet.batch_stream WHERE batch_no = %s", [batch_no]
+        "SELECT stream, reached, newest, last_arrival, idle, furthest FROM freshet.batch_stream WHERE batch_no = %s",
+        [batch_no],
     )
     return tuple(StreamCourse(*row) for row in cursor.fetchall())
 
@@ -109,7 +118,7 @@ def former_batch(cursor: extensions.cursor, pipeline: str, before: int | None = 
     )
     row = cursor.fetchone()
     if row is None:
-        return FormerBatch(0, (), 0)
+        return FormerBatch(0, (), {})
     courses = opened_streams(cursor, row[0])
     return FormerBatch(row[0], courses, _waiting(cursor, row[0]))
 
@@ -131,7 +140,7 @@ def batches_since(
         WITH first AS (
             SELECT min(batch_no) AS batch_no FROM freshet.batch JOIN freshet.batch_stream USING (batch_no)
             WHERE pipeline = %(pipeline)s AND state = 'committed'
-                AND newest >= coalesce(%(newest)s::timestamptz, '-infinity')
+                AND coalesce(furthest, newest) >= coalesce(%(newest)s::timestamptz, '-infinity')
         )
         SELECT batch_no FROM freshet.batch
         WHERE pipeline = %(pipeline)s AND state = 'committed' AND batch_no >= (SELECT batch_no FROM first)
@@ -169,16 +178,15 @@ def close_streams(cursor: extensions.cursor, pipeline: str, batch_no: int, talli
     for tally in tallies:
         stream, *figures = vars(tally).values()
         cursor.execute(
-            "UPDATE freshet.batch_stream SET (newest, last_arrival, arrived, duplicates, rejected, late, joined, "
-            "expired, waiting, after_last, punctuations, purged) = "
-            "ROW (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) WHERE batch_no = %s AND stream = %s",
+            "UPDATE freshet.batch_stream SET (newest, furthest, last_arrival, arrived, duplicates, rejected, late, "
+            "joined, expired, waiting, after_last, punctuations, purged) = "
+            "ROW (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) WHERE batch_no = %s AND stream = %s",
             [*figures, batch_no, stream],
         )
     settled = sum(tally.joined + tally.expired + tally.rejected + tally.late + tally.after_last for tally in tallies)
     return settled + sum(tally.waiting for tally in tallies) - before
 
 
-def _waiting(cursor: extensions.cursor, batch_no: int) -> int:
-    cursor.execute("SELECT coalesce(sum(waiting), 0)::bigint FROM freshet.batch_stream WHERE batch_no = %s", [batch_no])
-    [(waiting,)] = cursor.fetchall()
-    return int(waiting)
+def _waiting(cursor: extensions.cursor, batch_no: int) -> dict[str, int]:
+    cursor.execute("SELECT stream, waiting FROM freshet.batch_stream WHERE batch_no = %s", [batch_no])
+    return {stream: int(waiting or 0) for stream, waiting in cursor.fetchall()}

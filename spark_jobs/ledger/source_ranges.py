@@ -166,8 +166,8 @@ def note_removed(connection: extensions.connection, pipeline: str, units: Sequen
 def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges: Sequence[SourceRange]) -> None:
     """Note what a batch is to read, in its order; in the transaction that opens the batch.
 
-    A file that is to be read again is read from its beginning: a range further on does not count as that. So is one that
-    was set aside, and has been replaced.
+    A file that is to be read again is read from its beginning: a range further on does not count as that. So is
+    one that was set aside, and has been replaced.
     """
     begun = [planned for planned in ranges if planned.first == 0]
     cursor.execute(
@@ -194,10 +194,10 @@ def planned_ranges(cursor: extensions.cursor, batch_no: int) -> tuple[list[Sourc
 
 
 def loaded_ranges(cursor: extensions.cursor, batch_no: int) -> list[SourceRange]:
-    """What a committed batch has read, in its order."""
+    """What a committed batch has read, in its order; also what was, or is to be, read once more by another one."""
     cursor.execute(
-        "SELECT unit, first, last, size, modified_ns FROM freshet.source_range "
-        "WHERE batch_no = %s AND state = 'loaded' ORDER BY range_id",
+        "SELECT unit, first, last, size, modified_ns FROM freshet.source_range WHERE batch_no = %s "
+        "AND (state = 'loaded' OR state IN ('to retry', 'retried') AND reason IS NULL) ORDER BY range_id",
         [batch_no],
     )
     return [SourceRange(*row) for row in cursor.fetchall()]

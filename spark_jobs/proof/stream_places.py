@@ -52,7 +52,7 @@ _STANDING = """
     LEFT JOIN {result} AS result ON result.event_id = event.id
     LEFT JOIN (SELECT event_id, count(*) AS times FROM {waiting} GROUP BY 1) AS waiting ON waiting.event_id = event.id
     LEFT JOIN (
-        SELECT *, place <> 'rejected' OR starts_with(reason, {expired}) AS is_expired,
+        SELECT *, place <> 'rejected' OR (relation IS NULL AND starts_with(reason, {expired})) AS is_expired,
             place = 'rejected' AND starts_with(reason, {late}) AS is_late,
             place = 'rejected' AND starts_with(reason, {after_last}) AS is_after_last
         FROM {held}

@@ -255,15 +255,16 @@ class _Rebuilding:
 
     def _check(self, made: dict[int, Path]) -> None:
         """The ledger counted what waits, apart from the state."""
-        version, waiting = self._last.batch_no, 0
+        waiting = dict.fromkeys(self._sources, 0)
         for number in range(self._buckets):
-            stored = StoredBucket(self._plan, made.get(number, self._folder / str(number)), version)
-            waiting += sum(
-                tuples.num_rows for position in range(len(self._streams)) for tuples in stored.waiting(position)
-            )
-        if waiting != self._last.waiting:
-            raise FreshetError(
-                f"The state made anew does not agree with the ledger: {waiting:,} events wait in it, and "
-                f"{self._last.waiting:,} should. Its batches, or landed events, are not all there any more. Bring the "
-                f"folder {self._folder} back from a backup, or load the streams under another pipeline name."
-            )
+            stored = StoredBucket(self._plan, made.get(number, self._folder / str(number)), self._last.batch_no)
+            for position, stream in enumerate(waiting):
+                waiting[stream] += sum(tuples.num_rows for tuples in stored.waiting(position))
+        for stream, found in waiting.items():
+            noted = self._last.waiting_of.get(stream, 0)
+            if found != noted:
+                raise FreshetError(
+                    f"The state made anew does not agree with the ledger: {found:,} events of {stream} wait in it, and "
+                    f"{noted:,} should. Its batches, or landed events, are not all there any more. Bring the folder "
+                    f"{self._folder} back from a backup, or load the streams under another pipeline name."
+                )

@@ -44,6 +44,8 @@ def test_an_event_of_the_far_future_counts_as_what_the_clock_allows() -> None:
     assert RULES.newest(None, LATEST, NOON) == NOON + 10 * MINUTE
     assert RULES.newest(NOON + 20 * MINUTE, LATEST, NOON) == NOON + 20 * MINUTE
     assert RULES.newest(None, -LATEST, NOON) is None
+    assert RULES.furthest(None, LATEST) == datetime.max.replace(tzinfo=UTC)
+    assert RULES.furthest(NOON, 1_000_001) == RULES.furthest(NOON, None) == NOON
     assert RULES.newest(NOON, None, NOON) == NOON
     assert RULES.newest(None, 1_000_001, NOON) == datetime(1970, 1, 1, 0, 0, 1, 1, tzinfo=UTC)
 

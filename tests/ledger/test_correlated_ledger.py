@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
 from spark_jobs.ledger import batch_ledger
-from spark_jobs.ledger.batch_streams import StreamCourse, StreamTally, former_batch
+from spark_jobs.ledger.batch_streams import StreamCourse, StreamTally, batches_since, former_batch
 from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import read_status
 from tests.loading.stream import Stream
@@ -11,12 +14,12 @@ from tests.loading.stream import Stream
 NAMES = ("orders", "payments")
 
 
-def tally(name: str, **counts: int) -> StreamTally:
+def tally(name: str, newest: datetime | None = None, furthest: datetime | None = None, **counts: int) -> StreamTally:
     none = dict.fromkeys(("arrived", "duplicates", "rejected", "late", "joined", "expired", "waiting"), 0)
-    return StreamTally(stream=name, newest=None, last_arrival=None, **none | counts)
+    return StreamTally(stream=name, newest=newest, furthest=furthest, last_arrival=None, **none | counts)
 
 
-def batch(stream: Stream, orders: dict[str, int], payments: dict[str, int]) -> int:
+def batch(stream: Stream, orders: dict[str, Any], payments: dict[str, Any]) -> int:
     """A committed batch."""
     courses = [StreamCourse(name) for name in NAMES]
     number = batch_ledger.open_batch(stream.connection, "orders", stream.epoch, [], courses)
@@ -37,6 +40,17 @@ def test_events_that_wait_are_accounted_for(orders: Stream) -> None:
     assert unaccounted(orders) == (17, 1, 0)
     batch(orders, {"arrived": 2, "waiting": 4}, {})
     assert unaccounted(orders) == (19, 1, 1), "one order arrived, and is nowhere"
+
+
+def test_a_batch_that_brought_an_event_of_the_future_is_one_that_may_have_brought_it(orders: Stream) -> None:
+    """A stream does not come further than the clock by it, but when that time is there the event is looked for."""
+    day, noon = timedelta(days=1), datetime(2026, 3, 1, 12, tzinfo=UTC)
+    first = batch(orders, {"newest": noon, "furthest": noon + day}, {})
+    of_former_version = batch(orders, {"newest": noon + 2 * day}, {})
+    last = batch(orders, {"newest": noon + 3 * day, "furthest": noon + 3 * day}, {})
+    with orders.connection, orders.connection.cursor() as cursor:
+        found = [batches_since(cursor, "orders", noon + hours) for hours in (0.9 * day, 1.1 * day, 2.1 * day)]
+    assert found == [[first, of_former_version, last], [of_former_version, last], [last]]
 
 
 def test_an_open_batch_without_ranges_is_gone_on_with(orders: Stream) -> None:

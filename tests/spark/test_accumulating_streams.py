@@ -15,6 +15,8 @@ import yaml
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import WriterFencedError
+from spark_jobs.proof.proof import Proof
+from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
 from spark_jobs.source import landed_files
 from tests.loading.accumulation.fulfilment import DDL, FULFILMENT, Part, order, payment, shipment
@@ -47,6 +49,9 @@ class Shipping:
     def load(self) -> None:
         """Load all that has landed."""
         StreamJob(self.definition, self.home, self.url).run(self.spark, once=True, resume=True)
+
+    def verify(self) -> Proof:
+        return verify(self.definition, self.url, self.home)
 
     def facts(self) -> set[tuple[Any, ...]]:
         """Order, payment and shipment of each fact."""
@@ -133,6 +138,7 @@ def test_lookups_are_made_for_the_parts_that_make_rows(tmp_path: Path, warehouse
     assert shipping.law() == waiting | {"orders": (180, 0, 20, 0)}
     [(reason,)] = query(warehouse_url, "SELECT DISTINCT reason FROM freshet.rejected WHERE relation IS NOT NULL")
     assert "shop.customer" in reason
+    assert shipping.verify().holds
 
 
 def test_a_batch_that_was_cut_off_is_gone_on_with(shipping: Shipping, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError
+from spark_jobs.ledger import files_not_loaded
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.proof.verification import verify
 from spark_jobs.reprocessing.state_rebuilding import RebuiltState, rebuild_state
@@ -124,6 +125,26 @@ def test_what_punctuations_have_purged_stays_away_and_what_came_after_them_stays
     proof = verify(load_definition(shop.path), shop.url, shop.home)
     differences = {each.kind: each.examples for each in proof.differences}
     assert differences["wrongly_rejected"] == ("payments/[900]: no punctuation of its key had come before it",)
+
+
+def test_a_file_that_was_read_again_is_part_of_the_batch_that_read_it_first(shop: CorrelatedShop) -> None:
+    shop.land("orders", [order(1), order(5)])
+    shop.land("payments", [payment(1, 1, 1)])
+    shop.load()
+    shop.land("orders", [order(6, 70)])
+    shop.land("payments", [payment(6, 6, 70)])
+    shop.load()
+    with closing(psycopg2.connect(shop.url)) as connection:
+        assert files_not_loaded.ask_to_retry(connection, "paid", "orders/part-0001.json")
+    shop.load()
+    shutil.rmtree(shop.home.join_state("paid"))
+    rebuilt = rebuild(shop)
+    assert rebuilt is not None
+    assert rebuilt.waiting == 1, "order 5"
+    shop.land("payments", [payment(2, 1, 68), payment(5, 5, 69)])
+    shop.load()
+    assert shop.facts() >= {(1, 1), (1, 2), (5, 5), (6, 6)}
+    assert verify(load_definition(shop.path), shop.url, shop.home).differences == ()
 
 
 def test_a_state_is_not_made_anew_without_a_file_whose_events_may_wait(shop: CorrelatedShop) -> None:
