@@ -15,7 +15,7 @@ from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.cache_table import Watched
 from spark_jobs.hot_set.learned import LearnedHotSet, Reread
 from spark_jobs.relation.changes.triggers import WatchOutcome
-from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, unnoticed
+from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, incarnation, unnoticed
 from spark_jobs.relation.changes.watched_tables import WatchedTable, noted_since, notes_every_change
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
@@ -53,6 +53,7 @@ class Noticing:
         self.changed: str | None = None
         self.noticed_at = clock()
         self._coming: Watched | None = None  # changes may have been missed: so, once all has been read again
+        self._server: str | None = None
         self._tables: tuple[WatchedTable, ...] = ()
         self._lookup = lookup
         self._relation = relation
@@ -99,6 +100,8 @@ class Noticing:
         Raises:
             psycopg2.Error, WarehouseUnavailableError: the warehouse is away. The next call makes up for this one.
         """
+        if self._is_another_server(connection) and self._coming is None and self.watched != "nothing":
+            self._coming = self.watched
         if self._coming is not None:
             self._change_over(connection, self._coming)
         elif self.watched == "triggers" and self.noticed is not None:
@@ -114,6 +117,11 @@ class Noticing:
             if ended is not None:
                 self.noticed, self.noticed_at = ended.snapshot, ended.began_at
                 self.changed = ended.snapshot
+
+    def _is_another_server(self, connection: extensions.connection) -> bool:
+        """Whether the server was started, or has crashed, since the last look: `noticed` may tell nothing any more."""
+        former, self._server = self._server, incarnation(connection)
+        return former is not None and former != self._server
 
     def since(self, noticed: str | None, connection: extensions.connection) -> Changes:
         """What has changed in R since tuples of it were read; anything, where that has not been noted throughout.

@@ -29,7 +29,7 @@ from spark_jobs.hot_set.lookup_memory import (
 )
 from spark_jobs.hot_set.whole_loading import read_whole
 from spark_jobs.relation.changes.triggers import watch_relations
-from spark_jobs.relation.changes.unnoticed import current_snapshot
+from spark_jobs.relation.changes.unnoticed import lasting_snapshot
 from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.build import build_copy
@@ -262,9 +262,8 @@ def _limit(cached: _CachedLookup, cores: int) -> Callable[[], ReadLimit] | None:
 
 
 def _noticed(connection: extensions.connection) -> str:
-    """The snapshot as of now; the transaction ends, so that the next one is newer."""
-    with connection:
-        return current_snapshot(connection)
+    """The snapshot as of now, for a file; the transaction ends, so that the next one is newer."""
+    return lasting_snapshot(connection)
 
 
 # A statement for more keys takes more of the server's memory at once.

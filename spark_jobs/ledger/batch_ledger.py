@@ -193,6 +193,10 @@ def close_batch(
             raise WriterFencedError(f"There is no batch {batch_no} in this warehouse's ledger.")
         pipeline, epoch = row
         require_epoch(cursor, pipeline, epoch)
+        # Chunks have not waited for the disk, and files are removed after this: it has to, whatever the database says.
+        cursor.execute(
+            "SELECT set_config('synchronous_commit', 'local', true) WHERE current_setting('synchronous_commit') = 'off'"
+        )
         query = "SELECT state FROM freshet.batch WHERE batch_no = %s FOR UPDATE"
         ((state,),) = lock_against_loaders(cursor, pipeline, query, [batch_no])
         if state == "started":

@@ -53,7 +53,11 @@ def kind_of_error(error: psycopg2.Error, *, connection_lost: bool) -> ErrorKind:
         return ErrorKind.CONNECTION_LOST
     if isinstance(error, TuplesSuppressedError):
         return ErrorKind.TUPLE_REFUSED
-    return ErrorKind.SERVER_UNABLE if error.pgcode is None else kind_of_sqlstate(error.pgcode)
+    if error.pgcode is not None:
+        return kind_of_sqlstate(error.pgcode)
+    # A server that goes while rows are copied to it leaves a connection that does not know that it is closed.
+    lost = type(error) in {psycopg2.OperationalError, psycopg2.DatabaseError}
+    return ErrorKind.CONNECTION_LOST if lost else ErrorKind.SERVER_UNABLE
 
 
 def kind_of_sqlstate(sqlstate: str) -> ErrorKind:

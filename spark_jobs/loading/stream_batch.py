@@ -11,10 +11,10 @@ from uuid import uuid4
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from psycopg2 import extensions
+from psycopg2 import extensions, sql
 
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
-from spark_jobs.errors import WriterFencedError
+from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.ledger.id_sketches import MOST_DROPPED
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import StorageMode, store
@@ -28,7 +28,7 @@ from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
-from spark_jobs.warehouse.fact_table import FactColumn, FactTable
+from spark_jobs.warehouse.fact_table import FactColumn, FactTable, has_key
 from spark_jobs.warehouse.fencing import check_epoch, read_locked, session_name
 from spark_jobs.warehouse.latency import histogram
 
@@ -204,11 +204,15 @@ def _record(
     # A fact without an arrival was made by time, when nothing more could come: that says nothing of how quick we are.
     arrived = facts.filter(facts[ARRIVED_AT].is_valid()) if facts.num_rows else facts
     histograms = [latencies(arrived, column, commit_seconds) for column in (batch.event.event_time, ARRIVED_AT)]
-    cursor.execute(
+    # Now that facts have been copied nobody can drop their key until the commit.
+    insert = sql.SQL(
         "INSERT INTO freshet.batch_part (part_id, batch_no, facts, shed, unmatched, rejected, duplicates, "
-        "event_latency, arrival_latency, sketch, dropped) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-        [part_id, batch.batch_no, *counts, *histograms, stored.to_bytes(), dropped.told],
-    )
+        "event_latency, arrival_latency, sketch, dropped) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) "
+        "RETURNING {}"
+    ).format(has_key(batch.fact.schema, batch.fact.table, batch.fact.event_id))
+    cursor.execute(insert, [part_id, batch.batch_no, *counts, *histograms, stored.to_bytes(), dropped.told])
+    if cursor.fetchone() == (False,) and counts.facts:
+        raise LoadBlockedError(batch.fact.key_is_gone)
 
 
 def latencies(facts: pa.Table, column: str, commit_seconds: float) -> list[int]:

@@ -65,6 +65,7 @@ DIFFERENCES = {
     "extra_fact": "facts that never landed, or that the streams' join does not give",
     "extra_waiting": "tuples that wait in the state and never landed",
     "extra_held": "held tuples that never landed",
+    "fact_key": "facts that nothing keeps from being stored twice: their table has lost its key",
     "wrong_fact": "facts that are not what the join makes of the landed event",
     "wrong_payload": "held tuples whose payload is not the landed record",
     "wrongly_rejected": "rejected tuples of which the reason does not hold",

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.proof.fact_key import missing_key
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.source_proof import prove_source
 from spark_jobs.proof.streams_proof import prove_streams
@@ -54,6 +55,9 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
             with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
                 prove = prove_source if definition.streams is None else prove_streams
                 proof = prove(cursor, definition, home, progress)
+            keyless = missing_key(cursor, definition)
+            if keyless is not None:
+                proof = replace(proof, differences=(*proof.differences, keyless))
     finally:
         connection.close()
     return replace(proof, seconds=time.monotonic() - started)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pyarrow as pa
 from psycopg2 import sql
 
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
-
-if TYPE_CHECKING:
-    pass
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,33 @@ class FactTable:
         return [Target(column.name, column.source, column.type, column.nullable) for column in self.columns]
 
     @property
+    def key_is_gone(self) -> str:
+        """What is wrong where `has_key` does not hold any more, and what to do."""
+        columns = ", ".join(self.event_id)
+        return (
+            f"{self.schema}.{self.table} has lost its key: no valid unique index has exactly the columns ({columns}), "
+            f"so an event that is sent twice would be stored twice. Nothing is loaded until it is back: ALTER TABLE "
+            f"{self.schema}.{self.table} ADD PRIMARY KEY ({columns})."
+        )
+
+    @property
     def identifier(self) -> sql.Identifier:
         """The table's name for use in SQL."""
         return sql.Identifier(self.schema, self.table)
+
+
+def has_key(schema: str, table: str, key: Sequence[str]) -> sql.Composable:
+    """SQL condition: a valid unique index of exactly these columns keeps an event id from being stored twice."""
+    return sql.SQL(
+        "EXISTS (SELECT FROM pg_index WHERE indisunique AND indisvalid AND indimmediate AND indpred IS NULL "
+        "AND indexprs IS NULL AND indnkeyatts = {count} "
+        "AND indrelid = to_regclass(quote_ident({schema}) || '.' || quote_ident({table})) "
+        "AND {count} = (SELECT count(*) FROM pg_attribute WHERE attrelid = indrelid "
+        "AND attname = ANY ({key}) AND attnum = ANY ((indkey::int2[])[0:{last}])))"
+    ).format(
+        schema=sql.Literal(schema),
+        table=sql.Literal(table),
+        key=sql.Literal(list(key)),
+        count=sql.Literal(len(key)),
+        last=sql.Literal(len(key) - 1),
+    )

@@ -104,7 +104,7 @@ def _mismatch(definition: PipelineDefinition, problems: Iterable[str]) -> Schema
 def _find_table(cursor: extensions.cursor, schema: str, table: str, *, updated: bool) -> tuple[int | None, list[str]]:
     cursor.execute(
         """
-        SELECT c.oid, c.relkind IN ('r', 'p'), c.relhasrules,
+        SELECT c.oid, c.relkind IN ('r', 'p'), c.relhasrules, row_security_active(c.oid),
                has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'INSERT')
                    AND has_any_column_privilege(c.oid, 'SELECT')
                    AND (has_any_column_privilege(c.oid, 'UPDATE') OR NOT %s)
@@ -117,12 +117,17 @@ def _find_table(cursor: extensions.cursor, schema: str, table: str, *, updated: 
         return None, [
             f"there is no such table; create it, with the event id as its primary key, in database {_database(cursor)}"
         ]
-    oid, is_table, has_rules, granted = row
+    oid, is_table, has_rules, hides_rows, granted = row
     if not is_table:
         return None, ["it is not a table; facts go into plain or partitioned tables only"]
     problems = []
     if has_rules:
         problems.append("it has rewrite rules, which COPY passes by; drop them, or use triggers instead")
+    if hides_rows:
+        problems.append(
+            f"its row security hides facts from the role {cursor.connection.info.user}, which could store them twice; "
+            "load it as its owner, or as a role with BYPASSRLS"
+        )
     encoding = cursor.connection.info.parameter_status("server_encoding")
     if encoding != "UTF8":
         problems.append(

@@ -473,3 +473,17 @@ def test_what_a_restored_warehouse_does_not_know_is_pending(sales: LandedSales) 
     sales.land(sale(2), pending=True)  # loaded after the time that the warehouse was restored to
     proof = sales.verify()
     assert (proof.holds, proof.pending_files, proof.pending_records) == (True, 1, 1)
+
+
+def test_a_fact_table_without_its_key_is_told_with_what_is_stored_twice(sales: LandedSales) -> None:
+    sales.land(sale(1), sale(2))
+    sales.store_sale(1)
+    sales.store_sale(2)
+    sales.execute("ALTER TABLE shop.fact_sales DROP CONSTRAINT fact_sales_pkey")
+    [found] = [each for each in sales.verify().differences if each.kind == "fact_key"]
+    assert (found.count, found.examples) == (1, ("shop.fact_sales (sale_id): none is by now",))
+    sales.execute("INSERT INTO shop.fact_sales SELECT * FROM shop.fact_sales WHERE sale_id = 1")
+    [found] = [each for each in sales.verify().differences if each.kind == "fact_key"]
+    assert (found.count, found.examples) == (
+        1, ("shop.fact_sales (sale_id): 1 events are stored more than once, in 1 rows too many",)
+    )  # fmt: skip

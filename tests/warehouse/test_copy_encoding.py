@@ -182,9 +182,9 @@ def test_timestamps(connection: extensions.connection, sql_type: str, values: li
 def test_the_ends_of_the_calendar(connection: extensions.connection) -> None:
     days = pa.array([-2440588, 2145042905], pa.int32()).cast(pa.date32())
     assert copied(connection, "date", days, "x::text") == ["4714-11-24 BC", "5874897-12-31"]
-    times = pa.array([-210866803200000000, 2**63 - 1], pa.int64()).cast(TIME)
+    times = pa.array([-210866803200000000, 2**63 - 2], pa.int64()).cast(TIME)
     found = copied(connection, "timestamptz", times, "x::text")
-    assert found == ["4714-11-24 00:00:00+00 BC", "294247-01-10 04:00:54.775807+00"]
+    assert found == ["4714-11-24 00:00:00+00 BC", "294247-01-10 04:00:54.775806+00"]
 
 
 UUID_FORMS = (
@@ -315,6 +315,8 @@ UNFIT = [
     ("date", pa.array([2**31 - 1, -(2**31), 0], pa.int32()).cast(pa.date32()), [0, 1],
      "5881580-07-11 does not fit date, which takes 4713 BC to 5874897"),
     ("timestamptz", pa.array([-(2**63), 0, None]).cast(TIME), [0], "NaT does not fit timestamp with time zone"),
+    ("timestamptz", pa.array([2**63 - 1, 2**63 - 2, None]).cast(TIME), [0],
+     "294247-01-10T04:00:54.775807 does not fit timestamp with time zone, which takes 4713 BC to 294246"),
     ("timestamp(3)", pa.array([1_000, 1_001, -1]).cast(TIME), [1, 2],
      "1970-01-01T00:00:00.001001 does not fit timestamp(3)"),
     ("uuid", pa.array(["550e8400-e29b-41d4-a716-44665544000", None]), [0],

@@ -201,3 +201,19 @@ def test_a_database_that_can_not_keep_every_text_is_reported(
     (problem,) = problems(narrow, ddl, {"id": "o_id"})
     assert problem.startswith("the database's encoding is LATIN1")
     narrow.close()
+
+
+def test_a_table_whose_row_security_hides_facts_is_refused(connection: extensions.connection) -> None:
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "CREATE TABLE warehouse.fact (id bigint PRIMARY KEY); ALTER TABLE warehouse.fact ENABLE ROW LEVEL SECURITY;"
+            "CREATE POLICY half ON warehouse.fact USING (id % 2 = 0) WITH CHECK (true);"
+            "GRANT USAGE ON SCHEMA warehouse TO freshet_loader;"
+            "GRANT ALL ON warehouse.fact TO freshet_loader; SET ROLE freshet_loader"
+        )
+    told = problems(connection, "SELECT 1", {"id": "o_id"})
+    assert len(told) == 1
+    assert told[0].startswith("its row security hides facts from the role")
+    with connection, connection.cursor() as cursor:
+        cursor.execute("RESET ROLE")
+    describe(connection, "SELECT 1", {"id": "o_id"})

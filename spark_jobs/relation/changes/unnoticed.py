@@ -71,6 +71,36 @@ def current_snapshot(connection: extensions.connection) -> str:
     return str(snapshot)
 
 
+def lasting_snapshot(connection: extensions.connection) -> str:
+    """As `current_snapshot`, to be kept in a file: a crash of the server does not give its numbers out again.
+
+    Transactions that committed without waiting for the disk, or rolled back, have numbers that the server forgets when
+    it crashes. One that waits, and has a later number, makes it keep them all.
+
+    Args:
+        connection: to the warehouse, not in a transaction; a commit that waits for the disk is made on it.
+    """
+    with connection:
+        snapshot = current_snapshot(connection)
+    with connection, connection.cursor() as cursor:
+        # One that has written nothing does not wait, even so.
+        cursor.execute("SET LOCAL synchronous_commit TO local; SELECT pg_logical_emit_message(true, 'freshet', '')")
+    return snapshot
+
+
+def incarnation(connection: extensions.connection) -> str:
+    """What differs after each start of the server, and after each crash: its numbers may have been given out again.
+
+    It sets its statistics back when it recovers, also where its first process has lived through the crash.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT concat_ws(' ', pg_postmaster_start_time(), stats_reset, inet_server_addr()) FROM pg_stat_bgwriter"
+        )
+        [(found,)] = cursor.fetchall()
+    return str(found)
+
+
 def unnoticed(connection: extensions.connection, spec: RelationSpec, noticed: str, most: int = MOST_KEYS) -> Changes:
     """The changes of a relation by transactions that a snapshot does not see, and the snapshot for the next look.
 

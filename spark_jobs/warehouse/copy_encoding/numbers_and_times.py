@@ -153,7 +153,8 @@ class TimestampEncoder(ColumnEncoder):
     def unfit(self, values: pa.Array) -> Bools | None:
         """See ColumnEncoder."""
         times = plain_values(values, "i8")
-        outside = times < _FIRST_MICROSECOND
+        # The last one stands for infinity, and for what a relation may hold that lies beyond it.
+        outside = (times < _FIRST_MICROSECOND) | (times == np.iinfo(np.int64).max)
         if self._tick > 1:
             outside |= times % self._tick != 0
         return non_null(outside, values)
@@ -170,7 +171,7 @@ class TimestampEncoder(ColumnEncoder):
     def allowed(self) -> str:
         """See ColumnEncoder."""
         fraction = f", {self.type.fraction} digits of a second" if self._tick > 1 else ""
-        return f"4713 BC to 294276{fraction}"
+        return f"4713 BC to 294246{fraction}"
 
     def field(self, values: pa.Array) -> Field:
         """See ColumnEncoder."""
