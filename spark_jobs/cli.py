@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 import typer.core
-from rich.console import Console
 from rich.markup import escape
 
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.settings import home
+from spark_jobs.shown_text import SafeConsole, shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -33,8 +33,8 @@ DEFAULT_SCALE = 0.1
 DEFAULT_RATE = 200.0
 
 # A file or a pipe has no width of its own; rich would squeeze tables into 80 columns.
-console = Console(width=None if sys.stdout.isatty() else 140)
-error_console = Console(stderr=True)
+console = SafeConsole(width=None if sys.stdout.isatty() else 140)
+error_console = SafeConsole(stderr=True)
 
 
 class _Commands(typer.core.TyperGroup):
@@ -355,13 +355,13 @@ def held(
         keys = f" (most often {', '.join(f'{key}: {count:,}' for key, count in group.keys)})" if group.keys else ""
         hopeless = f" [{group.hopeless:,} can't become facts]" if group.hopeless else ""
         unjoined = f" [{group.unjoined:,} wait to be joined]" if group.unjoined else ""
-        told = f"{group.tuples:>12,}  {group.place:9}  {group.reason}{keys}{hopeless}{unjoined}"
+        told = f"{group.tuples:>12,}  {group.place:9}  {shown_text(group.reason)}{shown_text(keys)}{hopeless}{unjoined}"
         console.print(told, soft_wrap=True, highlight=False, markup=False)
     if not groups:
         console.print("nothing is held", highlight=False)
     for each in shown:
         where = f"{each.source_unit}:{each.source_position}" if each.source_unit else ""
-        told = f"{each.event_id}  {where}  {each.reason}\n    {each.payload}"
+        told = f"{shown_text(f'{each.event_id}  {where}  {each.reason}')}\n    {shown_text(str(each.payload))}"
         console.print(told, soft_wrap=True, highlight=False, markup=False)
 
 
@@ -392,7 +392,8 @@ def waiting(
     for each in found:
         for event in each.samples:
             until = f" until {event.until:%Y-%m-%d %H:%M:%S}" if event.until else ""
-            told = f"{each.stream}  {event.event_time:%Y-%m-%d %H:%M:%S}{until} UTC\n    {event.record}"
+            record = shown_text(str(event.record))
+            told = f"{each.stream}  {event.event_time:%Y-%m-%d %H:%M:%S}{until} UTC\n    {record}"
             console.print(told, soft_wrap=True, highlight=False, markup=False)
 
 
@@ -440,7 +441,7 @@ def source(
                 raise FreshetError(f"{file}: pipeline {name} does not wait for a file of this name.")
         found = files_not_loaded.troubled_ranges(connection, name)
     for each in found:
-        told = f"{each.state:10}  {each.unit}" + (f": {each.reason}" if each.reason else "")
+        told = f"{each.state:10}  {shown_text(each.unit + (f': {each.reason}' if each.reason else ''))}"
         console.print(told, soft_wrap=True, highlight=False, markup=False)
     if not found:
         console.print("all files that were read are loaded", highlight=False)

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.settings import WAREHOUSE_URL_VARIABLE
+from spark_jobs.shown_text import OneLineFormatter
 
 
 def run_main(job: Callable[[str], object]) -> int:
@@ -19,7 +20,9 @@ def run_main(job: Callable[[str], object]) -> int:
     Args:
         job: takes the libpq URL of the warehouse.
     """
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s [%(threadName)s] %(name)s: %(message)s")
+    log = logging.StreamHandler()
+    log.setFormatter(OneLineFormatter("%(asctime)s %(levelname)s [%(threadName)s] %(name)s: %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[log])
     logging.getLogger("py4j").setLevel(logging.WARNING)
     try:
         warehouse_url = os.environ.get(WAREHOUSE_URL_VARIABLE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 
@@ -13,10 +14,11 @@ import yaml
 from spark_jobs.authoring.matching_columns import columns_of_one_type, matching_columns, with_one_type
 from spark_jobs.authoring.sample import Sample
 from spark_jobs.authoring.yaml_schema import FIRST_LINE, write_schema
-from spark_jobs.definition import load_definition
+from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.definition.pipeline_files import definition_files
-from spark_jobs.errors import FreshetError
+from spark_jobs.errors import FreshetError, PipelineDefinitionError
 from spark_jobs.settings import HOME_VARIABLE
+from spark_jobs.shown_text import shown_text
 
 _TEMPLATE = """\
 {first_line}
@@ -137,7 +139,7 @@ def definition_text(
     """
     return _TEMPLATE.format(
         first_line=FIRST_LINE,
-        sample=origin,
+        sample=shown_text(origin),
         records=sample.records,
         name=name,
         table=table or f"warehouse.{name}",
@@ -165,12 +167,14 @@ def streams_text(name: str, samples: Mapping[str, tuple[Sample, str]], *, table:
     of_streams = with_one_type(of_streams, on)
     columns = [f"{stream}.{column}" for stream, sample in of_streams.items() for column in sample.columns]
     streams = [
-        _STREAM_TEMPLATE.format(name=_scalar(stream), **_source_keys(of_streams[stream], origin, _landing(stream)))
+        _STREAM_TEMPLATE.format(
+            name=_scalar(stream), **_source_keys(of_streams[stream], origin, _landing(f"{name}/{stream}"))
+        )
         for stream, (_, origin) in samples.items()
     ]
     return _STREAMS_TEMPLATE.format(
         first_line=FIRST_LINE,
-        samples=", ".join(f"{origin} ({sample.records:,} records)" for sample, origin in samples.values()),
+        samples=", ".join(f"{shown_text(origin)} ({sample.records:,} records)" for sample, origin in samples.values()),
         name=name,
         streams=indent("".join(streams), "  "),
         on_comment=on_comment,
@@ -214,9 +218,11 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
         the file.
 
     Raises:
-        FreshetError: there is such a pipeline already.
+        FreshetError: it is no pipeline's name, or there is such a pipeline already, or one that reads the same folder.
         PipelineDefinitionError: the definition is wrong; nothing is left of it.
     """
+    if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        raise FreshetError(f"{name!r} is no pipeline's name. Allowed are letters, digits and _, and no digit first.")
     file = folder / f"{name}.yaml"
     if name in {path.stem for path in definition_files(folder)}:
         raise FreshetError(
@@ -226,13 +232,30 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
     writing.parent.mkdir()
     try:
         writing.write_text(text, encoding="utf-8")
-        load_definition(writing)
+        _check_folders(load_definition(writing), folder)
         writing.rename(file)
         write_schema(folder)
     finally:
         writing.unlink(missing_ok=True)
         writing.parent.rmdir()
     return file
+
+
+def _check_folders(definition: PipelineDefinition, folder: Path) -> None:
+    """Refuse a landing folder that another pipeline reads: what is meant for one would be loaded by both."""
+    for other in definition_files(folder):
+        with suppress(PipelineDefinitionError):
+            shared = sorted(_folders(definition) & _folders(load_definition(other)))
+            if shared:
+                raise FreshetError(
+                    f"Pipeline {other.stem} reads {shared[0]} already: what lands there would be loaded by both. "
+                    "Choose another folder by --path, or another name."
+                )
+
+
+def _folders(definition: PipelineDefinition) -> set[str]:
+    sources = definition.streams.values() if definition.streams else [definition.source]
+    return {source.path for source in sources if source.path is not None}
 
 
 def _fact_columns(origins: list[str], *own: str) -> str:
@@ -253,7 +276,11 @@ def _fact_columns(origins: list[str], *own: str) -> str:
 
 
 def _ddl_name(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else f"`{name}`"
+    if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
+        return name
+    if shown_text(name) != name or "`" in name:
+        raise FreshetError(f"The sample has a column {shown_text(name)!r}: such a name can't be written in a schema.")
+    return f"`{name}`"
 
 
 def _scalar(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import IO, BinaryIO, cast
 import pyarrow as pa
 
 from spark_jobs.errors import SourceRangeChangedError, SourceRangeGoneError
+from spark_jobs.shown_text import shown_text
 from spark_jobs.source.file_names import modified_ns_of
 from spark_jobs.source.regular_files import open_regular
 
@@ -74,7 +75,7 @@ def unpacked(file: IO[bytes], compression: str) -> IO[bytes]:
 
 def shown_path(piece: FileSlice) -> str:
     """The slice's file as messages name it."""
-    return piece.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return shown_text(piece.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace"))
 
 
 def _check(piece: FileSlice, found: os.stat_result) -> None:

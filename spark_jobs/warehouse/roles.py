@@ -58,6 +58,14 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
 }
 
+# Columns that a role has no use for, and that hold what it may not read otherwise: former master data, whole records.
+# The views of held tuples, which have the records, are closed to whom those are.
+_FORMER: dict[str, tuple[str, ...]] = {"relation_change": ("key", "former")}
+_HIDDEN_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
+    READER: _FORMER,
+    VALIDATOR: {**_FORMER, "held_tuple": ("payload",), "shed": (), "unmatched": (), "rejected": ()},
+}
+
 # What a role lacks of the rights on a table, its schema's included; nothing where there is no such table. Catalogs
 # may be read by all: to_regclass would fail in a schema that we may not use.
 _LACKING = """
@@ -219,6 +227,8 @@ def _grant_control_schema(cursor: extensions.cursor, role: str) -> None:
     grantee = sql.Identifier(role)
     cursor.execute(sql.SQL("GRANT USAGE ON SCHEMA freshet TO {}").format(grantee))
     cursor.execute(sql.SQL("GRANT SELECT ON ALL TABLES IN SCHEMA freshet TO {}").format(grantee))
+    for table, columns in _HIDDEN_COLUMNS.get(role, {}).items():
+        _hide_columns(cursor, grantee, table, columns)
     for rights, tables in _CONTROL_RIGHTS.get(role, {}).items():
         cursor.execute(
             sql.SQL("GRANT {} ON {} TO {}").format(
@@ -227,6 +237,19 @@ def _grant_control_schema(cursor: extensions.cursor, role: str) -> None:
         )
     if role in _CONTROL_RIGHTS:
         cursor.execute(sql.SQL("GRANT USAGE ON ALL SEQUENCES IN SCHEMA freshet TO {}").format(grantee))
+
+
+def _hide_columns(cursor: extensions.cursor, grantee: sql.Identifier, table: str, columns: tuple[str, ...]) -> None:
+    cursor.execute(
+        "SELECT attname FROM pg_attribute WHERE attrelid = %s::regclass AND attnum > 0 AND NOT attisdropped "
+        "AND attname <> ALL (%s)",
+        [f"freshet.{table}", list(columns)],
+    )
+    shown = sql.SQL(", ").join(sql.Identifier(name) for (name,) in cursor.fetchall())
+    names = {"table": sql.Identifier("freshet", table), "grantee": grantee, "shown": shown}
+    cursor.execute(sql.SQL("REVOKE SELECT ON {table} FROM {grantee}").format(**names))
+    if columns:
+        cursor.execute(sql.SQL("GRANT SELECT ({shown}) ON {table} TO {grantee}").format(**names))
 
 
 def _grant_tables(cursor: extensions.cursor, role: str, definitions: Iterable[PipelineDefinition]) -> list[NotGranted]:

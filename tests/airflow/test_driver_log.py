@@ -24,3 +24,12 @@ def test_secrets_are_masked(home: Home, line: str, shown: str) -> None:
     log.parent.mkdir(parents=True, exist_ok=True)
     log.write_text(f"before\n{line}\nafter\n")
     assert log_end(str(log)) == ["before", shown, "after"]
+
+
+@pytest.mark.parametrize("name", ["airflow-api-server.log", "tasks/driver-orders.log", "../driver-orders.log"])
+def test_no_other_log_is_shown_whatever_the_warehouse_names(home: Home, name: str) -> None:
+    log = home.logs / name
+    log.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("somebody's requests")
+    (line,) = log_end(str(log))
+    assert line.startswith("(it is not among the drivers' logs")

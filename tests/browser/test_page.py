@@ -337,8 +337,13 @@ def test_held_tuples_are_shown_to_who_may_read_the_dag_that_retries_them(
                 for user in ("viewer", "stream_viewer")
             }
             assert status == {"viewer": 200, "stream_viewer": 404 if path == "held" else 200}
-        asked = {"pipeline": "orders", "place": "rejected", "text": "\0"}
-        assert client.get("/freshet/api/held", params=asked, headers=session(tokens, "viewer")).status_code == 422
+        for asked in (
+            {"text": "\0"}, {"pipeline": "a\0b"},
+            {"since": "9999-12-31T23:59:59-23:59"}, {"since": "0001-01-01T00:00:00+23:59"},
+        ):  # fmt: skip
+            wrong = {"pipeline": "orders", "place": "rejected"} | asked
+            answer = client.get("/freshet/api/held", params=wrong, headers=session(tokens, "viewer"))
+            assert answer.status_code == 422, asked
 
 
 def test_what_happened_is_listed_and_marked_on_the_charts(log_in: LogIn, warehouse: PageWarehouse, home: Home) -> None:

@@ -110,6 +110,24 @@ def test_a_query_may_be_written_as_one_likes(sales: Sales) -> None:
     assert [(finding.passed, finding.unexpected) for finding in report.findings] == [(True, 0), (False, 3), (True, 0)]
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        "SELECT 1 AS n) AS x) AS u; COMMIT; CREATE TABLE shop.broken_out (); BEGIN READ ONLY; "
+        "SELECT 0 AS rows FROM (SELECT * FROM (SELECT 1 FROM {facts}",
+        "SELECT 1 FROM {facts}) AS x) AS u; SELECT count(*) AS rows FROM (SELECT * FROM (SELECT 1",
+        "WITH gone AS (DELETE FROM shop.sale RETURNING *) SELECT gone.* FROM gone, {facts} AS f",
+        "SELECT set_config('transaction_read_only', 'off', false) AS s FROM {facts}",
+    ],
+    ids=["out of the transaction", "two queries", "writes", "would write"],
+)
+def test_an_expectation_is_one_query_that_writes_nothing(sales: Sales, rows: str) -> None:
+    sales.load(sales.sales(3))
+    report = sales.check({"sql": {"name": "attack", "rows": rows}})
+    assert report.result == "error"
+    assert sales.query("SELECT to_regclass('shop.broken_out'), count(*) FROM shop.sale") == [(None, 3)]
+
+
 def test_the_ledger_tells_how_many_facts_there_must_be(sales: Sales) -> None:
     sales.load(sales.sales(10))
     assert sales.check("row_conservation").result == "passed"

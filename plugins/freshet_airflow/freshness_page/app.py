@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any
 
@@ -15,7 +16,7 @@ from airflow.api_fastapi.core_api.security import GetUserDep, requires_access_vi
 from fastapi import Depends, FastAPI, HTTPException, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
-from pydantic import AwareDatetime
+from pydantic import AfterValidator, AwareDatetime
 
 from freshet_airflow.freshness_page.dag_rights import (
     may_see_figures,
@@ -40,8 +41,15 @@ from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.ledger.status.history import HistorySpan
 from spark_jobs.reprocessing.held_tuples import HeldFilter
 
-PipelineName = Annotated[str, Query(min_length=1, max_length=200)]
+PipelineName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^\w+$")]
 FilterText = Annotated[str, Query(max_length=1000, pattern=r"^[^\x00]*$")]
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    try:
+        return None if moment is None else moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError("it lies outside of the years 1 to 9999, in UTC") from error
 
 
 @cache
@@ -106,7 +114,7 @@ def freshness_page() -> FastAPI:
         place: Annotated[list[Place], Query()] = list(PLACES),  # noqa: B006
         reason: FilterText = "",
         text: FilterText = "",
-        since: AwareDatetime | None = None,
+        since: Annotated[AwareDatetime | None, AfterValidator(_utc)] = None,
     ) -> JSONResponse:
         """Why tuples are held, and some of them."""
         if not await run_in_threadpool(may_see_held, pipeline, user):

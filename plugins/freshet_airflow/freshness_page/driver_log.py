@@ -17,6 +17,9 @@ _NAMED_SECRET = re.compile(
 )
 
 
+_DRIVERS_LOG = re.compile(r"driver-\w+\.log")
+
+
 def log_end(file: str | None) -> list[str]:
     """The last lines of the log; a line that says why there are none.
 
@@ -26,8 +29,8 @@ def log_end(file: str | None) -> list[str]:
     if file is None:
         return ["(no driver has begun a log)"]
     path, logs = Path(file).resolve(), home().logs.resolve()
-    if not path.is_relative_to(logs):
-        return [f"(it is not among the logs of this installation, {logs})"]
+    if path.parent != logs or not _DRIVERS_LOG.fullmatch(path.name):  # others tell what other users have asked for
+        return [f"(it is not among the drivers' logs of this installation, {logs})"]
     if not path.exists():
         return ["(it is not on this host, or was deleted)"]
     lines = _NAMED_SECRET.sub(r"\1***", _PASSWORD_IN_URL.sub(r"\1:***@", log_tail(path))).splitlines()

@@ -21,6 +21,10 @@ from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.window import FRESH_SHARE, Window, late_facts
 
 MOST_EXAMPLES = 3
+_IS_ONE_QUERY = """
+    DO $check$ DECLARE one_query refcursor;
+    BEGIN OPEN one_query FOR EXECUTE current_setting('freshet.query'); CLOSE one_query; END $check$
+"""
 
 
 class ExpectFewUnexpectedRows(BatchExpectation):
@@ -78,6 +82,9 @@ class ExpectFewUnexpectedRows(BatchExpectation):
 
 def _rows_of(engine: SqlAlchemyExecutionEngine, query: str) -> list[dict[str, Any]]:
     with engine.get_connection() as connection:
+        # Several statements, of which one would end the transaction that can't write, are no query for a cursor.
+        connection.exec_driver_sql("SELECT set_config('freshet.query', %s, false)", (query,))
+        connection.exec_driver_sql(_IS_ONE_QUERY, execution_options={"no_parameters": True})
         # Straight to PostgreSQL: a colon or a percent sign in a user's query means nothing to us.
         cursor = connection.exec_driver_sql(query, execution_options={"no_parameters": True})
         return [dict(row._mapping) for row in cursor]
