@@ -49,6 +49,7 @@ COMMON = {
     "job_main",
     "durable_files",
     "private_files",
+    "secret_text",
     "optional_imports",
 }
 
