@@ -206,6 +206,8 @@ def exclusive_lock(file: Path, *, wait: bool) -> Iterator[None]:
         BlockingIOError: another holder has the lock, and `wait` is false.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    file.chmod(0o600)  # whoever can open it can hold the lock
     with file.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

@@ -50,6 +50,7 @@ COMMON = {
     "durable_files",
     "private_files",
     "shown_text",
+    "secret_text",
     "optional_imports",
 }
 

@@ -24,6 +24,7 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.secret_text import SecretText
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse, unreported
@@ -76,7 +77,7 @@ class BatchRun:
         self._definition = definition
         self._tables = tables
         self._spark = spark
-        self._url = warehouse_url
+        self._url = SecretText(warehouse_url)
         self._source = source
         self._intake = intake
         self._lookups = lookups

@@ -14,6 +14,7 @@ from spark_jobs.driver.java_classes import archiving_classes
 from spark_jobs.driver.scratch import scratch_folder
 from spark_jobs.errors import PlatformError
 from spark_jobs.private_files import make_private
+from spark_jobs.secret_text import keep_secrets_in
 from spark_jobs.settings import Home
 
 if TYPE_CHECKING:
@@ -126,6 +127,7 @@ def join_context(pipeline: str, home: Home, master: str | None = None) -> SparkC
         PlatformError: the master is a cluster, and nothing says what its processes know each other by.
     """
     make_private(home)
+    keep_secrets_in(scratch_folder(home))
     os.environ.update(java_environment(home))
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf, SparkContext

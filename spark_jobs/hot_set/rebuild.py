@@ -38,6 +38,7 @@ from spark_jobs.relation.local_copy.store import CopyStore
 from spark_jobs.relation.read_limit import LimitedRelation, ReadLimit, read_limit_of
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.secret_text import SecretText
 from spark_jobs.settings import Home
 from spark_jobs.task_errors import cause_of
 from spark_jobs.warehouse.connection import connect
@@ -102,7 +103,7 @@ class Rebuild:
     ) -> None:
         self._definition = definition
         self._home = home
-        self._url = warehouse_url
+        self._url = SecretText(warehouse_url)
         self._describe = describe
         self._make_context = make_context
 
@@ -280,7 +281,7 @@ class RereadTask:
         limit: gives the limit of what one process may read, which all tasks in it share; None: there is none.
     """
 
-    url: str
+    url: SecretText
     spec: RelationSpec
     limit: Callable[[], ReadLimit] | None
 

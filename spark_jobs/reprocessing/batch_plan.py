@@ -13,6 +13,7 @@ from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.reprocessing.held_reading import HeldReader
 from spark_jobs.reprocessing.settlement import ReprocessingRun
+from spark_jobs.secret_text import SecretText
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.batch_job import front_stage, settle
@@ -49,7 +50,7 @@ class BatchPlan:
         spark.parallelize([0], 1).count()  # a cluster's cores are known only when its executors have come
         self.parts = spark.defaultParallelism
         self._spark = spark
-        self._read = HeldReader(warehouse_url, RecordDecoder.of(definition.source), run.fact)
+        self._read = HeldReader(SecretText(warehouse_url), RecordDecoder.of(definition.source), run.fact)
         self._reports = ReportChannel(spark)
         self._received: list[TaskReport] = []
         lookups = tuple(
@@ -65,7 +66,7 @@ class BatchPlan:
             fronts=False,
         )
         self._context = BatchContext(
-            warehouse_url=warehouse_url,
+            warehouse_url=SecretText(warehouse_url),
             destination=run,
             parts=self.parts,
             lookups=plans,

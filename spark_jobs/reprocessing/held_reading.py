@@ -13,6 +13,7 @@ from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING, SOURC
 from spark_jobs.relation.copy_decoding.column_types import column_type
 from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.reading_connection import reading_connection
+from spark_jobs.secret_text import SecretText
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.held_records import HeldRecords
 from spark_jobs.source.records.record_decoder import RecordDecoder
@@ -46,7 +47,7 @@ class HeldReader:
         fact: the fact table, for the columns of the event id.
     """
 
-    warehouse_url: str
+    warehouse_url: SecretText
     decoder: RecordDecoder
     fact: FactTable
 

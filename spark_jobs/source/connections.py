@@ -37,10 +37,11 @@ def read_connection(connection: str, key: str, kind: str) -> Connection:
     Args:
         connection: its id.
         key: of the definition that asks for it.
-        kind: Airflow's type of such connections.
+        kind: Airflow's type of such connections. What a connection of another type holds is meant for another server.
 
     Raises:
-        PipelineDefinitionError: the environment has no such connection, or it can't be understood.
+        PipelineDefinitionError: the environment has no such connection, it is of another type, or it can't be
+            understood.
     """
     variable = connection_variable(connection)
     text = os.environ.get(variable)
@@ -53,16 +54,28 @@ def read_connection(connection: str, key: str, kind: str) -> Connection:
         parts = json.loads(text) if text.lstrip().startswith("{") else _from_uri(text)
         extra = parts.get("extra") or {}
         extra = json.loads(extra) if isinstance(extra, str) else extra
-        return Connection(parts.get("login"), parts.get("password"), {str(name): each for name, each in extra.items()})
+        found = Connection(parts.get("login"), parts.get("password"), {str(name): each for name, each in extra.items()})
+        of_kind = parts.get("conn_type") == kind
     except (ValueError, AttributeError):
         # Neither the text nor the error may be told: they may hold the password.
         example = f'{{"conn_type": "{kind}", "login": ..., "password": ..., "extra": {{}}}}'
         text = f"{variable} is not a connection. Allowed: Airflow's JSON, for example {example}; or its URI."
         raise PipelineDefinitionError(text) from None
+    if not of_kind:
+        raise PipelineDefinitionError(
+            f"{key}: the connection {connection!r} is not of type {kind}, so that its password is not meant for this "
+            f"server. Name a connection of type {kind}, or give this one that type."
+        )
+    return found
 
 
 def _from_uri(text: str) -> dict[str, Any]:
     uri = urlsplit(text)
     query = dict(parse_qsl(uri.query))
     extra = json.loads(query["__extra__"]) if "__extra__" in query else query
-    return {"login": unquote(uri.username or ""), "password": unquote(uri.password or ""), "extra": extra}
+    return {
+        "conn_type": uri.scheme,
+        "login": unquote(uri.username or ""),
+        "password": unquote(uri.password or ""),
+        "extra": extra,
+    }

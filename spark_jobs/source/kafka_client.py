@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 
 from spark_jobs.definition.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.secret_text import SecretText
 from spark_jobs.source.connections import read_connection
 from spark_jobs.source.kafka_consumer import KafkaConsumer
 
@@ -43,7 +44,7 @@ _DEFAULTS = {
 
 @dataclass(frozen=True)
 class KafkaClient:
-    """Makes clients; travels inside pickled tasks only.
+    """Makes clients; travels inside pickled tasks, without what the settings are set to.
 
     Attributes:
         servers: brokers to begin with.
@@ -53,7 +54,7 @@ class KafkaClient:
 
     servers: str
     group: str
-    settings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
+    settings: tuple[tuple[str, SecretText], ...] = field(default=(), repr=False)
 
     @classmethod
     def of(cls, kafka: Kafka, pipeline: str, stream: str | None = None) -> KafkaClient:
@@ -122,16 +123,16 @@ def _silent() -> logging.Logger:
     return logger
 
 
-def _connection_settings(connection_id: str) -> dict[str, str]:
+def _connection_settings(connection_id: str) -> dict[str, SecretText]:
     connection = read_connection(connection_id, "kafka.connection", "kafka")
     settings = {name: _setting(value) for name, value in connection.extra.items()}
     if connection.user:
-        settings.setdefault("sasl.username", connection.user)
-        settings.setdefault("sasl.password", connection.password or "")
-        settings.setdefault("sasl.mechanism", "PLAIN")
-        settings.setdefault("security.protocol", "SASL_SSL")
+        settings.setdefault("sasl.username", SecretText(connection.user))
+        settings.setdefault("sasl.password", SecretText(connection.password or ""))
+        settings.setdefault("sasl.mechanism", SecretText("PLAIN"))
+        settings.setdefault("security.protocol", SecretText("SASL_SSL"))
     return settings
 
 
-def _setting(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _setting(value: Any) -> SecretText:
+    return SecretText(str(value).lower() if isinstance(value, bool) else value)

@@ -17,6 +17,7 @@ from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.page_index import PageIndex, PageRanges
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.secret_text import SecretText
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class BatchContext:
     """One batch.
 
     Attributes:
-        warehouse_url: where to load; travels inside the pickled task only, never in Spark's configuration.
+        warehouse_url: where to load.
         destination: where tasks bring what they have settled.
         parts: partitions of each exchange.
         lookups: the lookups, in the pipeline's order.
@@ -98,7 +99,7 @@ class BatchContext:
         back_stage_seconds: time a task may spend on a back stage before it sheds; None: until all is joined.
     """
 
-    warehouse_url: str
+    warehouse_url: SecretText
     destination: Destination
     parts: int
     lookups: tuple[LookupPlan, ...]

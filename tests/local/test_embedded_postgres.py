@@ -210,3 +210,14 @@ def test_programs_in_a_closed_folder_are_copied_for_the_servers_user(
     with EmbeddedPostgres(passable / "by-copied-programs").use() as server:
         assert attempt(server.url()) == "postgres"
     assert mode(closed) == 0o700
+
+
+def test_nobody_else_can_hold_its_locks_or_see_this_environment(
+    server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_CONN_BANK", "postgres://user:S3CRET@bank/money")
+    with server.use():
+        assert [mode(server.data.with_name(server.data.name + end)) for end in (".lock", ".users")] == [0o600, 0o600]
+        server.restart()
+        postmaster = (server.data / "postmaster.pid").read_text().split()[0]
+        assert b"S3CRET" not in Path(f"/proc/{postmaster}/environ").read_bytes()

@@ -238,7 +238,7 @@ def test_a_registry_that_is_away_or_asks_for_a_password_is_an_outage(
             decoded(without, record)
         with pytest.raises(PipelineDefinitionError, match="AIRFLOW_CONN_REGISTRY"):
             decoder(tmp_path, "id int", registry=guarded.url, avro={"connection": "registry"})
-        monkeypatch.setenv("AIRFLOW_CONN_REGISTRY", '{"login": "reader", "password": "secret%1"}')
+        monkeypatch.setenv("AIRFLOW_CONN_REGISTRY", '{"conn_type": "http", "login": "reader", "password": "secret%1"}')
         knowing = decoder(tmp_path, "id int", registry=guarded.url, avro={"connection": "registry"})
         assert decoded(knowing, record) == [{"id": 1}]
         assert "secret" not in repr(knowing)

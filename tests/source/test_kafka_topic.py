@@ -21,6 +21,7 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
+from spark_jobs.secret_text import SecretText
 from spark_jobs.source import kafka_offsets, kafka_reading
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_reading import read_offsets
@@ -252,6 +253,11 @@ def test_secrets_come_from_the_environment_and_are_in_no_text(
         assert dict(client.settings)["sasl.password"] == password
         assert dict(client.settings)["security.protocol"] == "SASL_SSL"
         assert password not in f"{client} {client!r} {source}"
+    for of_another in (f"postgres://me:{password}@bank/money", json.dumps({"login": "me", "password": password})):
+        monkeypatch.setenv("AIRFLOW_CONN_KAFKA_CLICKS", of_another)
+        with pytest.raises(PipelineDefinitionError, match="not of type kafka") as refused:
+            KafkaClient.of(source.kafka, "clicks")
+        assert password not in str(refused.value)
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_CLICKS", "{" + password)
     with pytest.raises(PipelineDefinitionError, match="is not a connection") as refused:
         KafkaClient.of(source.kafka, "clicks")
@@ -259,7 +265,7 @@ def test_secrets_come_from_the_environment_and_are_in_no_text(
 
 
 def test_a_setting_that_is_to_be_no_text_is_refused_without_its_value() -> None:
-    client = KafkaClient("localhost:1", "g", (("stats_cb", "s3cret"),))
+    client = KafkaClient("localhost:1", "g", (("stats_cb", SecretText("s3cret")),))
     with pytest.raises(PipelineDefinitionError, match=r"does not take the settings of kafka\.conn") as told:
         client.consumer()
     assert "stats_cb" in str(told.value)

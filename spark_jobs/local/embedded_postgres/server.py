@@ -19,6 +19,7 @@ from spark_jobs.local.embedded_postgres.access import leave_socket_folder, socke
 from spark_jobs.local.embedded_postgres.server_user import identity, programs, server_user, starting_user
 
 SUPERUSER = "postgres"
+_PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
 START_TIMEOUT_SECONDS = 300  # crash recovery on a slow disk takes its time
 
 # Loading is bound by the write-ahead log and by checkpoints: a larger log spreads them out.
@@ -79,6 +80,8 @@ class EmbeddedPostgres:
                 self._initialise()
                 write_access(self.data, starting_user(), server_user(), by_tcp=self.port is not None)
                 self._pg_ctl("start", "-l", self._log.name, "-o", self._options())
+            self._users_file.touch(mode=0o600)
+            self._users_file.chmod(0o600)  # whoever can open it can keep the server from stopping
             self._users = self._users_file.open("a")
             fcntl.flock(self._users, fcntl.LOCK_SH)
 
@@ -168,7 +171,7 @@ class EmbeddedPostgres:
         with tempfile.TemporaryFile() as said:
             finished = subprocess.run(
                 command, stdin=subprocess.DEVNULL, stdout=said, stderr=said,
-                start_new_session=True, cwd=self.data, check=False, **identity(user),
+                start_new_session=True, cwd=self.data, check=False, env=_environment(), **identity(user),
             )  # fmt: skip
             if finished.returncode != 0:
                 said.seek(0)
@@ -177,3 +180,8 @@ class EmbeddedPostgres:
                     f"{program} failed (exit status {finished.returncode}) on {self.data}: "
                     f"{said.read().decode(errors='replace').strip()}\n{log}"
                 )
+
+
+def _environment() -> dict[str, str]:
+    """What of this process's environment the server's user is to know: no passwords of others, for it runs SQL."""
+    return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}

@@ -21,6 +21,7 @@ from spark_jobs.relation.page_index import PageIndex, PageRanges
 from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.reading_connection import reading_connection
 from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.secret_text import SecretText
 
 # A statement costs 0.2 ms before its first tuple: each reads enough for this not to matter.
 _ROWS_AT_ONCE = 16_000
@@ -39,7 +40,7 @@ class PartTask:
         limit: gives the limit of what one process may read, which all tasks in it share; None: there is none.
     """
 
-    url: str
+    url: SecretText
     spec: RelationSpec
     index: PageIndex
     ranges: PageRanges
@@ -96,7 +97,7 @@ RunParts = Callable[[PartTask, int], list[tuple[str, PagePlaces]]]
 
 def build_copy(
     store: CopyStore,
-    url: str,
+    url: SecretText,
     spec: RelationSpec,
     noticed: str,
     built_at: datetime,

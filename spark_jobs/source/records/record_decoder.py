@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from spark_jobs.definition import Source
 from spark_jobs.definition.avro import Avro
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.secret_text import SecretText
 from spark_jobs.source.connections import read_connection
 from spark_jobs.source.records import Decoded, decode_records
 from spark_jobs.source.records.debezium import unwrapped
@@ -83,7 +84,7 @@ def _avro_decoder(source: Source, avro: Avro) -> AvroDecoder:
         registry = SchemaRegistry(avro.registry)
         if avro.connection is not None:
             of_registry = read_connection(avro.connection, "source.avro.connection", "http")
-            registry = SchemaRegistry(avro.registry, of_registry.user, of_registry.password)
+            registry = SchemaRegistry(avro.registry, of_registry.user, SecretText(of_registry.password or ""))
     decoder = AvroDecoder(tuple(source.record_columns.items()), schema, registry, source.envelope is not None)
     try:
         decoder.check()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from spark_jobs.errors import SourceAwayError
+from spark_jobs.secret_text import SecretText
 
 if TYPE_CHECKING:
     import httpx
@@ -18,7 +19,7 @@ _MOST_REFERENCES = 100
 
 @dataclass(frozen=True)
 class SchemaRegistry:
-    """Asks a registry; travels inside pickled tasks only.
+    """Asks a registry; travels inside pickled tasks, without the password.
 
     Attributes:
         url: where it answers.
@@ -28,7 +29,7 @@ class SchemaRegistry:
 
     url: str
     user: str | None = None
-    password: str | None = field(default=None, repr=False)
+    password: SecretText | None = field(default=None, repr=False)
 
     def schema(self, schema_id: int) -> tuple[str, list[str]] | None:
         """The text of a schema, and those that it refers to, each after those that it needs; None: there is none.
