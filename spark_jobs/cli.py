@@ -409,24 +409,36 @@ def source(
         list[str] | None,
         typer.Option(metavar="FILE", help="Don't wait any longer for this file, which is gone for good."),
     ] = None,
+    dismiss: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FILE", help="Tell no more of this file, which is not to be loaded; it may be gone."),
+    ] = None,
 ) -> None:
     """Show the landed files of a pipeline that were not loaded, and why; have them read again, or give them up.
 
     A file that can't be read, or that was changed after it had been read, is set aside whole. For one that vanished
-    before it was read the stream waits. What was loaded of a file is not stored twice when it is read again.
+    before it was read the stream waits. What was loaded of a file is not stored twice when it is read again. A file
+    that was dismissed counts nowhere any more, unless another one lands under its name, or it is read again.
     """
     import getpass
+    import os
     from contextlib import closing
 
     from spark_jobs.definition import load_definition
     from spark_jobs.definition.correlation import STREAM_SEPARATOR
     from spark_jobs.ledger import files_not_loaded
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.source.file_names import unit_of
+    from spark_jobs.source.file_names import name_of, unit_of
     from spark_jobs.warehouse.connection import connect
 
     definition = load_definition(pipeline)
     name = definition.name
+
+    def is_gone(unit: str) -> bool:
+        stream, _, of_stream = unit.rpartition(STREAM_SEPARATOR)
+        read = (definition.streams or {}).get(stream, definition.source)
+        return read.kafka is None and not os.path.lexists(read.resolved_path(home()) / name_of(of_stream))
+
     for file in retry or []:
         of_stream = (definition.streams or {}).get(file.partition(STREAM_SEPARATOR)[0], definition.source)
         if of_stream.kafka is not None:
@@ -438,13 +450,21 @@ def source(
                 raise FreshetError(f"{file}: no file of this name was loaded or set aside by pipeline {name}.")
         for file in give_up or []:
             if not files_not_loaded.give_up(connection, name, unit_of(file), f"given up by {getpass.getuser()}"):
-                raise FreshetError(f"{file}: pipeline {name} does not wait for a file of this name.")
+                raise FreshetError(
+                    f"{file}: pipeline {name} does not wait for a file of this name. "
+                    "If it was set aside, and is not to be loaded, --dismiss it."
+                )
+        for file in dismiss or []:
+            if not files_not_loaded.dismiss(connection, name, unit_of(file)):
+                raise FreshetError(f"{file}: no file of this name is set aside or lost by pipeline {name}.")
         found = files_not_loaded.troubled_ranges(connection, name)
     for each in found:
         told = f"{each.state:10}  {shown_text(each.unit + (f': {each.reason}' if each.reason else ''))}"
+        if each.state == "set aside" and is_gone(each.unit):
+            told += f" The file is gone: land it again, or --dismiss {shown_text(each.unit)}."
         console.print(told, soft_wrap=True, highlight=False, markup=False)
     if not found:
-        console.print("all files that were read are loaded", highlight=False)
+        console.print("all files that were read are loaded, or dismissed", highlight=False)
 
 
 @app.command("rebuild-cache")

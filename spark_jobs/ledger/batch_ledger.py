@@ -203,7 +203,8 @@ def close_batch(
             arrived = close_ranges(cursor, batch_no, ends)
             if settle is not None:
                 streams = settle(cursor)
-            _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, streams, unsettled)
+            whole = all(end.reason is None for end in ends)
+            _close(cursor, pipeline, batch_no, "committed", arrived, statistics, fact, streams, unsettled, whole=whole)
 
 
 def _close(
@@ -216,8 +217,13 @@ def _close(
     fact: FactTable,
     streams: Sequence[StreamTally],
     unsettled: IdSketch | None = None,
+    *,
+    whole: bool = True,
 ) -> None:
-    """Close a batch whose row is locked against its loaders; `arrived`: records of its ranges, None if not counted."""
+    """Close a batch whose row is locked against its loaders.
+
+    `arrived`: records of its ranges, None if not counted; `whole`: nothing of them is set aside.
+    """
     cursor.execute(
         "DELETE FROM freshet.batch_part WHERE batch_no = %s "
         "RETURNING facts, shed, unmatched, rejected, duplicates, event_latency, arrival_latency, sketch, dropped",
@@ -239,8 +245,9 @@ def _close(
         placed = close_streams(cursor, pipeline, batch_no, streams)
         arrived = sum(tally.arrived for tally in streams)
         duplicates = sum(tally.duplicates for tally in streams)
-    elif arrived is not None:
-        # A batch that was retried meets what its earlier attempts have stored: those were not sent twice.
+    elif arrived is not None and whole:
+        # A batch that was retried meets what its earlier attempts have stored: those were not sent twice. What they
+        # have stored of a file that is set aside now did not arrive: nothing tells the one from the other.
         duplicates = min(duplicates, max(arrived - facts - shed - unmatched - rejected, 0))
     cursor.execute(
         """

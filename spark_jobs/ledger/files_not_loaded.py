@@ -35,11 +35,15 @@ def units_to_retry(connection: extensions.connection, pipeline: str) -> list[str
 
 
 def troubled_ranges(connection: extensions.connection, pipeline: str) -> list[TroubledRange]:
-    """Files that were not loaded: set aside, lost, to be retried, or being read by the open batch; oldest first."""
+    """Files that were not loaded: set aside, lost, to be retried, or being read by the open batch; oldest first.
+
+    Those that were dismissed are left out.
+    """
     with connection, connection.cursor() as cursor:
         cursor.execute(
             "SELECT unit, state, landed_at, reason FROM freshet.source_range "
-            "WHERE pipeline = %s AND state IN ('planned', 'set aside', 'lost', 'to retry') ORDER BY range_id",
+            "WHERE pipeline = %s AND state IN ('planned', 'set aside', 'lost', 'to retry') AND dismissed_at IS NULL "
+            "ORDER BY range_id",
             [pipeline],
         )
         return [TroubledRange(*row) for row in cursor.fetchall()]
@@ -49,7 +53,7 @@ def ask_to_retry(connection: extensions.connection, pipeline: str, unit: str) ->
     """Have a file read again, whole, as it is then; whether the ledger knows it as one that is not being read."""
     with connection, connection.cursor() as cursor:
         cursor.execute(
-            "UPDATE freshet.source_range SET state = 'to retry' "
+            "UPDATE freshet.source_range SET state = 'to retry', dismissed_at = NULL "
             "WHERE pipeline = %s AND unit = %s AND state IN ('loaded', 'set aside', 'lost')",
             [pipeline, unit],
         )
@@ -74,9 +78,20 @@ def give_up(connection: extensions.connection, pipeline: str, unit: str, reason:
         return cursor.rowcount > 0
 
 
+def dismiss(connection: extensions.connection, pipeline: str, unit: str) -> bool:
+    """Tell no more of what was set aside or lost of a file, which is not to be loaded; whether anything was."""
+    with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE freshet.source_range SET dismissed_at = clock_timestamp() WHERE pipeline = %s AND unit = %s "
+            "AND state IN ('set aside', 'lost') AND dismissed_at IS NULL",
+            [pipeline, unit],
+        )
+        return cursor.rowcount > 0
+
+
 @dataclass(frozen=True)
 class FilesNotLoaded:
-    """The files of a pipeline's source that were not loaded.
+    """The files of a pipeline's source that were not loaded, but for those that were dismissed.
 
     Attributes:
         set_aside: those that can't be read, or were changed after they had been read.
@@ -106,7 +121,7 @@ def read_files_not_loaded(cursor: extensions.cursor) -> dict[str, FilesNotLoaded
             count(*) FILTER (WHERE state = 'lost'),
             (array_agg(concat_ws(': ', unit, reason) ORDER BY range_id DESC))[1],
             max(lost_at) FILTER (WHERE state = 'lost')
-        FROM freshet.source_range WHERE state IN ('set aside', 'lost')
+        FROM freshet.source_range WHERE state IN ('set aside', 'lost') AND dismissed_at IS NULL
         GROUP BY pipeline
         """
     )

@@ -48,7 +48,7 @@ class AbsentRecords:
 
     Attributes:
         units: the files that they were in.
-        count: how many they were; None where not all were counted.
+        count: how many they were at most; None where nothing bounds them.
     """
 
     units: list[str] = field(default_factory=list)
@@ -61,11 +61,10 @@ class AbsentRecords:
             self.count -= explained
         return explained
 
-    def add(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
-        """Add those of a file's ranges; of a range that was given up it is not known how many were stored."""
-        if not ranges:
+    def add(self, unit: str, counts: Sequence[int | None]) -> None:
+        """Add those of a file: of each range, how many they are at most; None where nothing bounds them."""
+        if not any(count != 0 for count in counts):
             return
-        counts = [None if each.was_given_up else each.records for each in ranges]
         self.units.append(unit)
         self.count = None if self.count is None or None in counts else self.count + sum(filter(None, counts))
 
@@ -138,7 +137,7 @@ class Account:
 
     def _enter(self, file: LandedFile | LandedPartition | AbsentFile) -> None:
         for each in file.ranges:
-            if each.state in {"set aside", "lost"}:
+            if each.state in {"set aside", "lost"} and not each.was_dismissed:
                 self._findings.add(each.state.replace(" ", "_"), self._named(file, each) + f": {each.reason}")
         if isinstance(file, AbsentFile):
             self._give_up(file.unit, file.ranges)
@@ -179,7 +178,7 @@ class Account:
                 continue
             if isinstance(file, LandedPartition) and each.records is not None and count < each.records:
                 removed = each.records - count  # by compaction, or with the segment that held them
-                self.absent.add(file.unit, [each._replace(records=removed)])
+                self.absent.add(file.unit, [removed])
                 self._findings.add(
                     "gone", f"{self._named(file, each)}: {removed:,} records are not in the topic any more"
                 )
@@ -218,12 +217,12 @@ class Account:
             self._findings.add("passed_over", file.unit)
 
     def _give_up(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
-        self.absent.add(unit, [each for each in ranges if each.was_given_up])
+        self.absent.add(unit, [each.most_records(self._source) for each in ranges if each.was_given_up])
 
     def _miss(self, unit: str, ranges: Sequence[LedgerRange], kind: str, told: str) -> None:
         loaded = [each for each in ranges if each.was_loaded]
         if loaded:
-            self.absent.add(unit, loaded)
+            self.absent.add(unit, [each.most_records(self._source) for each in loaded])
             self._findings.add(kind, told)
 
     def _named(self, file: LandedFile | LandedPartition | AbsentFile, each: LedgerRange) -> str:

@@ -16,17 +16,31 @@ from psycopg2 import extensions
 from spark_jobs.definition import Source
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.settings import Home
-from spark_jobs.source.file_names import is_landed, modified_ns_of, name_of, unit_of
+from spark_jobs.source.file_names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.regular_files import regular_status
 
 _RANGES_AT_ONCE = 10_000
 
-# A batch that is open has not committed what it reads.
+# A batch that is open has not committed what it reads. What it has stored of a range that it did not read to its end is
+# what its other ranges do not account for: their records are stored, too, or are duplicates. Of several streams, what
+# is stored are results; a damaged file is found before its first record, so that nothing of it is.
 _RANGES = """
     SELECT unit, first, last, size, modified_ns, records, reason, batch_no, removed_at IS NOT NULL,
         CASE WHEN batch.state = 'started' AND source_range.state = 'loaded' THEN 'planned' ELSE source_range.state END,
-        range_id
+        range_id,
+        CASE WHEN batch.batch_no IS NULL OR (source_range.state <> 'lost' AND reason IS NULL) THEN NULL
+            WHEN EXISTS (SELECT FROM freshet.batch_stream AS course WHERE course.batch_no = batch.batch_no)
+                THEN CASE WHEN records = 0 THEN 0 END
+            WHEN batch.state = 'started' THEN (
+                SELECT coalesce(sum(part.facts + part.shed + part.unmatched + part.rejected), 0)
+                FROM freshet.batch_part AS part WHERE part.batch_no = batch.batch_no)
+            ELSE least(stored, greatest(stored + duplicates - (
+                SELECT coalesce(sum(other.records), 0) FROM freshet.source_range AS other
+                WHERE other.batch_no = batch.batch_no AND other.state <> 'lost' AND other.reason IS NULL), 0))
+        END::bigint,
+        dismissed_at IS NOT NULL
     FROM freshet.source_range LEFT JOIN freshet.batch USING (batch_no)
+        CROSS JOIN LATERAL (SELECT facts + shed + unmatched + rejected AS stored) AS counted
     WHERE source_range.pipeline = %s AND starts_with(unit, %s)
     ORDER BY unit, modified_ns, size, first
 """
@@ -48,6 +62,8 @@ class LedgerRange(NamedTuple):
 
     Attributes:
         was_removed: whether the driver has removed the file after it was loaded.
+        most_stored: of a range that was given up, how many of its records may be stored; None where that is not known.
+        was_dismissed: whether an operator wants to be told no more that it was not loaded.
     """
 
     unit: str
@@ -61,6 +77,8 @@ class LedgerRange(NamedTuple):
     was_removed: bool
     state: str
     range_id: int
+    most_stored: int | None
+    was_dismissed: bool
 
     @property
     def was_loaded(self) -> bool:
@@ -69,10 +87,25 @@ class LedgerRange(NamedTuple):
 
     @property
     def was_given_up(self) -> bool:
-        """Whether a batch was to read it and it was given up: some of its records may have been stored until then."""
-        if self.state in {"to retry", "retried"}:
-            return self.batch_no is not None and self.reason is not None and self.records is None
+        """Whether a batch has not read it to its end: some of its records may have been stored until then."""
+        if self.state in {"set aside", "to retry", "retried"}:
+            return self.batch_no is not None and self.reason is not None
         return self.state == "lost" and self.batch_no is not None
+
+    def most_records(self, source: Source) -> int | None:
+        """How many records of it the warehouse may know at most; None where nothing bounds them."""
+        if self.records is not None and not self.was_given_up:
+            return self.records
+        known = [bound for bound in (self.most_stored, self._most_held(source)) if bound is not None]
+        return min(known, default=None)
+
+    def _most_held(self, source: Source) -> int | None:
+        """How many records it has room for: one an offset, or lines of a byte and its end."""
+        if source.kafka is not None:
+            return self.last - self.first
+        if source.format == "parquet" or compression_of(self.unit) is not None:
+            return None
+        return (self.last - self.first + 1) // 2
 
 
 @dataclass(frozen=True)

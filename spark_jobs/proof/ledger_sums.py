@@ -46,7 +46,7 @@ def check_sums(cursor: extensions.cursor, pipeline: str, stored: Mapping[str, in
 
 # A batch that is older than the counts of records has none. Of several streams, what is stored are their results: the
 # ledger says how many events have found a place, those that wait in the state among them. Of a range that was given up,
-# the records that were stored before were not counted; when it was read again later, its missing count tells.
+# or set aside, the records that a former try had stored were not counted: more may be settled than have arrived.
 _UNBALANCED = """
     SELECT batch_no, arrived, settled
     FROM freshet.batch, LATERAL (
@@ -54,7 +54,8 @@ _UNBALANCED = """
     WHERE pipeline = %s AND state = 'committed' AND arrived <> settled
         AND NOT EXISTS (
             SELECT FROM freshet.source_range AS range WHERE range.batch_no = batch.batch_no
-                AND (range.state = 'lost' OR (range.reason IS NOT NULL AND range.records IS NULL)))
+                AND (range.state = 'lost'
+                    OR (range.reason IS NOT NULL AND (range.records IS NULL OR arrived < settled))))
     ORDER BY batch_no
 """
 

@@ -111,6 +111,27 @@ def test_a_file_that_does_not_come_back_to_be_read_again_can_be_given_up(orders:
     assert files_not_loaded.units_to_retry(orders.connection, "orders") == []
 
 
+def test_a_file_that_was_dismissed_counts_no_more_until_it_is_read_again(orders: Stream) -> None:
+    def told() -> tuple[list[str], int]:
+        with orders.connection, orders.connection.cursor() as cursor:
+            counted = files_not_loaded.read_files_not_loaded(cursor)
+        ranges = files_not_loaded.troubled_ranges(orders.connection, "orders")
+        return [each.unit for each in ranges], counted["orders"].set_aside if counted else 0
+
+    orders.close_batch(orders.open(ranges=2))
+    assert not files_not_loaded.dismiss(orders.connection, "orders", "file-0"), "it is loaded"
+    aside = "UPDATE freshet.source_range SET state = 'set aside', reason = 'damaged' WHERE unit = 'file-1'"
+    orders.query(aside)
+    assert told() == (["file-1"], 1)
+    assert files_not_loaded.dismiss(orders.connection, "orders", "file-1")
+    assert not files_not_loaded.dismiss(orders.connection, "orders", "file-1"), "there is nothing left to dismiss"
+    assert told() == ([], 0)
+    assert list(source_ranges.taken_units(orders.connection, "orders", ["file-1"])) != [], "it is not loaded by that"
+    assert files_not_loaded.ask_to_retry(orders.connection, "orders", "file-1")
+    orders.query(aside)
+    assert told() == (["file-1"], 1), "it can't be read once more"
+
+
 def test_a_start_reads_of_the_ledger_what_lies_in_the_landing_folder_and_not_all_that_was_ever_loaded(
     orders: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:

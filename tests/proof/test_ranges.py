@@ -14,8 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
+from typer.testing import CliRunner
 
+from spark_jobs.cli import app
 from spark_jobs.proof.proof import Finding, Proof
+from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from tests.proof.landed_sales import LandedSales, ids, sale, sales_definition
 
 HOUR = 3600.0
@@ -361,6 +364,26 @@ def test_a_file_that_was_set_aside_is_told_and_nothing_of_it_is_missing(tmp_path
     assert proof.notes == (Finding("set_aside", 1, ("damaged.parquet: it is no Parquet file",)),)
 
 
+def test_a_file_that_was_dismissed_is_told_no_more(sales: LandedSales, tmp_path: Path) -> None:
+    definition = tmp_path / "sales.yaml"
+    definition.write_text(json.dumps(sales_definition(tmp_path)))
+    environment = {WAREHOUSE_URL_VARIABLE: sales.url, HOME_VARIABLE: str(sales.home.root)}
+
+    def source(*options: str) -> tuple[int, str]:
+        told = CliRunner().invoke(app, ["source", str(definition), *options], env=environment)
+        return told.exit_code, told.stdout
+
+    path = sales.land(b"no json", file="picture.png", pending=True)
+    sales.load(path, state="set aside", records=0, reason="It is a picture.")
+    assert source() == (0, "set aside   picture.png: It is a picture.\n")
+    path.unlink()
+    assert "The file is gone: land it again, or --dismiss picture.png." in source()[1]
+    assert "set_aside" in notes(sales.verify())
+    assert source("--dismiss", "picture.png") == (0, "all files that were read are loaded, or dismissed\n")
+    assert source("--dismiss", "picture.png")[0] == 2, "there is none any more"
+    assert (sales.verify().holds, sales.verify().notes) == (True, ())
+
+
 def test_a_changed_file_that_the_driver_has_set_aside_is_told_as_such(sales: LandedSales) -> None:
     path = sales.land(sale(1))
     path.write_text('{"sale_id": 3, "more": 4}\n')
@@ -391,11 +414,54 @@ def test_some_of_what_was_given_up_may_have_been_stored_before(sales: LandedSale
     assert (proof.differences, proof.gone_facts, proof.gone_held) == ((), 1, 1)
 
 
+def test_what_was_given_up_explains_as_many_facts_as_its_batch_has_stored(sales: LandedSales) -> None:
+    number = sales.book(facts=3)
+    given_up, other = sales.land(sale(1), sale(2), pending=True), sales.land(sale(3), pending=True)
+    sales.load(given_up, state="lost", batch_no=number, reason="the disk is gone")
+    sales.load(other, records=1, batch_no=number)
+    given_up.unlink()
+    sales.execute("UPDATE freshet.batch SET arrived = NULL")
+    sales.execute("INSERT INTO shop.fact_sales (sale_id) VALUES (1), (2)")
+    sales.store_sale(3)
+    sales.execute("UPDATE freshet.batch SET arrived = 0, facts = 0 WHERE batch_no <> %s", number)
+    assert (sales.verify().differences, sales.verify().gone_facts) == ((), 2)
+    sales.store_sale(100)
+    (extra,) = sales.verify().differences
+    assert (extra.kind, extra.count) == ("extra_fact", 1)
+
+
+def test_what_was_given_up_holds_no_more_records_than_it_has_room_for(sales: LandedSales) -> None:
+    path = sales.land(b"{}", b"{}", pending=True)
+    sales.load(path, state="lost", batch_no=sales.book(), reason="the disk is gone")
+    path.unlink()
+    sales.execute("DELETE FROM freshet.batch")  # by retention
+    for number in range(10):
+        sales.store_sale(number)
+    (extra,) = sales.verify().differences
+    assert (extra.kind, extra.count) == ("extra_fact", 7)
+
+
+@pytest.mark.parametrize("state", ["set aside", "retried"])
+def test_facts_of_a_file_that_was_changed_while_it_was_read_are_explained(sales: LandedSales, state: str) -> None:
+    number = sales.book(arrived=1, facts=2)
+    path = sales.land(sale(1), sale(2), sale(3), pending=True)
+    sales.load(path, state=state, records=1, batch_no=number, reason="it was changed after it was listed")
+    sales.execute("INSERT INTO shop.fact_sales (sale_id) VALUES (1), (2)")
+    path.write_text('{"sale_id": 77}\n')
+    proof = sales.verify()
+    assert (proof.differences, proof.gone_facts, proof.pending_files) == ((), 2, 1)
+    sales.store_sale(100)
+    (extra,) = sales.verify().differences
+    assert (extra.kind, extra.count) == ("extra_fact", 1)
+
+
 def test_what_was_given_up_and_then_read_after_all_is_proved(sales: LandedSales) -> None:
     path = sales.land(sale(1), sale(2), pending=True)
-    sales.load(path, state="lost", batch_no=sales.book(), reason="the disk is gone")
+    number = sales.book(facts=2)
+    sales.load(path, state="lost", batch_no=number, reason="the disk is gone")
     sales.store_sale(1)
     sales.store_sale(9)
+    sales.execute("UPDATE freshet.batch SET arrived = 0, facts = 0 WHERE batch_no <> %s", number)
     assert "extra_fact" not in sales.differences()
     sales.load(path, records=2, batch_no=sales.book())
     assert {kind: ids(examples) for kind, examples in sales.differences().items()} == {

@@ -193,6 +193,37 @@ def test_loaded_files_are_removed_as_the_pipeline_says(shop: Shop, policy: str) 
     assert query(shop.url, "SELECT count(*) FROM freshet.source_range WHERE removed_at IS NULL") == [(0,)]
 
 
+def test_what_a_killed_driver_has_stored_of_a_file_that_was_changed_then_is_explained(shop: Shop) -> None:
+    land(shop.folder, "changed", (sale(n) for n in range(10)))
+    land(shop.folder, "other", (sale(n) for n in range(10, 15)))
+    shop.load()
+    # As a driver leaves it that is killed before it closes the batch.
+    query(
+        shop.url,
+        """
+        INSERT INTO freshet.batch_part
+            (part_id, batch_no, facts, shed, unmatched, rejected, duplicates, event_latency, arrival_latency)
+            SELECT gen_random_uuid(), batch_no, facts, shed, unmatched, rejected, 0, event_latency, arrival_latency
+            FROM freshet.batch;
+        UPDATE freshet.source_range SET state = 'planned', records = NULL;
+        UPDATE freshet.batch SET state = 'started', arrived = NULL, closed_at = NULL, facts = 0;
+        """,
+    )
+    land(shop.folder, "changed", (sale(n) for n in range(100, 103)))
+    shop.load()
+    assert query(shop.url, RANGES) == [("changed.json", "loaded"), ("other.json", "loaded")]
+    proof = shop.verify()
+    assert (proof.differences, proof.gone_facts) == ((), 10)
+    query(
+        shop.url,
+        "INSERT INTO shop.fact_sales SELECT (jsonb_populate_record(NULL::shop.fact_sales, former)).* FROM ("
+        "SELECT to_jsonb(fact) || jsonb_build_object('sale_id', 1000 + n) AS former "
+        "FROM (SELECT * FROM shop.fact_sales LIMIT 1) AS fact, generate_series(1, 20) AS n) AS formers",
+    )
+    # Of the 30 whose records are nowhere its batch has stored 15 at most, those of the other file among them.
+    assert ("extra_fact", 15) in [(each.kind, each.count) for each in shop.verify().differences]
+
+
 def test_a_large_file_is_loaded_in_several_batches(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(landed_files, "_SMALLEST_RANGE", 1)
     monkeypatch.setattr("spark_jobs.driver.admission.Admission.SMALLEST", 20_000)
