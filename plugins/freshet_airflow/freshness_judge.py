@@ -63,7 +63,7 @@ class FreshnessJudge:
 
 
 def current_miss(waiting: WaitingWork) -> Miss | None:
-    """How the target is missed now: nothing can be loaded, events wait for too long, or facts are late."""
+    """How the target is missed now: nothing can be loaded, most is rejected, events wait for too long, or facts are late."""
     status, now = waiting.status, waiting.read_at
     target = timedelta(milliseconds=status.target_ms)
     if status.state in ("down", "restarting"):
@@ -72,6 +72,8 @@ def current_miss(waiting: WaitingWork) -> Miss | None:
         return Miss(status.blocked_since, f"the stream is blocked: {status.blocked_by}")
     if status.state == "stopped":
         return None
+    if status.state == "rejecting":
+        return Miss(now, str(status.overload_reason))
     unread = _unread(waiting, target)
     if unread is not None:
         return unread

@@ -27,6 +27,7 @@ from spark_jobs.ledger.status.operations import (
     read_operations,
 )
 from spark_jobs.ledger.status.overload import LOOKED_BACK, CatchingUpReader, LoadedBatch, judge
+from spark_jobs.ledger.status.rejection import rejection
 from spark_jobs.ledger.status.streams import StreamStatus, read_streams
 from spark_jobs.ledger.status.verdict import Verdict, freshness_now, verdict
 from spark_jobs.ledger.sums import LedgerSums
@@ -56,8 +57,9 @@ class PipelineStatus:
         name: of the pipeline.
         state: starting (the driver gets ready), running, idle (all that has landed is loaded, and nothing comes), late
             (what is unread has waited for longer than the target), overloaded (it sheds, or does not keep its target),
-            catching up (it is late with what had waited until a driver was ready), blocked (the driver lives, and
-            something outside the events keeps it from loading them), draining (it ends with what has landed), stopped
+            catching up (it is late with what had waited until a driver was ready), rejecting (most tuples of the
+            window became no facts), blocked (the driver lives, and something outside the events keeps it from loading
+            them), draining (it ends with what has landed), stopped
             (it was drained, or never started), restarting (it has ended, and the next one is on its way), down (it has
             ended, has fallen silent, or has not come within five minutes of the start).
         epoch: the newest driver's; 0 if there never was one.
@@ -83,7 +85,7 @@ class PipelineStatus:
         hit_ratio: share of the front stage's probes that were hits, in the window; None without probes.
         oldest_shed, oldest_unmatched: arrival of the oldest events held so.
         lookups: how the newest batch made its lookups.
-        overload_reason: by what it is told that it is overloaded, late, or catching up.
+        overload_reason: by what it is told that it is overloaded, late, catching up, or rejecting.
         lag: what has landed and is not loaded.
         freshness_now_ms: the older of the oldest event that is unread, by its landing, and 99 of 100 facts of the last
             15 s, by which the state is judged as well. None where nothing is known: without a driver that loads, what
@@ -229,7 +231,8 @@ class StatusReader:
             waited_until = self._catching_up.waited_until(cursor, pipeline.name, pipeline.started_at)
             load = judge(lately, target, waited_until=waited_until)
         busy = any(batch.has_landed() for batch in lately)
-        return verdict(load, lag, target, busy=busy, waited_until=waited_until)
+        rejected = rejection(cursor, pipeline.name, ledger.recent, self._window)
+        return verdict(load, lag, target, busy=busy, waited_until=waited_until, rejection=rejected)
 
     def _status(
         self,
