@@ -114,8 +114,8 @@ def _advice(what: News, status: PipelineStatus) -> str:
         return "Nothing is to be done about freshness. Tuples that were shed meanwhile are loaded by reprocess_shed."
     if status.state == "rejecting":
         return (
-            f"What is rejected is kept, and becomes no fact: `freshet held {status.name}` shows the reasons. Correct the "
-            "source, the schema or the master data."
+            f"What is rejected is kept, and becomes no fact: `freshet held {status.name}` shows the reasons. Correct "
+            "the source, the schema or the master data."
         )
     if status.state == "late":
         return (

@@ -465,7 +465,7 @@ def test_a_stream_that_makes_no_facts_of_half_of_its_tuples_is_rejecting(connect
     status = only(read_status(connection))
     assert status.state == "rejecting"
     assert status.overload_reason is not None
-    assert status.overload_reason.startswith("11 of 22 tuples of the last 60 s are")
+    assert status.overload_reason.startswith("11 of 22 tuples of the last minute are")
     assert status.overload_reason.endswith("are rejected or unmatched; most often: a: 2"), (
         "reasons that differ by number"
     )

@@ -1,26 +1,25 @@
-"""Whether a stream rejects what it reads: most tuples of the window became no facts, and not for want of time."""
+"""Whether a stream rejects what it reads: most tuples of the last minute became no facts, and not for want of time."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from psycopg2 import extensions
-
-from spark_jobs.ledger.status.ledger_reading import ClosedBatch
 
 LEAST_TUPLES = 20
 """Fewer tuples than these tell nothing of a stream."""
 SHARE = 0.5
 """The share of them, rejected or unmatched, from which a stream counts as rejecting."""
 
+_LOOKED_BACK = timedelta(minutes=1)
 # Of how many of the newest held tuples the commonest reason is told: all of a minute may be hundreds of thousands.
 _SAMPLED = 1000
 
 
-class _Part(NamedTuple):
-    """Tuples of the window that are judged together.
+class _Counted(NamedTuple):
+    """What was counted of tuples that are judged together.
 
     Attributes:
         tuples: that found a place.
@@ -36,58 +35,53 @@ class _Part(NamedTuple):
         return self.tuples >= LEAST_TUPLES and self.failed >= SHARE * self.tuples
 
 
-class _OfStreams(NamedTuple):
-    """What the streams of one pipeline did before they were joined, in the window.
-
-    Attributes:
-        parts: of each stream, the events that were read, and those that can't be joined.
-        held: events of all streams that are held without having been joined. Those that expired are among them.
-    """
-
-    parts: Sequence[_Part]
-    held: int
-
-
-def rejection(cursor: extensions.cursor, pipeline: str, recent: Sequence[ClosedBatch], window: timedelta) -> str | None:
-    """Why a stream counts as rejecting; None: it does not.
+def read_rejections(cursor: extensions.cursor, names: Sequence[str], now: datetime) -> dict[str, str]:
+    """Why pipelines count as rejecting, by name; the others are not there.
 
     Of several streams each is judged by its own events, and what was joined by its facts. Events that have expired
-    are no failure: how many find no partner is a matter of the events.
+    are no failure: how many find no partner is a matter of the events. O(batches of the last minute).
 
     Args:
         cursor: in a transaction.
-        pipeline: its name.
-        recent: the closed batches of the window, oldest first.
-        window: its length.
+        names: of the pipelines.
+        now: by the warehouse's clock.
     """
-    failed = sum(batch.unmatched + batch.rejected for batch in recent)
-    if failed < SHARE * LEAST_TUPLES:
-        return None
-    since = recent[0].batch_no
-    of_streams = _of_streams(cursor, pipeline, since)
-    failed_as_whole = max(failed - of_streams.held, 0)
-    settled = sum(batch.facts + batch.shed for batch in recent) + failed_as_whole
-    rejecting = [part for part in (_Part(settled, failed_as_whole), *of_streams.parts) if part.is_rejected]
-    if not rejecting:
-        return None
-    worst = max(rejecting, key=lambda part: part.failed)
-    told = f"{worst.failed:,} of {worst.tuples:,} tuples of the last {window.total_seconds():.0f} s"
-    reason = _commonest_reason(cursor, pipeline, since)
-    return f"{told} are rejected or unmatched" + (f"; most often: {reason}" if reason else "")
-
-
-def _of_streams(cursor: extensions.cursor, pipeline: str, since: int) -> _OfStreams:
     cursor.execute(
         """
-        SELECT sum(read.arrived - read.duplicates)::bigint, sum(read.rejected + late + after_last)::bigint,
-            sum(expired)::bigint
-        FROM freshet.batch_stream AS read JOIN freshet.batch USING (batch_no)
-        WHERE pipeline = %s AND batch_no >= %s AND state = 'committed' GROUP BY stream
+        WITH recent AS (
+            SELECT pipeline, batch_no, facts + shed AS stored, unmatched + rejected AS failed FROM freshet.batch
+            WHERE pipeline = ANY (%(names)s) AND state = 'committed' AND closed_at > %(now)s::timestamptz - %(minute)s
+        ), of_stream AS (
+            SELECT pipeline, stream, sum(arrived - duplicates) AS tuples, sum(rejected + late + after_last) AS failed,
+                sum(expired) AS expired
+            FROM recent JOIN freshet.batch_stream USING (batch_no) GROUP BY pipeline, stream
+        ), as_whole AS (
+            SELECT pipeline, min(batch_no) AS since, sum(stored) AS stored,
+                greatest(sum(failed) - coalesce(
+                    (SELECT sum(failed + expired) FROM of_stream WHERE of_stream.pipeline = recent.pipeline), 0), 0)
+                    AS failed
+            FROM recent GROUP BY pipeline
+        )
+        SELECT pipeline, since, (stored + as_whole.failed)::bigint, as_whole.failed::bigint,
+            of_stream.tuples::bigint, of_stream.failed::bigint
+        FROM as_whole LEFT JOIN of_stream USING (pipeline)
         """,
-        [pipeline, since],
+        {"names": list(names), "now": now, "minute": _LOOKED_BACK},
     )
-    rows = cursor.fetchall()
-    return _OfStreams([_Part(read, failed) for read, failed, _ in rows], sum(row[1] + row[2] for row in rows))
+    worst: dict[str, tuple[_Counted, int]] = {}
+    for pipeline, since, tuples, failed, of_stream, failed_of_stream in cursor.fetchall():
+        for counted in (_Counted(tuples, failed), _Counted(of_stream or 0, failed_of_stream or 0)):
+            if counted.is_rejected and (pipeline not in worst or counted.failed > worst[pipeline][0].failed):
+                worst[pipeline] = counted, since
+    return {pipeline: _told(cursor, pipeline, *found) for pipeline, found in worst.items()}
+
+
+def _told(cursor: extensions.cursor, pipeline: str, counted: _Counted, since: int) -> str:
+    reason = _commonest_reason(cursor, pipeline, since)
+    return (
+        f"{counted.failed:,} of {counted.tuples:,} tuples of the last minute are rejected or unmatched"
+        f"{f'; most often: {reason}' if reason else ''}"
+    )
 
 
 def _commonest_reason(cursor: extensions.cursor, pipeline: str, since: int) -> str | None:
