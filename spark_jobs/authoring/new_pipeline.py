@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
 
@@ -13,9 +16,9 @@ import yaml
 from spark_jobs.authoring.matching_columns import columns_of_one_type, matching_columns, with_one_type
 from spark_jobs.authoring.sample import Sample
 from spark_jobs.authoring.yaml_schema import FIRST_LINE, write_schema
-from spark_jobs.definition import load_definition
+from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.definition.pipeline_files import definition_files
-from spark_jobs.errors import FreshetError
+from spark_jobs.errors import FreshetError, PipelineDefinitionError
 from spark_jobs.settings import HOME_VARIABLE
 
 _TEMPLATE = """\
@@ -165,7 +168,9 @@ def streams_text(name: str, samples: Mapping[str, tuple[Sample, str]], *, table:
     of_streams = with_one_type(of_streams, on)
     columns = [f"{stream}.{column}" for stream, sample in of_streams.items() for column in sample.columns]
     streams = [
-        _STREAM_TEMPLATE.format(name=_scalar(stream), **_source_keys(of_streams[stream], origin, _landing(stream)))
+        _STREAM_TEMPLATE.format(
+            name=_scalar(stream), **_source_keys(of_streams[stream], origin, _landing(f"{name}/{stream}"))
+        )
         for stream, (_, origin) in samples.items()
     ]
     return _STREAMS_TEMPLATE.format(
@@ -214,7 +219,7 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
         the file.
 
     Raises:
-        FreshetError: there is such a pipeline already.
+        FreshetError: there is such a pipeline already, or another one reads the folder that was chosen for it.
         PipelineDefinitionError: the definition is wrong; nothing is left of it.
     """
     file = folder / f"{name}.yaml"
@@ -226,13 +231,37 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
     writing.parent.mkdir()
     try:
         writing.write_text(text, encoding="utf-8")
-        load_definition(writing)
+        _refuse_folders_of_others(load_definition(writing), folder)
         writing.rename(file)
         write_schema(folder)
     finally:
         writing.unlink(missing_ok=True)
         writing.parent.rmdir()
     return file
+
+
+def _refuse_folders_of_others(definition: PipelineDefinition, folder: Path) -> None:
+    """Each pipeline would load the other's events. A folder that the user has named may be read by several."""
+    chosen = _expanded(_landing(definition.name))
+    own = {path for path in _folders(definition) if path == chosen or path.startswith(f"{chosen}/")}
+    for file in definition_files(folder):
+        with suppress(PipelineDefinitionError):
+            for path in sorted(own.intersection(_folders(load_definition(file)))):
+                raise FreshetError(
+                    f"{file.name} reads {path} already, and would load the events of {definition.name!r} as well. "
+                    "Choose another name, or another folder by --path."
+                )
+
+
+def _folders(definition: PipelineDefinition) -> Iterator[str]:
+    """The landing folders of a pipeline, absolute where the home is known."""
+    for source in (definition.streams or {"": definition.source}).values():
+        if source.path is not None:
+            yield _expanded(source.path)
+
+
+def _expanded(path: str) -> str:
+    return posixpath.normpath(os.path.expandvars(path))
 
 
 def _fact_columns(origins: list[str], *own: str) -> str:
