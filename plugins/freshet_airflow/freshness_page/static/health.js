@@ -80,7 +80,7 @@ export function problems(status) {
   if (status.state === "late") note(2, status.overload_reason);
   if (status.state === "catching up") note(3, status.overload_reason);
   if (status.state === "stopped" && status.lag.oldest_unread) note(5, `unread: ${unread(status)}`);
-  if (status.episode) note(2, `alert: ${status.episode.reason}`);
+  if (status.episode) note(...told(status));
   if (isLate(status) && !found.length) note(3, "later than its target");
   if (["failed", "error"].includes(status.validation?.result)) note(3, "validation failed");
   if (status.reprocessing?.state === "failed") note(4, "reprocessing failed");
@@ -90,6 +90,11 @@ export function problems(status) {
   }
   return found.sort((one, other) => one.severity - other.severity);
 }
+
+// What is well again keeps its alert for a while; by then its reason is one of the past.
+const told = ({ state, episode }) => (["running", "idle"].includes(state)
+  ? [5, `an alert is open still; when it began: ${episode.reason}`]
+  : [2, `alert: ${episode.reason}`]);
 
 const silence = (status) =>
   (status.start_wanted_at ? "it was started, but no driver has come up" : "the driver has fallen silent");
