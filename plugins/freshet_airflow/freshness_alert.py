@@ -76,7 +76,8 @@ class Alert:
     def subject(self) -> str:
         """The message in one line."""
         if self.what == "missed":
-            return f"Freshet: {self.pipeline} misses its freshness target"
+            what = "rejects what it reads" if self.state == "rejecting" else "misses its freshness target"
+            return f"Freshet: {self.pipeline} {what}"
         if self.what == "ended":
             return f"Freshet: {self.pipeline} is {self.state}, and loads nothing; its alert has ended"
         return f"Freshet: {self.pipeline} keeps its freshness target again"
@@ -111,6 +112,11 @@ def _advice(what: News, status: PipelineStatus) -> str:
         return _advice_to_load(status)
     if what == "recovered":
         return "Nothing is to be done about freshness. Tuples that were shed meanwhile are loaded by reprocess_shed."
+    if status.state == "rejecting":
+        return (
+            f"What is rejected is kept, and becomes no fact: `freshet held {status.name}` shows the reasons. Correct "
+            "the source, the schema or the master data."
+        )
     if status.state == "late":
         return (
             "What has landed waits unread: look at the page Warehouse freshness for a batch that takes long, and at "

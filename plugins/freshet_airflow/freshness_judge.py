@@ -63,7 +63,7 @@ class FreshnessJudge:
 
 
 def current_miss(waiting: WaitingWork) -> Miss | None:
-    """How the target is missed now: nothing can be loaded, events wait for too long, or facts are late."""
+    """How the target is missed now: nothing is loaded, most is rejected, events wait too long, or facts are late."""
     status, now = waiting.status, waiting.read_at
     target = timedelta(milliseconds=status.target_ms)
     if status.state in ("down", "restarting"):
@@ -72,13 +72,17 @@ def current_miss(waiting: WaitingWork) -> Miss | None:
         return Miss(status.blocked_since, f"the stream is blocked: {status.blocked_by}")
     if status.state == "stopped":
         return None
-    unread = _unread(waiting, target)
-    if unread is not None:
-        return unread
+    miss = _rejected(status, now) or _unread(waiting, target)
+    if miss is not None:
+        return miss
     p99 = status.freshness_window.p99_ms
     if p99 is not None and p99 > status.target_ms:
         return Miss(now, f"99 of 100 facts are up to {p99 / 1000:.1f} s old when they can be read")
     return None
+
+
+def _rejected(status: PipelineStatus, now: datetime) -> Miss | None:
+    return Miss(now, str(status.overload_reason)) if status.state == "rejecting" else None
 
 
 def _unread(waiting: WaitingWork, target: timedelta) -> Miss | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from textwrap import indent
@@ -218,7 +220,8 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
         the file.
 
     Raises:
-        FreshetError: it is no pipeline's name, or there is such a pipeline already, or one that reads the same folder.
+        FreshetError: it is no pipeline's name, or there is such a pipeline already, or another one reads the folder
+            that was chosen for it.
         PipelineDefinitionError: the definition is wrong; nothing is left of it.
     """
     if not re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
@@ -232,7 +235,7 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
     writing.parent.mkdir()
     try:
         writing.write_text(text, encoding="utf-8")
-        _check_folders(load_definition(writing), folder)
+        _refuse_folders_of_others(load_definition(writing), folder)
         writing.rename(file)
         write_schema(folder)
     finally:
@@ -241,21 +244,28 @@ def write_definition(text: str, name: str, folder: Path) -> Path:
     return file
 
 
-def _check_folders(definition: PipelineDefinition, folder: Path) -> None:
-    """Refuse a landing folder that another pipeline reads: what is meant for one would be loaded by both."""
-    for other in definition_files(folder):
+def _refuse_folders_of_others(definition: PipelineDefinition, folder: Path) -> None:
+    """Each pipeline would load the other's events. A folder that the user has named may be read by several."""
+    chosen = _expanded(_landing(definition.name))
+    own = {path for path in _folders(definition) if path == chosen or path.startswith(f"{chosen}/")}
+    for file in definition_files(folder):
         with suppress(PipelineDefinitionError):
-            shared = sorted(_folders(definition) & _folders(load_definition(other)))
-            if shared:
+            for path in sorted(own.intersection(_folders(load_definition(file)))):
                 raise FreshetError(
-                    f"Pipeline {other.stem} reads {shared[0]} already: what lands there would be loaded by both. "
-                    "Choose another folder by --path, or another name."
+                    f"{file.name} reads {path} already, and would load the events of {definition.name!r} as well. "
+                    "Choose another name, or another folder by --path."
                 )
 
 
-def _folders(definition: PipelineDefinition) -> set[str]:
-    sources = definition.streams.values() if definition.streams else [definition.source]
-    return {source.path for source in sources if source.path is not None}
+def _folders(definition: PipelineDefinition) -> Iterator[str]:
+    """The landing folders of a pipeline, absolute where the home is known."""
+    for source in (definition.streams or {"": definition.source}).values():
+        if source.path is not None:
+            yield _expanded(source.path)
+
+
+def _expanded(path: str) -> str:
+    return posixpath.normpath(os.path.expandvars(path))
 
 
 def _fact_columns(origins: list[str], *own: str) -> str:

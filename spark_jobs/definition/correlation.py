@@ -128,7 +128,8 @@ class Correlate(Part):
             tuple with nulls for the rest (outer join); one for all streams, or one for each.
         lateness: how far out of order a stream's events may come; later ones are rejected, and kept.
         idle_after: a stream that has been silent for so long does not hold the others back.
-        algorithm: one of the catalogue of spark_jobs.joins.stream_stream, or the cost model's choice.
+        algorithm: `temporal_join`, which `auto` chooses always; the others of spark_jobs.joins.stream_stream run in
+            `freshet bench` alone.
         memory: bytes that the join's state may take, on all workers together.
         most_facts: a tuple that would make more facts, judged by how many tuples of the other streams have its key, is
             rejected; None: all may.

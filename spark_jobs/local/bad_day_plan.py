@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,7 +113,7 @@ def write_overload_pipelines(pipelines: Path, folder: Path, scale: float) -> Non
             f"Scale {scale:g} is too small for an overload: all its customers and parts fit into a few kilobytes, and "
             f"nothing would ever be read from master data. Give {SMALLEST_SCALE:g} or more."
         )
-    write_changed_pipelines(pipelines, folder, partial(under_overload, scale=scale), "--overload")
+    write_changed_pipelines(pipelines, folder, lambda _, content: under_overload(content, scale), "--overload")
 
 
 def under_overload(definition: dict[str, Any], scale: float) -> dict[str, Any] | None:

@@ -13,14 +13,14 @@ from spark_jobs.definition.problems import read_yaml
 
 
 def write_changed_pipelines(
-    pipelines: Path, folder: Path, changed: Callable[[dict[str, Any]], dict[str, Any] | None], option: str
+    pipelines: Path, folder: Path, changed: Callable[[Path, dict[str, Any]], dict[str, Any] | None], option: str
 ) -> None:
     """Write definitions as they are to be for an option of `freshet up`; those of former runs are removed.
 
     Args:
         pipelines: the folder of the definitions.
         folder: where to.
-        changed: the content of a definition's file as it is to be; None: it is left out.
+        changed: takes a definition's file and its content, which it gives as it is to be; None: it is left out.
         option: the option.
 
     Raises:
@@ -30,7 +30,7 @@ def write_changed_pipelines(
     for former in definition_files(folder):
         former.unlink()
     for path in definition_files(pipelines):
-        content = changed(read_yaml(path))
+        content = changed(path, read_yaml(path))
         if content is not None:
             told = f"# Written by `freshet up {option}` after {path}; changes are overwritten.\n"
             (folder / path.name).write_text(told + yaml.safe_dump(content, sort_keys=False))

@@ -10,13 +10,15 @@ from typing import Any
 
 from spark_jobs.local.changed_pipelines import write_changed_pipelines
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
-from spark_jobs.settings import Home
+from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.workload.topics import make_topics
 
 TOPICS = ("orders", "order_lines")
 """What the workload writes to topics, which are called as their landing folders would be."""
 
 _LANDING = "${FRESHET_HOME}/landing/"
+# Their files, not their names: a file of the same name in a folder of one's own is one's own.
+_SHIPPED = {PROJECT_ROOT / "dags" / "pipelines" / f"{name}.yaml" for name in (*TOPICS, "fulfilment")}
 
 _PARTITIONS = 4
 
@@ -39,7 +41,9 @@ def running_with_topics(broker: KafkaBroker) -> Iterator[None]:
 
 
 def write_kafka_pipelines(pipelines: Path, folder: Path, servers: str) -> None:
-    """Write the definitions of a folder as they are to be with a broker; those of others' events stay as they are.
+    """Write the definitions of a folder as they are to be with a broker; only those that Freshet ships are changed.
+
+    A pipeline of the user's reads what it says, also where its files lie in a folder that is called as a topic.
 
     Payments and shipments land as files all the same: `fulfilment` joins them with the topic of the orders.
 
@@ -51,7 +55,11 @@ def write_kafka_pipelines(pipelines: Path, folder: Path, servers: str) -> None:
     Raises:
         PipelineDefinitionError: a definition can't be read.
     """
-    write_changed_pipelines(pipelines, folder, partial(from_topic, servers=servers), "--source kafka")
+    write_changed_pipelines(pipelines, folder, partial(_changed, servers=servers), "--source kafka")
+
+
+def _changed(path: Path, definition: dict[str, Any], servers: str) -> dict[str, Any]:
+    return from_topic(definition, servers) if path.resolve() in _SHIPPED else definition
 
 
 def from_topic(definition: dict[str, Any], servers: str) -> dict[str, Any]:

@@ -65,7 +65,8 @@ class LiveStatus:
         statuses, trouble = self._read()
         if self._live:
             notes = [Text(note, style="yellow") for note in (trouble, doing) if note]
-            self._live.update(Group(StatusTable(statuses), *notes, self._footer), refresh=True)
+            table = [] if trouble else [StatusTable(statuses)]  # without an answer, nothing is known of pipelines
+            self._live.update(Group(*table, *notes, self._footer), refresh=True)
         elif time.monotonic() >= self._line_due_at:
             self._line_due_at = time.monotonic() + PLAIN_LINE_SECONDS
             for line in filter(None, [trouble, doing]):

@@ -22,6 +22,7 @@ STATES: tuple[State, ...] = (
     "catching up",
     "late",
     "idle",
+    "rejecting",
 )
 Read = Callable[["PipelineStatus"], float | None]
 

@@ -181,6 +181,10 @@ def test_what_to_do_first_depends_on_the_state(home: Home, connection: extension
     assert "driver-orders.log" in alert(connection, home).advice
     add_batch(connection, facts=1, shed=1)
     assert "More arrives than can be loaded" in alert(connection, home).advice
+    add_batch(connection, rejected=20)
+    rejecting = alert(connection, home)
+    assert rejecting.subject == "Freshet: orders rejects what it reads"
+    assert "`freshet held orders` shows the reasons" in rejecting.advice
     drivers.block(connection, "orders", epoch, "no partition for May")
     assert "Fix what blocks it" in alert(connection, home).advice
     execute(connection, "UPDATE freshet.driver SET state = 'failed', error = 'x' WHERE epoch = %s", epoch)

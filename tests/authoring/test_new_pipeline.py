@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.authoring.new_pipeline import definition_text, streams_text, write_definition
+from spark_jobs.authoring.new_pipeline import definition_text, write_definition
 from spark_jobs.authoring.sample import read_sample
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError
@@ -44,21 +44,6 @@ def test_a_name_that_is_none_is_refused_before_anything_is_made(tmp_path: Path, 
     with pytest.raises(FreshetError, match="is no pipeline's name"):
         write_definition(text_of("sales", _plain(tmp_path)), name, tmp_path)
     assert [each.name for each in tmp_path.iterdir()] == ["plain.json"]
-
-
-def test_a_folder_that_another_pipeline_reads_is_refused(tmp_path: Path) -> None:
-    plain, pipelines = _plain(tmp_path), tmp_path / "pipelines"
-    pipelines.mkdir()
-    write_definition(text_of("orders", plain), "orders", pipelines)
-    text = definition_text("sales", read_sample(plain), plain.name, path="${FRESHET_HOME}/landing/orders")
-    with pytest.raises(FreshetError, match=r"Pipeline orders reads .*landing/orders already"):
-        write_definition(text, "sales", pipelines)
-    samples = {"orders": (read_sample(plain), "o"), "payments": (read_sample(plain), "p")}
-    paid = load_definition(write_definition(streams_text("paid", samples), "paid", pipelines))
-    assert paid.streams is not None
-    assert [source.path for source in paid.streams.values()] == [
-        "${FRESHET_HOME}/landing/paid/orders", "${FRESHET_HOME}/landing/paid/payments",
-    ]  # fmt: skip
 
 
 def _plain(folder: Path) -> Path:

@@ -159,3 +159,20 @@ def test_a_definition_of_several_streams_is_written_that_loads(tmp_path: Path) -
     assert definition.fact.columns["orders_items"] == "orders.items"
     assert definition.fact.columns["completed_at"] == "_completed_at"
     assert fact_ddl(definition, {}).startswith("CREATE SCHEMA IF NOT EXISTS warehouse;")
+
+
+def test_no_folder_is_chosen_that_another_pipeline_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHET_HOME", str(tmp_path / "home"))
+    sample = tmp_path / "sales.json"
+    sample.write_text('{"sale": 1, "at": "2024-01-02T03:04:05Z"}')
+    seen, folder = read_sample(sample), tmp_path / "pipelines"
+    folder.mkdir()
+    write_definition(definition_text("sold", seen, "s", path=f"{tmp_path}/home/landing/sales/"), "sold", folder)
+    with pytest.raises(FreshetError, match=r"sold.yaml reads .*landing/sales already.*--path"):
+        write_definition(definition_text("sales", seen, "s"), "sales", folder)
+    assert [file.name for file in folder.glob("*.yaml")] == ["sold.yaml"]
+    write_definition(definition_text("sales", seen, "s", path="${FRESHET_HOME}/landing/other"), "sales", folder)
+    streams = streams_text("paid", {"sales": (seen, "s"), "orders": (seen, "s")})
+    definition = load_definition(write_definition(streams, "paid", folder))
+    paths = [source.path for source in (definition.streams or {}).values()]
+    assert paths == ["${FRESHET_HOME}/landing/paid/sales", "${FRESHET_HOME}/landing/paid/orders"]

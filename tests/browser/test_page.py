@@ -108,6 +108,20 @@ def test_a_stream_that_can_not_go_on_is_told_with_its_reason(log_in: LogIn, ware
         expect(line_of(freshness, "orders")).to_contain_text(f"try 2 of 5: {drivers.GONE}")
 
 
+def test_a_stream_that_rejects_what_it_reads_comes_first_with_the_commonest_reason(
+    log_in: LogIn, warehouse: PageWarehouse
+) -> None:
+    warehouse.register("idle")
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=10, rejected=3)
+        freshness = opened(log_in(), f"{ROUTE}#orders")
+        expect(line_of(freshness, "orders")).to_contain_text("running")
+        warehouse.refuse(stream, "malformed: price: 1.234 is no decimal(10,2)", 30)
+        first = freshness.locator("tbody tr").first
+        expect(first).to_contain_text("rejecting")
+        expect(first).to_contain_text("most often: malformed: price: 1.234 is no decimal(10,2)")
+
+
 def test_a_stream_that_does_not_load_does_not_look_fresh(log_in: LogIn, warehouse: PageWarehouse) -> None:
     with warehouse.running_orders() as stream:
         warehouse.look(stream)

@@ -9,6 +9,7 @@ from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_streams import StreamCourse, StreamTally, batches_since, former_batch
 from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.warehouse import drivers
 from tests.loading.stream import Stream
 
 NAMES = ("orders", "payments")
@@ -77,3 +78,37 @@ def test_retention_keeps_the_sums_and_the_version_of_the_state(orders: Stream) -
         assert former_batch(cursor, "orders").batch_no == last
         cursor.execute("SELECT stream, arrived, late, joined FROM freshet.stream_pruned ORDER BY stream")
         assert cursor.fetchall() == [("orders", 10, 0, 2), ("payments", 3, 1, 2)]
+
+
+def drives(stream: Stream) -> None:
+    with stream.connection, stream.connection.cursor() as cursor:
+        cursor.execute("UPDATE freshet.driver SET started_at = started_at - interval '1 min'")
+    drivers.heartbeat(stream.connection, "orders", stream.epoch)
+
+
+def test_a_stream_of_several_that_is_rejected_is_told_however_many_the_others_bring(orders: Stream) -> None:
+    drives(orders)
+    batch(orders, {"arrived": 10_000, "waiting": 10_000}, {"arrived": 100, "rejected": 49, "joined": 51})
+    count(orders, facts=51, rejected=49)
+    assert read_status(orders.connection)[0].state == "running"
+    batch(orders, {"arrived": 10_000, "waiting": 20_000}, {"arrived": 40, "rejected": 40})
+    count(orders, rejected=40)
+    [status] = read_status(orders.connection)
+    assert (status.state, (status.overload_reason or "").split(" tuples")[0]) == ("rejecting", "89 of 140")
+
+
+def test_events_that_find_no_partner_in_their_time_are_no_failure(orders: Stream) -> None:
+    drives(orders)
+    batch(orders, {"arrived": 100, "joined": 10, "expired": 90}, {"arrived": 10, "joined": 10})
+    count(orders, facts=10, unmatched=90)
+    assert read_status(orders.connection)[0].state != "rejecting"
+
+
+def count(stream: Stream, **places: int) -> None:
+    """Let the newest batch have stored these."""
+    with stream.connection, stream.connection.cursor() as cursor:
+        for place, number in places.items():
+            cursor.execute(
+                f"UPDATE freshet.batch SET {place} = %s WHERE batch_no = (SELECT max(batch_no) FROM freshet.batch)",
+                [number],
+            )

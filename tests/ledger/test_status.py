@@ -448,3 +448,35 @@ def test_a_reader_tells_the_same_as_one_that_has_just_begun(connection: extensio
         for name in ("batches", "arrived", "loaded", "shed", "freshness_window", "freshness_whole", "hit_ratio",
                      "last_commit", "state", "service_rate", "stages_ms"):  # fmt: skip
             assert getattr(told, name) == getattr(fresh, name)
+
+
+def test_a_stream_that_makes_no_facts_of_half_of_its_tuples_is_rejecting(connection: extensions.connection) -> None:
+    register(connection)
+    drive(connection)
+    add_batch(connection, age=2 * MINUTE, rejected=1000, arrival_ms=(100,))
+    add_batch(connection, facts=11, rejected=9, latencies_ms=(100,) * 11)
+    assert only(read_status(connection)).state == "running", "most became facts"
+    batch = add_batch(connection, facts=0, rejected=1, unmatched=1, arrival_ms=(100, 100))
+    now = datetime.now(UTC)
+    hold(connection, "1", "rejected", batch, now)
+    for number in ("2", "3"):
+        hold(connection, number, "rejected", batch, now)
+        execute(connection, "UPDATE freshet.held_tuple SET reason = %s WHERE event_id = %s", f"a: {number}", number)
+    status = only(read_status(connection))
+    assert status.state == "rejecting"
+    assert status.overload_reason is not None
+    assert status.overload_reason.startswith("11 of 22 tuples of the last minute are")
+    assert status.overload_reason.endswith("are rejected or unmatched; most often: a: 2"), (
+        "reasons that differ by number"
+    )
+
+
+def test_few_tuples_tell_nothing_and_a_rejecting_stream_recovers(connection: extensions.connection) -> None:
+    register(connection)
+    drive(connection)
+    add_batch(connection, rejected=19, arrival_ms=(100,))
+    assert only(read_status(connection)).state == "running"
+    add_batch(connection, rejected=1, arrival_ms=(100,))
+    assert only(read_status(connection)).state == "rejecting"
+    add_batch(connection, facts=1000, latencies_ms=(100,) * 1000)
+    assert only(read_status(connection)).state == "running"

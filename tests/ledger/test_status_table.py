@@ -122,3 +122,15 @@ def test_a_busy_day_is_readable_in_a_narrow_terminal() -> None:
     lines = capture.get().splitlines()
     assert len([line for line in lines if "2 of 12 failed" in line]) == 1
     assert max(len(line.rstrip()) for line in lines) <= 80
+
+
+def test_of_a_stream_that_was_drained_it_is_told_that_nothing_was_unread_then() -> None:
+    lag = Lag(looked_at=datetime(2024, 5, 1, 12, 30, tzinfo=UTC), look_age_ms=25_000.0)
+    told = " ".join(shown(replace(STATUS, state="stopped", lag=lag)).split())
+    assert "orders: nothing was unread when it stopped, as of 2024-05-01 12:30:00 UTC" in told
+    assert "nobody has looked" not in told
+
+
+def test_a_rejecting_stream_tells_why_below_the_table() -> None:
+    told = shown(replace(STATUS, state="rejecting", overload_reason="9 of 9 tuples are rejected; most often: a: b"))
+    assert "orders rejects what it reads: 9 of 9 tuples are rejected; most often: a: b" in " ".join(told.split())

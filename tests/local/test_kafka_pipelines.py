@@ -35,10 +35,12 @@ def test_of_several_streams_those_read_topics_that_are_written_to_them(tmp_path:
     assert written.streams | {"orders": shipped.streams["orders"]} == shipped.streams
 
 
-def test_pipelines_of_other_events_stay_as_they_are(tmp_path: Path) -> None:
+def test_pipelines_of_the_user_stay_as_they_are_whatever_they_are_called_and_read(tmp_path: Path) -> None:
     pipelines, folder = tmp_path / "pipelines", tmp_path / "kafka"
     pipelines.mkdir()
-    text = (SHIPPED / "orders.yaml").read_text().replace("/landing/orders", "/landing/visits")
-    (pipelines / "orders.yaml").write_text(text)
+    (pipelines / "orders.yaml").write_text((SHIPPED / "orders.yaml").read_text())
+    (pipelines / "clickorders.yaml").write_text(
+        (SHIPPED / "fulfilment.yaml").read_text().replace("fulfilment", "clickorders")
+    )
     write_kafka_pipelines(pipelines, folder, "127.0.0.1:9092")
     assert load_definitions(folder) == load_definitions(pipelines)

@@ -55,6 +55,7 @@ def test_plain_lines_come_now_and_then_only(warehouse_url: str) -> None:
 def test_a_warehouse_that_is_away_is_told_and_no_error() -> None:
     text = shown("postgresql://loader:secret@127.0.0.1:1/facts", terminal=True)
     assert "The warehouse does not answer" in text
+    assert "No pipeline has been registered" not in text, "nobody knows"
     assert "secret" not in text
 
 

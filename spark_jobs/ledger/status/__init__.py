@@ -4,6 +4,7 @@ pipeline_status.py   read_status: everything about every pipeline, put together 
   driver_states.py     the newest driver, and the state that follows
   ledger_reading.py    its batches: sums, and the window that ends now
   overload.py          whether the stream keeps up
+  rejection.py         whether most tuples become no facts
   lag.py               what has landed and is unread
   verdict.py           what follows from both
   streams.py           the streams of a pipeline that joins several

@@ -11,7 +11,7 @@ from spark_jobs.warehouse.connection import takes_writes
 from spark_jobs.warehouse.drivers import GONE, MAX_SILENCE, Restart, is_gone
 
 # A driver is there, and goes on loading.
-Loading = Literal["running", "idle", "late", "overloaded", "catching up", "draining"]
+Loading = Literal["running", "idle", "late", "overloaded", "catching up", "rejecting", "draining"]
 State = Literal["starting", Loading, "blocked", "stopped", "restarting", "down"]
 LOADING: tuple[Loading, ...] = get_args(Loading)
 

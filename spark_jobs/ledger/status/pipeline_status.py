@@ -27,6 +27,7 @@ from spark_jobs.ledger.status.operations import (
     read_operations,
 )
 from spark_jobs.ledger.status.overload import LOOKED_BACK, CatchingUpReader, LoadedBatch, judge
+from spark_jobs.ledger.status.rejection import read_rejections
 from spark_jobs.ledger.status.streams import StreamStatus, read_streams
 from spark_jobs.ledger.status.verdict import Verdict, freshness_now, verdict
 from spark_jobs.ledger.sums import LedgerSums
@@ -56,10 +57,11 @@ class PipelineStatus:
         name: of the pipeline.
         state: starting (the driver gets ready), running, idle (all that has landed is loaded, and nothing comes), late
             (what is unread has waited for longer than the target), overloaded (it sheds, or does not keep its target),
-            catching up (it is late with what had waited until a driver was ready), blocked (the driver lives, and
-            something outside the events keeps it from loading them), draining (it ends with what has landed), stopped
-            (it was drained, or never started), restarting (it has ended, and the next one is on its way), down (it has
-            ended, has fallen silent, or has not come within five minutes of the start).
+            catching up (it is late with what had waited until a driver was ready), rejecting (most tuples of the
+            last minute became no facts), blocked (the driver lives, and something outside the events keeps it from
+            loading them), draining (it ends with what has landed), stopped (it was drained, or never started),
+            restarting (it has ended, and the next one is on its way), down (it has ended, has fallen silent, or
+            has not come within five minutes of the start).
         epoch: the newest driver's; 0 if there never was one.
         error: why it ended, if not as it was to.
         heartbeat_age_ms: time since the driver's last sign of life.
@@ -83,7 +85,7 @@ class PipelineStatus:
         hit_ratio: share of the front stage's probes that were hits, in the window; None without probes.
         oldest_shed, oldest_unmatched: arrival of the oldest events held so.
         lookups: how the newest batch made its lookups.
-        overload_reason: by what it is told that it is overloaded, late, or catching up.
+        overload_reason: by what it is told that it is overloaded, late, catching up, or rejecting.
         lag: what has landed and is not loaded.
         freshness_now_ms: the older of the oldest event that is unread, by its landing, and 99 of 100 facts of the last
             15 s, by which the state is judged as well. None where nothing is known: without a driver that loads, what
@@ -202,6 +204,7 @@ class StatusReader:
         operations = read_operations(cursor, names)
         not_loaded = read_files_not_loaded(cursor)
         streams = read_streams(cursor, names, now)
+        rejections = read_rejections(cursor, names, now)
         lags = read_lags(
             cursor, pipelines, {name: ledger.whole.last_commit for name, ledger in ledgers.items()}, self._look
         )
@@ -214,14 +217,22 @@ class StatusReader:
                 operations[pipeline.name],
                 not_loaded.get(pipeline.name, FilesNotLoaded()),
                 lags[pipeline.name],
-                self._judged(cursor, pipeline, ledgers[pipeline.name], lags[pipeline.name]),
+                self._judged(
+                    cursor,
+                    pipeline,
+                    ledgers[pipeline.name],
+                    lags[pipeline.name],
+                    rejections.get(pipeline.name),
+                ),
                 streams.get(pipeline.name, ()),
             )
             for pipeline in pipelines
         ]
 
-    def _judged(self, cursor: extensions.cursor, pipeline: DrivenPipeline, ledger: Ledger, lag: Lag) -> Verdict:
-        """What the stream does, and whether it is late because nothing ran before."""
+    def _judged(
+        self, cursor: extensions.cursor, pipeline: DrivenPipeline, ledger: Ledger, lag: Lag, rejection: str | None
+    ) -> Verdict:
+        """What the stream does: whether most of it is rejected, or it is late because nothing ran before."""
         lately, target = _lately(pipeline, ledger), pipeline.freshness_target
         load, waited_until = judge(lately, target), None
         is_late = lag.oldest_unread_age_ms is not None and lag.oldest_unread_age_ms * _MILLISECOND > target
@@ -229,7 +240,7 @@ class StatusReader:
             waited_until = self._catching_up.waited_until(cursor, pipeline.name, pipeline.started_at)
             load = judge(lately, target, waited_until=waited_until)
         busy = any(batch.has_landed() for batch in lately)
-        return verdict(load, lag, target, busy=busy, waited_until=waited_until)
+        return verdict(load, lag, target, busy=busy, waited_until=waited_until, rejection=rejection)
 
     def _status(
         self,

@@ -22,6 +22,7 @@ _STATE_STYLES = {
     "idle": "green",
     "late": "bold yellow",
     "starting": "cyan",
+    "rejecting": "bold red",
     "overloaded": "bold yellow",
     "catching up": "cyan",
     "blocked": "bold red",
@@ -62,10 +63,16 @@ class StatusTable:
             if status.blocked_since is not None:
                 since = f"{status.blocked_since:%Y-%m-%d %H:%M:%S} UTC"
                 yield Text(f"{status.name} has been blocked since {since}: {status.blocked_by}", style="red")
+            if status.state == "rejecting":
+                yield Text(f"{status.name} rejects what it reads: {status.overload_reason}", style="red")
             if status.lag.at_least and status.lag.looked_at is not None:
                 since = f"{status.lag.looked_at:%Y-%m-%d %H:%M:%S} UTC"
-                told = f"{status.name}: nobody has looked at its source since {since}; more may have landed"
-                yield Text(told, style="yellow")
+                if status.state == "stopped" and status.lag.oldest_unread is None:
+                    told = f"nothing was unread when it stopped, as of {since}; what has landed since waits for a start"
+                    yield Text(f"{status.name}: {told}", style="dim")
+                else:
+                    told = f"{status.name}: nobody has looked at its source since {since}; more may have landed"
+                    yield Text(told, style="yellow")
             for each in status.streams:
                 held_back = "; the others wait for it" if each.holds_back and not each.idle else ""
                 told = f"{each.waiting:,} wait, {each.expired:,} expired and {each.late:,} were late in the last hour"

@@ -18,7 +18,7 @@ class Verdict(NamedTuple):
 
     Attributes:
         state: running, idle (nothing is unread, and nothing has come lately), late (what is unread has waited for
-            longer than the target), overloaded or catching up.
+            longer than the target), overloaded, catching up, or rejecting (most tuples become no facts).
         reason: by what that is told; None while all is well.
     """
 
@@ -26,7 +26,15 @@ class Verdict(NamedTuple):
     reason: str | None = None
 
 
-def verdict(load: StreamLoad, lag: Lag, target: timedelta, *, busy: bool, waited_until: datetime | None) -> Verdict:
+def verdict(
+    load: StreamLoad,
+    lag: Lag,
+    target: timedelta,
+    *,
+    busy: bool,
+    waited_until: datetime | None,
+    rejection: str | None = None,
+) -> Verdict:
     """Judge a stream.
 
     Args:
@@ -35,7 +43,10 @@ def verdict(load: StreamLoad, lag: Lag, target: timedelta, *, busy: bool, waited
         target: how fresh facts are to be.
         busy: whether anything was committed lately.
         waited_until: what landed before had to wait until a driver was ready; None: there was nothing to wait for.
+        rejection: why most tuples become no facts; None: they do. It goes before all else: fresh, but not there.
     """
+    if rejection is not None:
+        return Verdict("rejecting", rejection)
     if load.overloaded and not load.catching_up:
         return Verdict("overloaded", load.reason)
     age = lag.oldest_unread_age_ms

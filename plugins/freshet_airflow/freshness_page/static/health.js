@@ -9,6 +9,7 @@ export const STATE_WORDS = {
   idle: "All that has landed is loaded, and nothing arrives.",
   late: "What has landed has waited unread for longer than the target.",
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
+  rejecting: "Half of the tuples of the last minute, or more, were rejected or unmatched: they are kept, and become no facts.",
   "catching up": "The driver is loading what waited for it to start; facts are late until it is done.",
   blocked: "The driver is alive and retrying, but something other than the events keeps it from loading them. It resumes by itself once that is fixed.",
   draining: "The driver loads what has landed, then stops.",
@@ -18,7 +19,7 @@ export const STATE_WORDS = {
 };
 
 const SEVERITY_OF_STATE = {
-  down: 0, blocked: 0, restarting: 1, overloaded: 2, late: 2, "catching up": 3, starting: 4, draining: 4, running: 6, idle: 6, stopped: 7,
+  down: 0, blocked: 0, rejecting: 0, restarting: 1, overloaded: 2, late: 2, "catching up": 3, starting: 4, draining: 4, running: 6, idle: 6, stopped: 7,
 };
 
 /** Which restart it is, in words. */
@@ -27,7 +28,7 @@ export const tries = ({ number, most }) => `try ${number} of ${most}`;
 /** Whether the warehouse is further behind the events than it is to be. */
 export const isLate = (status) => status.freshness_now_ms > status.target_ms;
 
-const LOADING = ["running", "idle", "late", "overloaded", "catching up", "draining"];
+const LOADING = ["running", "idle", "late", "overloaded", "catching up", "rejecting", "draining"];
 
 /** Events per second that arrive, as far as batches tell; null where none are loaded: what lands meanwhile is lag. */
 export const arrivalRate = (status) => (LOADING.includes(status.state) ? status.arrival_rate : null);
@@ -74,11 +75,12 @@ export function problems(status) {
   if (isLedgerDamaged(status)) note(1, "the ledger is damaged: a place has a negative count");
   if (status.unaccounted) note(0, `${status.unaccounted} events arrived and are in no place`);
   if (filesNotLoaded(status)) note(3, filesNotLoaded(status));
+  if (status.state === "rejecting") note(0, status.overload_reason);
   if (status.state === "overloaded") note(2, status.overload_reason ?? "overloaded");
   if (status.state === "late") note(2, status.overload_reason);
   if (status.state === "catching up") note(3, status.overload_reason);
   if (status.state === "stopped" && status.lag.oldest_unread) note(5, `unread: ${unread(status)}`);
-  if (status.episode) note(2, `alert: ${status.episode.reason}`);
+  if (status.episode) note(...told(status));
   if (isLate(status) && !found.length) note(3, "later than its target");
   if (["failed", "error"].includes(status.validation?.result)) note(3, "validation failed");
   if (status.reprocessing?.state === "failed") note(4, "reprocessing failed");
@@ -88,6 +90,11 @@ export function problems(status) {
   }
   return found.sort((one, other) => one.severity - other.severity);
 }
+
+// What is well again keeps its alert for a while; by then its reason is one of the past.
+const told = ({ state, episode }) => (["running", "idle"].includes(state)
+  ? [5, `an alert is open still; when it began: ${episode.reason}`]
+  : [2, `alert: ${episode.reason}`]);
 
 const silence = (status) =>
   (status.start_wanted_at ? "it was started, but no driver has come up" : "the driver has fallen silent");

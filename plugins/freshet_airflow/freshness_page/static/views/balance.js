@@ -10,7 +10,7 @@ const WORDS = {
   shed: ["Shed", "Put off under overload; reprocess_shed loads them."],
   unmatched: ["Unmatched", "Their key is not in the master data yet."],
   rejected: ["Rejected", "Bad input, kept with its reason."],
-  pruned: ["Pruned", "Held, then deleted when their retention was over."],
+  pruned: ["Pruned", "Held once, and deleted: their retention was over, or they were forgotten."],
 };
 
 export function balance(status) {

@@ -92,12 +92,12 @@ function heading(status, dags) {
 
 function alerts(status) {
   const { episode } = status;
-  const sent = episode?.alerted_at ? "The alert was sent." : "No alert has been sent yet: the grace period is not over.";
+  const sent = episode?.alerted_at ? "It was told in the log of alert_freshness, and over the channels that are set up." : "No alert has been sent yet: the grace period is not over.";
   return [
     status.error && alert("bad", "The driver failed", status.error),
     status.blocked_by && alert("bad", `Blocked for ${age(since(status.blocked_since))}`, status.blocked_by),
-    status.overload_reason && alert("warning", capitalized(status.state), status.overload_reason),
-    episode && alert("warning", `Target missed for ${age(since(episode.began_at))}`, `${episode.reason}. ${sent}`),
+    status.overload_reason && alert(status.state === "rejecting" ? "bad" : "warning", capitalized(status.state), status.overload_reason),
+    episode && alert("warning", `An alert is open for ${age(since(episode.began_at))}`, `When it began: ${episode.reason}. ${sent}`),
   ];
 }
 
