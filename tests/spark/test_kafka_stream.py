@@ -199,7 +199,7 @@ def test_a_topic_is_joined_with_a_folder(tmp_path: Path, warehouse_url: str, spa
     assert shop.facts() == {(n, n) for n in (*range(0, 100, 2), 200)}
     marks = query(shop.url, "SELECT unit, record_offset FROM freshet.partition_mark ORDER BY unit")
     assert [(unit.partition("@")[0], offset) for unit, offset in marks] == [
-        (f"orders/{orders.name}:0", 52),
+        (f"orders/{orders.name}:0", 51),
         (f"orders/{orders.name}:1", 51),
     ]
     assert shop.law()["orders"] | {"expired": 0, "waiting": 0} == {
