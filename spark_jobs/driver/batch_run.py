@@ -21,7 +21,7 @@ from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
 from spark_jobs.ledger import batch_ledger
-from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
+from spark_jobs.ledger.source_ranges import RangeEnd, RecordMark, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.secret_text import SecretText
@@ -248,15 +248,17 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]],
         raise AssertionError(f"batch {batch.batch_no}: planned were {len(planned)} slices, read were {len(told)}")
     records = [0] * len(batch.ranges)
     reasons: list[str | None] = [None] * len(batch.ranges)
+    marks: list[RecordMark | None] = [None] * len(batch.ranges)
     lost = set(batch.lost)
     for piece in planned:
         records[piece.range_no] += told[piece].records
         reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
+        marks[piece.range_no] = max(filter(None, (marks[piece.range_no], told[piece].mark)), default=None)
         if told[piece].unreadable and piece.is_of_topic:
             lost.add(piece.range_no)  # some of it was removed; what was still there is loaded
     return [
-        RangeEnd(None if number in lost else count, reason)
-        for number, (count, reason) in enumerate(zip(records, reasons, strict=True))
+        RangeEnd(None if number in lost else count, reason, mark)
+        for number, (count, reason, mark) in enumerate(zip(records, reasons, marks, strict=True))
     ]
 
 

@@ -266,7 +266,8 @@ class Bucket:
         events = codes_of(tuples, plan.event_id)
         order = np.argsort(events.codes, kind="stable")
         repeated = _repeated(tuples, events, order, plan.event_id)
-        repeated |= held.known(tuples, events.codes, order, bound(self._reached, stream), exact=events.exact)
+        # Its own stream may bring an event once more that all others have passed.
+        repeated |= held.known(tuples, events.codes, order, min(self._reached), exact=events.exact)
         for traces in self._traces[stream : stream + 1]:
             repeated |= traces.known(tuples, events.codes, order, self._reached[stream], exact=events.exact)
         punctuated = self._punctuated[stream] if self._punctuated else None
@@ -426,10 +427,10 @@ class Bucket:
         for stream, start in enumerate(reached):
             self._operator.reach(stream, start)
         for stream, held in enumerate(self._streams):
-            for expired in held.leave(bound(reached, stream)):
+            for expired in held.leave(bound(reached, stream), min(reached)):
                 yield self._piece(stream, StreamCounts(expired=expired.num_rows), expired=expired)
         for stream, punctuated in enumerate(self._punctuated):
-            for _ in self._traces[stream].leave(reached[stream]):
+            for _ in self._traces[stream].leave(reached[stream], reached[stream]):
                 raise AssertionError("a purged tuple has expired")
             if punctuated is not None:
                 punctuated.forget(reached[stream])

@@ -189,7 +189,7 @@ class PunctuatedKeys:
 
     def forget(self, reached: int) -> None:
         """Forget what does not hold any more, when the stream has come so far."""
-        for _ in self._tuples.leave(reached):  # They count as joined: none of them is told.
+        for _ in self._tuples.leave(reached, reached):  # They count as joined: none of them is told.
             raise AssertionError("a punctuation has expired")
 
     def _marked(self, tuples: pa.Table) -> Flags:

@@ -47,7 +47,7 @@ class Segment:
         highs: int64, shape (n,): of keys that are intervals the high ends, by row; else None.
 
     Attributes:
-        gone: how many rows have left the state.
+        gone: how many rows have left the state, and are forgotten.
     """
 
     def __init__(
@@ -68,7 +68,8 @@ class Segment:
         self.number = number
         self.highs = highs
         self.gone = int(np.count_nonzero(self.purged))
-        self._passed = 0  # How many rows, in the order of their ends, have an end that is passed.
+        self._passed = 0  # How many rows, in the order of their ends, are forgotten.
+        self._bound = _NO_END  # What ends there or before has left.
         self._dense = int(self.ids[-1]) - int(self.ids[0]) == len(self.ids) - 1
 
     @classmethod
@@ -86,27 +87,35 @@ class Segment:
 
     @property
     def living(self) -> int:
-        """How many have not left."""
+        """How many are not forgotten."""
         return len(self.ids) - self.gone
 
     def rows_of(self, ids: Int64Array) -> Int64Array:
         """Where tuples stand that are here; int64, shape (m,). O(m), or O(m log n) where others were dropped."""
         return ids - self.ids[0] if self._dense else np.searchsorted(self.ids, ids)
 
-    def leave(self, bound: int) -> Int64Array:
+    def leave(self, bound: int, forgotten: int) -> Int64Array:
         """Let the tuples go that end at `bound` or before; the rows of those that never were in a result, ascending.
 
-        O(log n + tuples that go).
+        They count as joined afterwards. O(log n + tuples that go, or have gone and are not forgotten).
+
+        Args:
+            bound: what ends there or before meets none that is still to come.
+            forgotten: not above `bound`: what ends there or before is not known any more when it comes again.
         """
-        ends, by_end = self.ends, self._by_end
+        self._bound, ends, by_end = bound, self.ends, self._by_end
         if self._passed == len(by_end) or ends[by_end[self._passed]] > bound:
             return np.empty(0, np.int64)
         until = bisect_right(range(len(by_end)), bound, lo=self._passed, key=lambda i: ends[by_end[i]])
         rows = by_end[self._passed : until]
         rows = rows[~self.purged[rows]]
-        self.gone += len(rows)
-        self._passed = until
-        return np.sort(rows[~self.joined[rows]])
+        alone = np.sort(rows[~self.joined[rows]])
+        self.joined[alone] = True
+        self.gone += int(np.count_nonzero(ends[rows] <= forgotten))
+        self._passed = bisect_right(
+            range(len(by_end)), forgotten, lo=self._passed, hi=until, key=lambda i: ends[by_end[i]]
+        )
+        return alone
 
     def purge(self, rows: Int64Array) -> None:
         """Let some tuples go that are there. O(rows)."""
@@ -115,12 +124,11 @@ class Segment:
 
     def are_there(self, rows: Int64Array) -> Flags:
         """Which rows have not left; bool, shape (m,). O(m)."""
-        passed = self.ends[self._by_end[self._passed - 1]] if self._passed else _NO_END
-        there: Flags = (self.ends[rows] > passed) & ~self.purged[rows]
+        there: Flags = (self.ends[rows] > self._bound) & ~self.purged[rows]
         return there
 
     def living_rows(self) -> Int64Array:
-        """The rows that have not left, ascending; int64, shape (m,). O(n log n)."""
+        """The rows that are not forgotten, ascending; int64, shape (m,). O(n log n)."""
         if not self.gone:
             return np.arange(len(self))
         rows = self._by_end[self._passed :]
@@ -198,7 +206,7 @@ class Segment:
         """The same, with its tuples in the file that was written of its content. O(1)."""
         with pa.memory_map(str(path_of(folder, self.number))) as file:
             mapped = _from_content(file.read_buffer().slice(HEADER_BYTES), self.joined, self.purged, self.number)
-        mapped.gone, mapped._passed = self.gone, self._passed
+        mapped.gone, mapped._passed, mapped._bound = self.gone, self._passed, self._bound
         return mapped
 
 
@@ -226,7 +234,7 @@ def read_segment(folder: Path, number: int, joined: Flags, purged: Flags) -> Seg
 
 
 def merged(segments: Sequence[Segment]) -> Segment | None:
-    """One segment of all tuples of several, in their order, that have not left; None where there is none.
+    """One segment of all tuples of several, in their order, that are not forgotten; None where there is none.
 
     O(bytes + n log n).
     """
@@ -247,7 +255,9 @@ def merged(segments: Sequence[Segment]) -> Segment | None:
     tables = [segment.tuples.take(rows) if segment.gone else segment.tuples for segment, rows in kept]
     highs = [segment.highs[rows] for segment, rows in kept if segment.highs is not None]
     tuples = pa.concat_tables(tables, promote_options="default")
-    return Segment.of(columns, tuples, joined, np.concatenate(highs) if highs else None)
+    whole = Segment.of(columns, tuples, joined, np.concatenate(highs) if highs else None)
+    whole._bound = max(segment._bound for segment, _ in kept)
+    return whole
 
 
 def _pairs(asked: Int64Array, codes: Int64Array, rows: Int64Array) -> tuple[Int64Array, Int64Array]:

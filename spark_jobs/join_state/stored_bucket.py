@@ -71,7 +71,10 @@ def streams_of(plan: BucketPlan, folder: Path, record: VersionRecord | None) -> 
         segments = [read_segment(folder, *file) for file in files]
         own = number % count
         for segment in segments:
-            segment.leave(bound(record.reached, own) if number == own else record.reached[own])
+            if number == own:
+                segment.leave(bound(record.reached, own), min(record.reached))
+            else:
+                segment.leave(record.reached[own], record.reached[own])
         streams.append(StreamTuples(stream.event_id, segments, record.next_ids[number], are_traces=number >= count))
     return streams
 

@@ -74,7 +74,7 @@ class StreamTuples:
             tuples: shape (n,).
             events: codes of their event ids.
             order: int64, shape (n,): the rows in the order of the codes.
-            bound: what ends there or before has left.
+            bound: what ends there or before is forgotten.
             exact: whether the codes tell all event ids apart.
         """
         known = np.zeros(len(events), np.bool_)
@@ -105,13 +105,13 @@ class StreamTuples:
         self.waiting -= new
         return new
 
-    def leave(self, bound: int) -> Iterator[pa.Table]:
+    def leave(self, bound: int, forgotten: int) -> Iterator[pa.Table]:
         """Let all tuples go that end at `bound` or before; those that never were in a result, in pieces.
 
-        O(segments + tuples that go).
+        O(segments + tuples that go); arguments as of `Segment.leave`.
         """
         for segment in self.segments:
-            rows = segment.leave(bound)
+            rows = segment.leave(bound, forgotten)
             self.waiting -= len(rows)
             for first in range(0, len(rows), _PIECE):
                 yield segment.tuples.take(rows[first : first + _PIECE])

@@ -8,7 +8,7 @@ from typing import Literal
 
 from psycopg2 import extensions
 
-from spark_jobs.ledger.source_ranges import SourceRange, note_ranges
+from spark_jobs.ledger.source_ranges import RecordMark, SourceRange, note_ranges
 from spark_jobs.warehouse.fencing import require_epoch
 
 
@@ -51,6 +51,17 @@ class PartitionPositions:
                 [self._pipeline, self.prefix],
             )
             return {unit.removeprefix(self.prefix): last for unit, last in cursor.fetchall()}
+
+    def marks(self, units: Sequence[str]) -> dict[str, RecordMark]:
+        """Unit -> the last record that was read of it, as far as it is known. O(units)."""
+        connection = self._connect()
+        with connection, connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT unit, record_offset, digest FROM freshet.partition_mark "
+                "WHERE pipeline = %s AND unit = ANY (%s)",
+                [self._pipeline, [self.prefix + unit for unit in units]],
+            )
+            return {unit.removeprefix(self.prefix): RecordMark(*mark) for unit, *mark in cursor.fetchall()}
 
     def note(self, ranges: Sequence[SourceRange], state: Literal["loaded", "lost"], reason: str) -> None:
         """Note ranges that no batch reads.

@@ -53,6 +53,18 @@ class SourceRange:
         return None if self.modified_ns is None else landing_time(self.modified_ns)
 
 
+class RecordMark(NamedTuple):
+    """A record of a partition, by which it is known again.
+
+    Attributes:
+        offset: where it lies.
+        digest: of what it is, int64.
+    """
+
+    offset: int
+    digest: int
+
+
 @dataclass(frozen=True)
 class RangeEnd:
     """What became of a range.
@@ -60,10 +72,12 @@ class RangeEnd:
     Attributes:
         records: records that were read of it, decoded or not; None if it was given up, and not read.
         reason: why it is set aside: its file can't be read; None if it was read.
+        mark: of offsets, the last record that was read of it; None: there was none.
     """
 
     records: int | None
     reason: str | None = None
+    mark: RecordMark | None = None
 
 
 class TakenUnit(NamedTuple):
@@ -233,8 +247,35 @@ def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeE
     )
     if cursor.rowcount != len(ends):
         raise AssertionError(f"batch {batch_no} has {cursor.rowcount} ranges in the ledger, and {len(ends)} were read")
+    _keep_marks(cursor, batch_no, ends)
     records = [end.records for end in ends if end.records is not None]
     return sum(records) if len(records) == len(ends) else None
+
+
+def _keep_marks(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeEnd]) -> None:
+    """Keep the last record that was read of each partition; of one that was given up, none."""
+    given_up = [number for number, end in enumerate(ends, 1) if end.records is None and end.mark is None]
+    read = [(number, *end.mark) for number, end in enumerate(ends, 1) if end.mark is not None]
+    numbered = (
+        "SELECT pipeline, unit, row_number() OVER (ORDER BY range_id) FROM freshet.source_range WHERE batch_no = %s"
+    )
+    if given_up:
+        cursor.execute(
+            f"DELETE FROM freshet.partition_mark AS mark USING ({numbered}) AS range (pipeline, unit, number) "
+            "WHERE mark.pipeline = range.pipeline AND mark.unit = range.unit AND number = ANY (%s)",
+            [batch_no, given_up],
+        )
+    if read:
+        cursor.execute(
+            f"""
+            INSERT INTO freshet.partition_mark (pipeline, unit, record_offset, digest)
+            SELECT pipeline, unit, record_offset, digest FROM ({numbered}) AS range (pipeline, unit, number)
+            JOIN unnest(%s::bigint[], %s::bigint[], %s::bigint[]) AS read (number, record_offset, digest) USING (number)
+            ON CONFLICT (pipeline, unit)
+                DO UPDATE SET (record_offset, digest) = (excluded.record_offset, excluded.digest)
+            """,
+            [batch_no, *map(list, zip(*read, strict=True))],
+        )
 
 
 def note_ranges(

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from spark_jobs.ledger.source_ranges import RecordMark
 from spark_jobs.loading.outcome import Held
 
 
@@ -18,9 +19,11 @@ class Arrivals(NamedTuple):
         rejected: the records that could not be decoded, with the reason; the same columns, those of the source null.
         records: how many records were read, decoded or not.
         ignored: records besides them that the source's definition wants to be passed over.
+        mark: of a partition, the last record that was read.
     """
 
     tuples: pa.Table
     rejected: list[Held]
     records: int
     ignored: int = 0
+    mark: RecordMark | None = None

@@ -50,12 +50,14 @@ class Consumed(NamedTuple):
         values: binary array, shape (n,); null where a record has no value.
         offsets: int64, shape (n,), ascending.
         timestamps: int64, shape (n,), ms since 1970; negative: none.
+        epochs: int32, shape (n,): of the leader that took the record; -1: not known.
         told: what came besides records, each with the offset that it is about.
     """
 
     values: pa.Array
     offsets: NDArray[np.int64]
     timestamps: NDArray[np.int64]
+    epochs: NDArray[np.int32]
     told: list[tuple[int, KafkaError]]
 
 
@@ -127,7 +129,7 @@ class KafkaConsumer:
             raise KafkaException(self._error(functions.rd_kafka_last_error()))
         messages = messages[:count]
         try:
-            heads, timestamps = self._heads(messages)
+            heads, timestamps, epochs = self._heads(messages)
             sound = heads["error"] == 0
             told = [(int(head["offset"]), self._told(head)) for head in heads[~sound]]
             starts = np.zeros(count + 1, np.int64)
@@ -143,18 +145,20 @@ class KafkaConsumer:
         )
         values = _binary(heads["payload"] != 0, starts, data)
         if told:
-            values, heads, timestamps = values.filter(pa.array(sound)), heads[sound], timestamps[sound]
-        return Consumed(values, heads["offset"].copy(), timestamps, told)
+            values, heads = values.filter(pa.array(sound)), heads[sound]
+            timestamps, epochs = timestamps[sound], epochs[sound]
+        return Consumed(values, heads["offset"].copy(), timestamps, epochs, told)
 
-    def _heads(self, messages: NDArray[np.uintp]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """What messages say of themselves, and their timestamps; each of shape (n,)."""
-        count = len(messages)
-        heads, timestamps, kind = np.empty(count, _HEAD), np.empty(count, np.int64), np.empty(1, np.int64)
+    def _heads(self, messages: NDArray[np.uintp]) -> tuple[NDArray[Any], NDArray[np.int64], NDArray[np.int32]]:
+        """What messages say of themselves, their timestamps and leaders' epochs; each of shape (n,)."""
+        count, functions = len(messages), self._functions
+        heads, timestamps, epochs = np.empty(count, _HEAD), np.empty(count, np.int64), np.empty(count, np.int32)
+        kind = np.empty(1, np.int64)
         read_heads(
-            *(messages, heads.ctypes.data, _HEAD.itemsize, timestamps, kind.ctypes.data),
-            *(_address(_copy()), _address(self._functions.rd_kafka_message_timestamp)),
+            *(messages, heads.ctypes.data, _HEAD.itemsize, timestamps, epochs, kind.ctypes.data, _address(_copy())),
+            *(_address(functions.rd_kafka_message_timestamp), _address(functions.rd_kafka_message_leader_epoch)),
         )
-        return heads, timestamps
+        return heads, timestamps, epochs
 
     def _told(self, head: Any) -> KafkaError:
         said = ctypes.string_at(int(head["payload"]), int(head["length"])) if head["payload"] else b""
@@ -215,6 +219,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {  # what is returned, and what is tak
     "last_error": (_NUMBER,),
     "err2str": (_TEXT, _NUMBER),
     "message_timestamp": (ctypes.c_int64, _POINTER, _POINTER),
+    "message_leader_epoch": (ctypes.c_int32, _POINTER),
     "message_destroy": (None, _POINTER),
     "topic_partition_list_new": (_POINTER, _NUMBER),
     "topic_partition_list_add": (_POINTER, _POINTER, _TEXT, ctypes.c_int32),
@@ -251,7 +256,15 @@ def _binary(valid: NDArray[np.bool_], starts: NDArray[np.int64], data: NDArray[n
 
 @kernel
 def read_heads(
-    messages: NDArray[np.uintp], heads: int, size: int, timestamps: NDArray[np.int64], kind: int, copy: int, time: int
+    messages: NDArray[np.uintp],
+    heads: int,
+    size: int,
+    timestamps: NDArray[np.int64],
+    epochs: NDArray[np.int32],
+    kind: int,
+    copy: int,
+    time: int,
+    epoch: int,
 ) -> None:
     """Read what messages say of themselves.
 
@@ -260,14 +273,17 @@ def read_heads(
         heads: address of n times `size` bytes, where the messages' own go.
         size: bytes of a message, without what it points at.
         timestamps: shape (n,). Written.
+        epochs: shape (n,). Written.
         kind: address of what nobody reads.
         copy: address of memcpy.
         time: address of rd_kafka_message_timestamp.
+        epoch: address of rd_kafka_message_leader_epoch.
     """
     for number in range(len(messages)):
         message = np.int64(messages[number])
         foreign_call(copy, heads + number * size, message, size)
         timestamps[number] = foreign_call(time, message, kind, 0)
+        epochs[number] = np.int32(foreign_call(epoch, message, 0, 0))  # of the word only 32 bits are given
 
 
 @kernel

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import struct
 import time
 from collections.abc import Iterator
 
@@ -15,6 +17,7 @@ from spark_jobs.definition import Source
 from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableFileError
+from spark_jobs.ledger.source_ranges import RecordMark
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kafka_client import KafkaClient
@@ -46,12 +49,12 @@ def read_offsets(piece: OffsetSlice, decoder: RecordDecoder, client: KafkaClient
 
     Raises:
         UnreadableFileError: some of the slice was removed by retention before it was read; after all others of it.
-        SourceRangeGoneError: the partition ends before the slice does.
+        SourceRangeGoneError: the partition ends before the slice does, or its log is not the one that was read before.
         SourceAwayError: no broker answers for the partition, or no schema registry.
     """
     slice_ = _SliceRecords(piece, client.consumer())
     for records in slice_.blocks():
-        yield from _arrivals(piece, decoder, records)
+        yield _arrivals(piece, decoder, records)._replace(mark=_mark(records, -1))
     if slice_.removed:
         raise UnreadableFileError(
             f"{slice_.removed} offsets of {piece.partition}, from {piece.first} on, were removed by the topic's "
@@ -59,11 +62,10 @@ def read_offsets(piece: OffsetSlice, decoder: RecordDecoder, client: KafkaClient
         )
 
 
-def _arrivals(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Iterator[Arrivals]:
+def _arrivals(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arrivals:
     missing = pc.equal(pc.fill_null(pc.binary_length(read.values), 0), 0)
     if not pc.any(missing).as_py():
-        yield _decoded(piece, decoder, read)
-        return
+        return _decoded(piece, decoder, read)
     source = decoder.source
     empty = missing.to_numpy(zero_copy_only=False)
     without_value = read.values.is_null().to_numpy(zero_copy_only=False)
@@ -76,12 +78,24 @@ def _arrivals(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Ite
     ]
     decoded = _decoded(piece, decoder, _where(read, ~empty))
     ignored = int(np.count_nonzero(passed_over))
-    yield Arrivals(decoded.tuples, decoded.rejected + rejected, len(empty) - ignored, ignored)
+    return Arrivals(decoded.tuples, decoded.rejected + rejected, len(empty) - ignored, ignored)
 
 
 def _where(read: Consumed, kept: NDArray[np.bool_]) -> Consumed:
     values = read.values.filter(pa.array(kept))
-    return read._replace(values=values, offsets=read.offsets[kept], timestamps=read.timestamps[kept])
+    return read._replace(
+        values=values, offsets=read.offsets[kept], timestamps=read.timestamps[kept], epochs=read.epochs[kept]
+    )
+
+
+def _mark(read: Consumed, row: int) -> RecordMark:
+    """What a record is known by: where it lies, which leader took it when, and its value.
+
+    The epoch alone would not do: a cluster that is restored as a whole counts on from where its copy was.
+    """
+    head = struct.pack("<qi", read.timestamps[row], read.epochs[row])
+    digest = hashlib.blake2b(head + (read.values[row].as_py() or b""), digest_size=8).digest()
+    return RecordMark(int(read.offsets[row]), int.from_bytes(digest, "little", signed=True))
 
 
 def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arrivals:
@@ -144,6 +158,7 @@ class _SliceRecords:
         self._piece = piece
         self._consumer = consumer
         self._next = piece.first
+        self._former = piece.after  # until it has been looked at
         self._ends_at: int | None = None
         self.removed = 0
 
@@ -167,11 +182,14 @@ class _SliceRecords:
             self._consumer.unassign()
 
     def _seek(self) -> None:
-        self._consumer.assign(self._piece.partition.topic, self._piece.partition.number, self._next)
+        offset = self._next if self._former is None else self._former.offset
+        self._consumer.assign(self._piece.partition.topic, self._piece.partition.number, offset)
 
     def _next_records(self, most: int) -> Consumed:
         """The next records of the slice; what else is told is heeded."""
         read = self._consumer.consume(most, _POLL_SECONDS)
+        if len(read.offsets) and self._former is not None:
+            read = self._past_former(read, self._former)
         if len(read.offsets):
             self._next = min(int(read.offsets[-1]) + 1, self._piece.last)
             self._ends_at = None
@@ -181,8 +199,34 @@ class _SliceRecords:
             self._heed(offset, error)
         return read
 
+    def _past_former(self, read: Consumed, former: RecordMark) -> Consumed:
+        """Compare the record that was read last with what lies at its offset now; what is of the slice is left.
+
+        Where there is no record any more, it was compacted or removed, and nothing can be said.
+
+        Raises:
+            SourceRangeGoneError: it is another one.
+        """
+        piece = self._piece
+        if read.offsets[0] == former.offset and _mark(read, 0) != former:
+            raise SourceRangeGoneError(
+                f"{piece.partition} has another record at offset {former.offset} than the one that was read there: a "
+                "broker has lost records, or was restored, and others were written in their place. Which of those "
+                f"before offset {piece.first} were never read can't be said. Load the topic by a pipeline of another "
+                f"name; or go on behind offset {piece.last}: freshet source PIPELINE --give-up {piece.partition.unit} "
+                "(of several streams: STREAM/ before it)."
+            )
+        self._former = None
+        if read.offsets[-1] + 1 < piece.first:
+            self._seek()
+        return _where(read, read.offsets >= piece.first)
+
     def _heed(self, offset: int, error: KafkaError) -> None:
-        if error.code() == KafkaError._PARTITION_EOF:
+        gone = {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE}
+        if self._former is not None and error.code() in gone:  # nothing is there to compare
+            self._former = None
+            self._seek()
+        elif error.code() == KafkaError._PARTITION_EOF:
             if offset >= self._piece.last:
                 self._next = self._piece.last  # what is before it are gaps
             elif offset >= self._next:

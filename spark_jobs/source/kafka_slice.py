@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
-from spark_jobs.ledger.source_ranges import TOPIC_ID, SourceRange
+from spark_jobs.ledger.source_ranges import TOPIC_ID, RecordMark, SourceRange
 
 _UNIT = re.compile(rf"(?P<topic>[^:@/]+):(?P<partition>[0-9]+)@(?P<topic_id>{TOPIC_ID})")
 _OF_ANY_STREAM = rf"^(?:[^/]*/)?{_UNIT.pattern}$"
@@ -66,12 +66,14 @@ class OffsetSlice:
         partition: where they lie.
         first: offset of the first one.
         last: offset after the last one. Offsets between them may have no record.
+        after: the last record that was read before the slice, of which the ledger knows; None: it knows of none.
     """
 
     range_no: int
     partition: Partition
     first: int
     last: int
+    after: RecordMark | None = None
 
     @property
     def is_of_topic(self) -> bool:

@@ -177,13 +177,17 @@ class KafkaTopic:
         """
         self._check_ranges(ranges)
         share = max(sum(each.last - each.first for _, each in ranges) // parts, _SMALLEST_SLICE)
+        marks = self._positions.marks([each.unit for _, each in ranges])
         slices = []
         for number, each in ranges:
             partition = Partition.of(each.unit)
             assert partition is not None
             count = -(-(each.last - each.first) // share)
             cuts = [each.first + (each.last - each.first) * cut // count for cut in range(count + 1)]
-            slices += [OffsetSlice(number, partition, *cut) for cut in itertools.pairwise(cuts)]
+            slices += [
+                OffsetSlice(number, partition, first, last, marks.get(each.unit) if first == each.first else None)
+                for first, last in itertools.pairwise(cuts)
+            ]
         tasks: list[tuple[int, int, list[OffsetSlice]]] = [(0, number, []) for number in range(min(parts, len(slices)))]
         for piece in sorted(slices, key=lambda each: each.first - each.last):
             size, number, pieces = tasks[0]

@@ -13,6 +13,7 @@ from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.join_state.bucket import StreamCounts
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
+from spark_jobs.ledger.source_ranges import RecordMark
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.page_index import PageIndex, PageRanges
 from spark_jobs.relation.relation_rows import RelationRows
@@ -124,11 +125,13 @@ class PieceEnd(NamedTuple):
         piece: the piece.
         records: records that were read of it, decoded or not.
         unreadable: why it can't be read; None if it was.
+        mark: of a partition, the last record that was read of it.
     """
 
     piece: Hashable
     records: int
     unreadable: str | None
+    mark: RecordMark | None = None
 
 
 class Collected(NamedTuple):

@@ -49,20 +49,21 @@ def collect_task(
     collected: dict[Any, Collected] = {}
     for piece in pieces:
         plan = streams[piece.stream]
-        records, rejected, unreadable = 0, 0, None
+        records, rejected, unreadable, mark = 0, 0, None, None
         newest: int | None = None
         try:
             for arrivals in plan.reader(piece.piece):
                 tuples, held = screen_part(arrivals.tuples, plan)
                 held = arrivals_held(arrivals.rejected, plan) + held
                 records += arrivals.records
+                mark = arrivals.mark
                 rejected += sum(group.tuples.num_rows for group in held)
                 loading.add(None, held)
                 newest = _newest(tuples, plan, newest)
                 yield from _by_bucket(tuples, piece.stream, plan.key, buckets)
         except (UnreadableFileError, SourceRangeChangedError) as error:
             unreadable = str(error)
-        ends.append(PieceEnd(piece, records, unreadable))
+        ends.append(PieceEnd(piece, records, unreadable, mark))
         collected[piece] = Collected(piece.stream, records, rejected, newest)
     loading.finish()
     seconds = {"load": loading.seconds, "total": time.perf_counter() - started}

@@ -66,14 +66,15 @@ class _FrontTask:
     def run(self, pieces: Iterable[Hashable], read: Read) -> Iterator[Parcel]:
         ends = []
         for piece in pieces:
-            records, unreadable = 0, None
+            records, unreadable, mark = 0, None, None
             try:
                 for arrivals in read(piece):
                     records += arrivals.records
+                    mark = arrivals.mark
                     yield from self._settle(arrivals)
             except (UnreadableFileError, SourceRangeChangedError) as error:
                 unreadable = str(error)
-            ends.append(PieceEnd(piece, records, unreadable))
+            ends.append(PieceEnd(piece, records, unreadable, mark))
         self._loading.finish()
         seconds = {
             "join": self._join_seconds,

@@ -34,6 +34,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "batch_stream",
             "id_sketch",
             "source_range",
+            "partition_mark",
             "held_tuple",
             "driver",
             "reprocessing_run",

@@ -157,6 +157,7 @@ class PlainState:
         self._ends = [stream.punctuation for stream in plan.streams]
         self._taken: list[list[Event]] = [[] for _ in plan.streams]
         self._purged: list[list[Event]] = [[] for _ in plan.streams]
+        self._ended_before: list[list[Event]] = [[] for _ in plan.streams]  # their own stream has not passed them
         self._state: list[list[Event]] = [[] for _ in plan.streams]
         self._matched: list[set[int]] = [set() for _ in plan.streams]
         self._reached = [-(2**63)] * len(plan.streams)
@@ -184,6 +185,7 @@ class PlainState:
             seen: set[int] = set()
             for event in events:
                 known = [*self._state[stream], *self._purged[stream], *self._telling(stream)]
+                known += self._ended_before[stream]
                 if event.id in seen or event.id in {held.id for held in known}:
                     self.outcome.duplicates += 1
                     continue
@@ -223,6 +225,8 @@ class PlainState:
             self._state[stream] = [event for event in held if self.end(event) > bound]
             self.outcome.expired += [(stream, event.id) for event in gone if event.id not in self._matched[stream]]
             self._matched[stream] -= {event.id for event in gone}
+            ended = [*self._ended_before[stream], *gone]
+            self._ended_before[stream] = [event for event in ended if self.end(event) > self._reached[stream]]
             self._purged[stream] = [e for e in self._purged[stream] if self.end(e) > self._reached[stream]]
         self.outcome.waiting = [
             {event.id for event in held} - matched for held, matched in zip(self._state, self._matched, strict=True)

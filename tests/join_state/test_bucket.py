@@ -85,6 +85,28 @@ def test_keys_match_by_a_band_or_by_overlap(
     assert taken.bucket.in_memory == (place == "memory")
 
 
+@pytest.mark.parametrize("window", [SlidingWindow(100), FixedWindow(100)], ids=["sliding", "fixed"])
+@pytest.mark.parametrize("reopened", [False, True])
+def test_events_of_a_stream_that_lags_are_known_when_they_are_sent_again(
+    window: Window, reopened: bool, tmp_path: Path
+) -> None:
+    """One that was joined, with other contents now, and one that expired; the other stream has passed both."""
+    plan = plan_of(window=window)
+    taken = Taken(Bucket(plan, tmp_path, 0), plan, "whole")
+    joined, alone, partner = Event(1, 7, 10), Event(2, 8, 10), Event(1, 7, 20)
+    ahead = Event(2, 9, 90)  # it waits, as the stream that lags has not passed it
+    taken.take([[joined, alone], [partner, ahead]], EARLIEST, [5, 500])
+    assert taken.outcome.joined == [(1, 1)]
+    assert taken.outcome.expired == [(0, 2)]
+    if reopened:
+        taken.bucket.checkpoint(1)
+        taken.reopen(tmp_path, 1)
+    taken.take([[replace(joined, key=9), alone], []], [5, 500], [5, 500])
+    assert taken.outcome.duplicates == 2
+    assert taken.outcome.joined == [(1, 1)]
+    assert taken.outcome.expired == [(0, 2)]
+
+
 def test_a_state_is_not_gone_on_with_by_another_match(tmp_path: Path) -> None:
     plan = matched_by(plan_of(), Band(2))
     bucket = Bucket(plan, tmp_path, 0)

@@ -34,6 +34,7 @@ def test_records_are_those_that_a_consumer_of_objects_takes(topic: Topic) -> Non
     assert read.values.to_pylist() == [each.value() for each in messages]
     assert read.offsets.tolist() == [each.offset() for each in messages] == [*range(1, 506)]
     assert read.timestamps.tolist() == [each.timestamp()[1] for each in messages]
+    assert read.epochs.tolist() == [each.leader_epoch() for each in messages]
     assert [(offset, error.code()) for offset, error in read.told] == [(506, KafkaError._PARTITION_EOF)]
     assert ours.watermarks(topic.name, 0, 5.0) == (0, 506)
     assert KafkaConsumer(settings(topic)).consume(1, 0.01).told == [], "others end with those who use them"
@@ -64,6 +65,7 @@ def test_messages_that_can_not_be_read_are_given_back(monkeypatch: pytest.Monkey
         rd_kafka_consume_batch_queue=consume,
         rd_kafka_message_destroy=given_back.append,
         rd_kafka_message_timestamp=ctypes.c_void_p(1),
+        rd_kafka_message_leader_epoch=ctypes.c_void_p(1),
     )
     monkeypatch.setattr(consumer, "_functions", functions)
     monkeypatch.setattr(kafka_consumer, "read_heads", no_memory)

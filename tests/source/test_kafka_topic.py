@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,10 +21,11 @@ from spark_jobs.definition.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError, SourceAwayError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.partition_positions import PartitionPositions
-from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.secret_text import SecretText
 from spark_jobs.source import kafka_offsets, kafka_reading
+from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_reading import read_offsets
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
@@ -76,13 +79,34 @@ class Reader:
 
     def read(self, ranges: list[SourceRange], parts: int = 2) -> list[int]:
         """The ids of what lies in ranges."""
+        return [number for arrivals in self.arrivals(ranges, parts) for number in arrivals.tuples["id"].to_pylist()]
+
+    def arrivals(self, ranges: list[SourceRange], parts: int) -> list[Arrivals]:
+        """What lies in ranges."""
         return [
-            number
+            arrivals
             for pieces in self.topic.pieces(list(enumerate(ranges)), parts)
             for piece in pieces
             for arrivals in read_offsets(piece, RecordDecoder.of(self.source), self.client)
-            for number in arrivals.tuples["id"].to_pylist()
         ]
+
+    def load(self) -> list[int]:
+        """The ids of what is new; it is read, and noted in the ledger as that."""
+        (planned,) = self.plan()
+        arrivals = self.arrivals([planned], 1)
+        with self.connection, self.connection.cursor() as cursor:
+            cursor.execute("SELECT max(batch_no) FROM freshet.batch")
+            ((batch_no,),) = cursor.fetchall()
+            records = sum(each.records for each in arrivals)
+            close_ranges(cursor, batch_no, [RangeEnd(records, mark=arrivals[-1].mark if arrivals else None)])
+        return [number for each in arrivals for number in each.tuples["id"].to_pylist()]
+
+    def give_up(self) -> None:
+        """What the newest batch was to read is not read."""
+        with self.connection, self.connection.cursor() as cursor:
+            cursor.execute("SELECT max(batch_no) FROM freshet.batch")
+            ((batch_no,),) = cursor.fetchall()
+            close_ranges(cursor, batch_no, [RangeEnd(None)])
 
 
 @pytest.fixture
@@ -197,6 +221,51 @@ def test_an_end_before_the_position_is_refused(topic: Topic, reader: Any) -> Non
     batch_ledger.open_batch(stream.connection, "clicks", stream.epoch, [beyond])
     with pytest.raises(SourceAwayError, match="ends at 3 now"):
         reader().plan()
+
+
+def test_a_log_that_was_cut_and_has_grown_past_what_was_read_is_not_read_on(
+    broker: KafkaBroker, topic: Topic, reader: Any, tmp_path: Path
+) -> None:
+    topic.send(records(0, 10))
+    stream = reader()
+    assert stream.load() == list(range(10))
+    data, copy = broker.folder / "data", tmp_path / "copy"
+    broker.stop()
+    try:
+        shutil.copytree(data, copy)
+        broker.start()
+        topic.wait_until(topic.answering)
+        topic.send(records(10, 20))
+        assert reader().load() == list(range(10, 20))
+        broker.stop()
+        shutil.rmtree(data)
+        shutil.copytree(copy, data)
+    finally:
+        broker.start()
+    topic.wait_until(topic.answering)
+    topic.send(records(100, 115))
+    again = reader()
+    with pytest.raises(SourceRangeGoneError, match="another record at offset 19 than the one that was read"):
+        again.load()
+    again.give_up()
+    topic.send(records(115, 117))
+    assert reader().load() == [115, 116]
+
+
+def test_where_the_record_that_was_read_last_is_gone_the_next_ones_are_read(topic: Topic, reader: Any) -> None:
+    with topic.transaction(records(0, 5)):
+        pass
+    stream = reader()
+    topic.wait_until(lambda: stream.topic.look() or stream.topic.has_waiting)
+    assert stream.load() == list(range(5))  # its last offset is the transaction's mark
+    with topic.transaction(records(50, 80), commit=False):
+        pass
+    topic.send(records(5, 7))
+    topic.wait_until(lambda: stream.topic.look() or stream.topic.has_waiting)
+    assert stream.load() == [5, 6]
+    topic.remove_before(39)
+    topic.send(records(7, 9))
+    assert stream.load() == [7, 8]
 
 
 def test_a_slice_beyond_the_end_is_waited_for(topic: Topic, reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:

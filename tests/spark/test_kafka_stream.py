@@ -73,6 +73,7 @@ def test_what_is_in_a_topic_is_loaded_once(shop: Shop, topic: Topic) -> None:
     shop.load()
     assert facts(shop) == list(range(400))
     assert query(shop.url, "SELECT sum(arrived), sum(facts), sum(duplicates) FROM freshet.batch") == [(450, 400, 50)]
+    assert query(shop.url, "SELECT record_offset FROM freshet.partition_mark") == [(449,)]
 
 
 def test_records_without_a_value_and_malformed_ones_are_rejected_each_with_its_place(shop: Shop, topic: Topic) -> None:
@@ -196,6 +197,11 @@ def test_a_topic_is_joined_with_a_folder(tmp_path: Path, warehouse_url: str, spa
     shop.land("payments", [payment(200, 200, 500)])
     shop.load()
     assert shop.facts() == {(n, n) for n in (*range(0, 100, 2), 200)}
+    marks = query(shop.url, "SELECT unit, record_offset FROM freshet.partition_mark ORDER BY unit")
+    assert [(unit.partition("@")[0], offset) for unit, offset in marks] == [
+        (f"orders/{orders.name}:0", 51),
+        (f"orders/{orders.name}:1", 51),
+    ]
     assert shop.law()["orders"] | {"expired": 0, "waiting": 0} == {
         "arrived": 104, "duplicates": 1, "rejected": 2, "late": 0, "joined": 51, "expired": 0, "waiting": 0,
     }  # fmt: skip
