@@ -1,12 +1,12 @@
 """The last record that was read of each partition of a topic: a log that was cut and written anew is noticed.
 
-Revision ID: 0027
+Revision ID: 0024
 """
 
 from alembic import op
 
-revision = "0027"
-down_revision = "0022"
+revision = "0024"
+down_revision = "0023"
 branch_labels = None
 depends_on = None
 
