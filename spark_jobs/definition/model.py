@@ -234,7 +234,7 @@ class Fact(Part):
     Attributes:
         table: schema.table; it must exist, with the event id as its primary key.
         columns: column of the table -> source column or output of a lookup; or `_batch_no`, the number of the batch
-            or reprocessing run that stored the fact.
+            or reprocessing run that stored the fact, or that filled it in last (`emit: accumulate`).
         on_refused: what to do where the table refuses most of a chunk for one reason, say a CHECK or a missing
             partition: block the stream until the table is fixed, or reject the tuples.
     """

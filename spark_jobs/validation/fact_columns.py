@@ -25,6 +25,7 @@ class FactColumns:
         event_id: names of those that hold the event id.
         event_time: name of the one that holds the event time; None if there is none.
         batch_no: name of the one that holds the number of the load; None if there is none.
+        accumulates: whether later parts fill a fact in: it then has the number of the load that did so last.
         key: those that hold the event id, as loaders know them.
         id_types: the types of the event id's columns in the stream.
     """
@@ -35,6 +36,7 @@ class FactColumns:
     event_id: tuple[str, ...]
     event_time: str | None
     batch_no: str | None
+    accumulates: bool
     key: tuple[FactColumn, ...]
     id_types: tuple[StreamType, ...]
 
@@ -75,6 +77,7 @@ def read_fact_columns(connection: extensions.connection, definition: PipelineDef
         tuple(by_source[source] for source in definition.source.event_id),
         by_source.get(definition.source.event_time),
         by_source.get(BATCH_NO),
+        definition.accumulates,
         key,
         id_types,
     )

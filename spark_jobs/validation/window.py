@@ -52,6 +52,8 @@ class Window:
         closed_until: when the last of the loads was closed.
         condition: holds for their facts; SQL over the fact table's columns.
         exact: whether it holds for no others.
+        in_all: facts of all closed loads, as the ledger says.
+        open: numbers of the loads that are still at work.
     """
 
     scope: str
@@ -62,6 +64,8 @@ class Window:
     closed_until: datetime
     condition: sql.Composable
     exact: bool
+    in_all: int
+    open: tuple[int, ...]
 
 
 def read_window(
@@ -99,13 +103,21 @@ def read_window(
             arguments,
         )
         others = [number for (number,) in cursor.fetchall()]
+        cursor.execute(
+            f"{_LOADS} SELECT coalesce(sum(facts) FILTER (WHERE NOT open), 0)::bigint, "
+            "coalesce(array_agg(batch_no) FILTER (WHERE open), '{}') FROM load",
+            arguments,
+        )
+        ((closed, open_),) = cursor.fetchall()
+        pruned = _pruned(cursor, pipeline)
         if selection.what == "everything":
-            facts += _pruned(cursor, pipeline)
+            facts += pruned
         ranges = ranges_between(loads, others)
         condition, exact, how = _condition(cursor, selection, columns, ranges, chosen, arguments)
     count = f"{len(loads):,} load{'s' if len(loads) > 1 else ''}"
     scope = f"{selection}: {count}, numbers {loads[0]} to {loads[-1]}{f'; {how}' if how else ''}"
-    return Window(scope, tuple(loads), ranges, facts, streamed, closed_until, condition, exact)
+    in_all, at_work = closed + pruned, tuple(open_)
+    return Window(scope, tuple(loads), ranges, facts, streamed, closed_until, condition, exact, in_all, at_work)
 
 
 def chosen_loads(cursor: extensions.cursor, pipeline: str, selection: Selection) -> tuple[list[int], list[int]]:

@@ -19,6 +19,8 @@ from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
 from spark_jobs.source import landed_files
+from spark_jobs.validation.selection import Selection
+from spark_jobs.validation.validate import validate_facts
 from tests.loading.accumulation.fulfilment import DDL, FULFILMENT, Part, order, payment, shipment
 from tests.spark.shop import query
 
@@ -52,6 +54,12 @@ class Shipping:
 
     def verify(self) -> Proof:
         return verify(self.definition, self.url, self.home)
+
+    def conserved(self, selection: Selection) -> tuple[bool, int]:
+        """Whether a validation finds as many facts as the ledger has, and how many others."""
+        report = validate_facts(self.definition, self.url, self.home, selection)
+        [found] = [each for each in report.findings if each.expectation.startswith("row conservation")]
+        return found.passed, found.unexpected
 
     def facts(self) -> set[tuple[Any, ...]]:
         """Order, payment and shipment of each fact."""
@@ -139,6 +147,19 @@ def test_lookups_are_made_for_the_parts_that_make_rows(tmp_path: Path, warehouse
     [(reason,)] = query(warehouse_url, "SELECT DISTINCT reason FROM freshet.rejected WHERE relation IS NOT NULL")
     assert "shop.customer" in reason
     assert shipping.verify().holds
+
+
+def test_facts_are_conserved_though_parts_that_come_later_move_their_number(shipping: Shipping) -> None:
+    shipping.land([order(n) for n in range(100)])
+    shipping.load()
+    shipping.land([payment(f"p{n}", n) for n in range(60)])
+    shipping.load()
+    numbers = query(shipping.url, "SELECT batch_no, count(*) FROM warehouse.fulfilment GROUP BY 1 ORDER BY 1")
+    assert [count for _, count in numbers] == [40, 60]
+    for selection in (Selection(), Selection(what="batches", last_batch=numbers[0][0]), Selection(what="everything")):
+        assert shipping.conserved(selection) == (True, 0)
+    query(shipping.url, "DELETE FROM warehouse.fulfilment WHERE order_id IN (1, 99)")
+    assert shipping.conserved(Selection(what="everything")) == (False, 2)
 
 
 def test_a_batch_that_was_cut_off_is_gone_on_with(shipping: Shipping, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -207,12 +207,35 @@ class Suite:
 
     def _row_conservation(self, expectation: Expectation) -> Iterator[Stated]:
         facts = self._window.facts
-        if self._window.exact:
+        if self._columns.accumulates:
+            yield self._conservation_of_all()
+        elif self._window.exact:
             counted = gxe.ExpectTableRowCountToEqual(value=facts)
             yield Stated(f"row conservation: there are {facts:,} facts, as the ledger says", (), counted)
         else:
             counted = gxe.ExpectTableRowCountToBeBetween(min_value=facts)
             yield Stated(f"row conservation: there are at least {facts:,} facts, as the ledger says", (), counted)
+
+    def _conservation_of_all(self) -> Stated:
+        """Of facts that are filled in: which load made one is not known any more, but how many there are is.
+
+        A load that is still at work has made some of those that have its number, and filled in the others.
+        """
+        facts, table = self._window.in_all, self._columns.table
+        words = f"row conservation: there are {facts:,} facts in all, as the ledger says"
+        number = sql.Identifier(self._columns.batch_no) if self._columns.batch_no else sql.SQL("NULL::bigint")
+        counted = sql.SQL(
+            "SELECT count(*) AS there, count(*) FILTER (WHERE {} = ANY ({}::bigint[])) AS at_work FROM {}"
+        ).format(number, sql.Literal(list(self._window.open)), table)
+        least = "there" if self._columns.batch_no or not self._window.open else "0"
+        rows = sql.SQL(
+            "SELECT there, {facts} AS by_the_ledger, greatest({facts} - there, {least} - at_work - {facts}) AS facts "
+            "FROM ({counted}) AS c WHERE greatest({facts} - there, {least} - at_work - {facts}) > 0"
+        ).format(facts=sql.Literal(facts), counted=counted, least=sql.SQL(least))
+        few = ExpectFewUnexpectedRows(
+            rows=rows.as_string(self._connection), element_count=facts, weight="facts", description=words
+        )
+        return Stated(words, (), few)
 
     def _completeness(self, expectation: Expectation) -> Iterator[Stated]:
         """Nothing is stated where no load has a sketch: they are of former versions."""
