@@ -92,6 +92,17 @@ class PageWarehouse:
         stream.loader(batch_no).load(stream.held(self._ids(number), "rejected", reason))
         stream.close_batch(batch_no)
 
+    def join(self, **waiting: int) -> None:
+        """Have the newest batch be one of several streams, of each of which so many events wait."""
+        for stream, count in waiting.items():
+            self._execute(
+                "INSERT INTO freshet.batch_stream (batch_no, stream, arrived, waiting) "
+                "SELECT max(batch_no), %s, %s, %s FROM freshet.batch",
+                stream,
+                count,
+                count,
+            )
+
     def log_to(self, file: str) -> None:
         """The drivers' log is this file."""
         self._execute("UPDATE freshet.driver SET log_file = %s", file)

@@ -189,6 +189,18 @@ def test_a_running_stream_is_shown_live_without_losing_focus(log_in: LogIn, ware
         expect(summary).to_be_focused()
 
 
+def test_of_several_streams_no_sum_is_shown_that_is_none(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=40, rejected=3)
+        warehouse.join(orders=70, payments=20)
+        freshness = opened(log_in(), f"{ROUTE}#orders")
+        balance = freshness.locator("section.balance")
+        expect(balance.locator("tr", has_text="Events that wait")).to_contain_text("90")
+        expect(balance.locator("tr", has_text="Facts")).to_contain_text("40")
+        expect(balance).to_contain_text("No event of a stream is missing, by the ledger")
+        expect(balance.locator("tbody")).not_to_contain_text("%")
+
+
 def test_charts_take_a_changed_target_over(log_in: LogIn, warehouse: PageWarehouse) -> None:
     with warehouse.running_orders() as stream:
         warehouse.load(stream, facts=500)

@@ -15,6 +15,7 @@ const WORDS = {
 
 export function balance(status) {
   const shown = places(status).filter(([place, number]) => place !== "pruned" || number);
+  if (status.streams?.length) return ofStreams(status, shown);
   const title = explained("Balance", "Every event that arrived is in exactly one place. Events are counted when files are read, and again when they are stored.");
   return panel("balance", title,
     element("table.balance", {}, element("tbody", {},
@@ -26,13 +27,27 @@ export function balance(status) {
     element("p.quiet", {}, `${count(status.batches)} batches; ${count(status.duplicates)} duplicates were left out.`));
 }
 
+// A fact is made of several events, and an event may be in several facts: their counts are no parts of one sum.
+function ofStreams(status, shown) {
+  const waiting = status.streams.reduce((sum, each) => sum + each.waiting, 0);
+  const title = explained("Balance", "Facts are made of events of several streams. Each event that arrived is in facts, waits, or is held; freshet verify proves it stream by stream.");
+  return panel("balance", title,
+    element("table.balance", {}, element("tbody", {},
+      element("tr.total", {}, element("th", { scope: "row" }, "Events that arrived"), element("td.number", {}, count(status.arrived))),
+      element("tr", {}, element("th", { scope: "row" }, "Events that wait"), element("td.number", {}, count(waiting))),
+      shown.filter(([place, number]) => place === "loaded" || number).map(([place, number]) => line(place, number)))),
+    verdict(status),
+    files(status),
+    element("p.quiet", {}, `${count(status.batches)} batches; ${count(status.duplicates)} duplicates were left out.`));
+}
+
 function line(place, number, sign, arrived) {
   const [name, meaning] = WORDS[place];
   return element("tr", {},
-    element("th", { scope: "row" }, element("span.sign", { "aria-hidden": "true" }, sign),
+    element("th", { scope: "row" }, sign ? element("span.sign", { "aria-hidden": "true" }, sign) : null,
       element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), explained(name, meaning)),
     element("td.number", {}, count(number)),
-    element("td.number.quiet", {}, arrived ? share(number / arrived) : ""));
+    sign ? element("td.number.quiet", {}, arrived ? share(number / arrived) : "") : null);
 }
 
 function verdict(status) {
@@ -42,7 +57,8 @@ function verdict(status) {
   }
   return status.unaccounted
     ? element("p.late", {}, `${count(status.unaccounted)} events arrived and are in no place. `, command, " names them.")
-    : element("p", {}, "What was read and what is stored add up; ", command, " proves it event by event.");
+    : element("p", {}, status.streams?.length ? "No event of a stream is missing, by the ledger; " : "What was read and what is stored add up; ",
+      command, " proves it event by event.");
 }
 
 function files(status) {
