@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -110,7 +111,13 @@ def _landed(name: str, source: Source, folder: Path) -> str:
         return f"{name}: {folder} can't be read here: {error.strerror}"
     landed = sum(map(is_landed, names))
     more = "at least " if len(names) == _MOST_COUNTED else ""
-    return f"{name}: {more}{landed:,} landed files in {folder} ({source.format})"
+    links = sum((folder / name).is_symlink() for name in names)
+    told = f"{name}: {more}{landed:,} landed files in {folder} ({source.format})"
+    if links:
+        told += f"; {more}{links:,} links there are not read: let the files themselves land"
+    if os.geteuid() == 0 and folder.stat().st_mode & 0o022:
+        told += "; other users may write there, and the driver runs as root: run it as a user of its own"
+    return told
 
 
 def _told_of_tables(

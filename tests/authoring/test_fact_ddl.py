@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import closing
 from pathlib import Path
 
@@ -89,7 +90,15 @@ def test_landed_files_are_counted(sales: PipelineDefinition, warehouse_url: str,
     landing.mkdir(parents=True)
     for name in ("a.json", "b.json", "_writing.json"):
         (landing / name).write_text("{}")
-    assert f"events: 2 landed files in {landing} (json)" in check_pipeline(sales, warehouse_url, Home(tmp_path)).notes
+    landing.chmod(0o700)
+    told = f"events: 2 landed files in {landing} (json)"
+    assert told in check_pipeline(sales, warehouse_url, Home(tmp_path)).notes
+    (landing / "link.json").symlink_to(tmp_path / "sales.yaml")
+    landing.chmod(0o777)
+    told = f"events: 3 landed files in {landing} (json); 1 links there are not read: let the files themselves land"
+    if os.geteuid() == 0:
+        told += "; other users may write there, and the driver runs as root: run it as a user of its own"
+    assert told in check_pipeline(sales, warehouse_url, Home(tmp_path)).notes
 
 
 def test_psql_gives_its_output_and_status(warehouse_url: str, capfd: pytest.CaptureFixture[str]) -> None:
