@@ -12,6 +12,7 @@ import itertools
 import mmap
 import os
 import pickle
+import stat
 import struct
 import tempfile
 import threading
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 # mapped arrays are. The first part is the pickle, the others are the buffers that it refers to.
 _ALIGNMENT = 64
 _KEPT_SECONDS = 86_400.0  # a worker that starts later writes the file anew
+_MOST_NAMES = 10  # of the folder for temporary files
 # A worker lets go of what it has not used for so long when it maps something else: of pipelines that have ended.
 _OPEN_SECONDS = 600.0
 
@@ -202,15 +204,22 @@ def _remove_outdated(folder: Path) -> None:
 
 
 def _folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"freshet-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    # What lies here is unpickled: no other user may write into it.
-    status = folder.lstat()
-    if status.st_uid != os.getuid() or status.st_mode & 0o077:
-        raise PlatformError(
-            f"{folder} must belong to the user that runs Spark, with mode 0700. Remove it, or point TMPDIR elsewhere."
-        )
-    return folder
+    """The user's own among those for temporary files: the same for all processes of the host.
+
+    What lies here is unpickled: no other user may write into it. Who has taken the first name to keep us out leaves the
+    next ones; a folder that is ours nobody else can take away.
+    """
+    first = Path(tempfile.gettempdir()) / f"freshet-{os.getuid()}"
+    for folder in (first, *(first.with_name(f"{first.name}-{number}") for number in range(1, _MOST_NAMES))):
+        with contextlib.suppress(FileExistsError):
+            folder.mkdir(mode=0o700)
+        status = folder.lstat()
+        if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+            return folder
+    raise PlatformError(
+        f"{first}, and the {_MOST_NAMES - 1} names after it, belong to other users, or may be read by them. Have "
+        "whoever runs this machine remove them, or point TMPDIR at a folder of the user that runs Spark."
+    )
 
 
 def _serialise(value: Any) -> bytes:
