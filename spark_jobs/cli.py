@@ -354,8 +354,10 @@ def held(
     for group in groups:
         keys = f" (most often {', '.join(f'{key}: {count:,}' for key, count in group.keys)})" if group.keys else ""
         hopeless = f" [{group.hopeless:,} can't become facts]" if group.hopeless else ""
+        unread = f" [{group.unread:,} could not be read: correct the schema, then requeue]" if group.unread else ""
         unjoined = f" [{group.unjoined:,} wait to be joined]" if group.unjoined else ""
-        told = f"{group.tuples:>12,}  {group.place:9}  {shown_text(group.reason)}{shown_text(keys)}{hopeless}{unjoined}"
+        why = shown_text(group.reason + keys)
+        told = f"{group.tuples:>12,}  {group.place:9}  {why}{hopeless}{unread}{unjoined}"
         console.print(told, soft_wrap=True, highlight=False, markup=False)
     if not groups:
         console.print("nothing is held", highlight=False)

@@ -71,6 +71,15 @@ _ADD_TO_MINUTE = f"""
 """
 
 
+def read_as(definition: str) -> str:
+    """SQL: what tells whether records are read as by another definition; null of several streams.
+
+    Args:
+        definition: SQL expression of type jsonb.
+    """
+    return f"md5(nullif(({definition} -> 'source') - 'path' - 'after_load' - 'kafka', 'null')::text)"
+
+
 class OpenBatch(NamedTuple):
     """A batch that is open.
 
@@ -114,7 +123,9 @@ def open_batch(
     with connection, connection.cursor() as cursor:
         require_epoch(cursor, pipeline, epoch)
         cursor.execute(
-            "INSERT INTO freshet.batch (pipeline, epoch) VALUES (%s, %s) RETURNING batch_no", [pipeline, epoch]
+            f"INSERT INTO freshet.batch (pipeline, epoch, read_as) SELECT name, %s, {read_as('definition')} "
+            "FROM freshet.pipeline WHERE name = %s RETURNING batch_no",
+            [epoch, pipeline],
         )
         row = cursor.fetchone()
         assert row is not None
@@ -153,7 +164,9 @@ def take_open_batches(connection: extensions.connection, pipeline: str, epoch: i
             else:
                 _close(cursor, pipeline, batch_no, "abandoned", None, {}, fact, ())
         cursor.execute(
-            "UPDATE freshet.batch SET epoch = %s WHERE batch_no = ANY (%s)",
+            "UPDATE freshet.batch SET epoch = %s, "
+            f"read_as = CASE WHEN read_as <> {read_as('definition')} THEN 'several' ELSE read_as END "
+            "FROM freshet.pipeline WHERE batch_no = ANY (%s) AND name = batch.pipeline",
             [epoch, [batch.batch_no for batch in taken]],
         )
     return taken

@@ -75,6 +75,16 @@ class Comparison:
         self.explained = Explained(0, 0)
         self.gone = 0
 
+    def take_read_again(self) -> None:
+        """Take records that are held as unreadable, and are facts all the same, for what they are by now.
+
+        They were read again, by a definition that was corrected.
+        """
+        self._execute(
+            "UPDATE {landed} AS landed SET raw_held = false WHERE raw_held AND event_id IS NOT NULL "
+            "AND EXISTS (SELECT FROM {fact} AS fact WHERE {same_key})"
+        )
+
     def find_unstored(self) -> None:
         """Make the temporary table `unstored` of the records that are stored nowhere: `id`, `file`, `pending`."""
         self._execute(

@@ -102,7 +102,7 @@ class HeldComparison:
             "wrongly_rejected",
             """
             SELECT held.event_id, held.reason FROM {held} AS held
-            WHERE held.place = 'rejected' AND held.source_unit IS NOT NULL AND EXISTS (
+            WHERE held.place = 'rejected' AND held.source_unit IS NOT NULL AND NOT held.of_former AND EXISTS (
                 SELECT FROM {landed} AS landed WHERE landed.raw_id = held.event_id AND landed.event_id IS NOT NULL)
             UNION ALL
             SELECT held.event_id, held.reason FROM {held} AS held
@@ -114,6 +114,15 @@ class HeldComparison:
             can_not_match=sql.Literal(CAN_NOT_MATCH),
             can_match=can_match,
         )
+        self._execute(
+            """
+            SELECT {shown} FROM {held} AS held
+            WHERE held.of_former AND EXISTS (
+                SELECT FROM {landed} AS landed WHERE landed.raw_id = held.event_id AND landed.event_id IS NOT NULL)
+            """
+        )
+        for (event_id,) in self._cursor.fetchall():
+            self._findings.add("readable", event_id)
         self._execute(
             """
             SELECT count(*) FROM {held}

@@ -80,6 +80,7 @@ NOTES = {
     "changed": "files were changed after they were loaded: what was loaded of them can't be proved",
     "unreadable": "files can't be read",
     "set_aside": "ranges of files were set aside: nothing of them is loaded",
+    "readable": "records were rejected that the definition can read by now: `freshet requeue` has them read again",
     "lost": "ranges of files were given up: the files were gone before they were read",
     "gone": "loaded files, or ranges of topics, are not in the pipeline's source any more",
 }

@@ -34,7 +34,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
         SchemaMismatchError: a table of the pipeline is missing in the warehouse.
     """
     findings = Findings()
-    stored = StoredTuples.of_source(cursor, definition.name)
+    stored = StoredTuples.of_source(cursor, definition)
     held = HeldTuples(cursor, stored, definition.source)  # the snapshot first, then the landing: what is loaded landed
     staging = Staging(cursor, LANDED_TABLE, needed_columns(definition), loaded_columns(definition))
     joined = JoinedEvents(cursor, definition, staging)
@@ -44,6 +44,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
     account.read(progress)
     progress.add_task("comparing", total=None)
     comparison = Comparison(cursor, definition, joined, stored, account, findings)
+    comparison.take_read_again()
     comparison.find_unstored()
     pending_records = comparison.missing()
     comparison.in_two_places()

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from psycopg2 import extensions, sql
 
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.ledger.batch_ledger import read_as
+
 _ALL = sql.SQL("true")
 # The ids of streams' tuples begin with the stream's name, which holds neither.
 _JOINED = sql.SQL("left(event_id, 1) IN ('[', '{')")
@@ -28,9 +31,11 @@ class StoredTuples:
     prefix: str
 
     @classmethod
-    def of_source(cls, cursor: extensions.cursor, pipeline: str) -> StoredTuples:
-        """All that a pipeline holds."""
-        return cls._create(cursor, pipeline, "", "", _ALL)
+    def of_source(cls, cursor: extensions.cursor, definition: PipelineDefinition) -> StoredTuples:
+        """All that a pipeline holds; `of_former` is true of what was read by another definition than this one."""
+        cursor.execute(f"SELECT {read_as('%s::jsonb')}", [definition.model_dump_json(by_alias=True)])
+        [(present,)] = cursor.fetchall()
+        return cls._create(cursor, definition.name, "", "", _ALL, present)
 
     @classmethod
     def of_stream(cls, cursor: extensions.cursor, pipeline: str, number: int, prefix: str) -> StoredTuples:
@@ -45,7 +50,13 @@ class StoredTuples:
 
     @classmethod
     def _create(
-        cls, cursor: extensions.cursor, pipeline: str, suffix: str, prefix: str, condition: sql.Composable
+        cls,
+        cursor: extensions.cursor,
+        pipeline: str,
+        suffix: str,
+        prefix: str,
+        condition: sql.Composable,
+        present: str | None = None,
     ) -> StoredTuples:
         names = {name: f"{name}{suffix}" for name in ("held", "pruned", "kept")}
         event_id: sql.Composable = sql.SQL("event_id")
@@ -58,7 +69,10 @@ class StoredTuples:
                 SELECT {event_id} AS event_id, place, reason, relation, payload, payload_encoding, source_unit,
                     batch_no, EXISTS (
                         SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no AND state = 'started'
-                    ) AS is_of_open_batch
+                    ) AS is_of_open_batch,
+                    {present} IS NOT NULL AND coalesce((
+                        SELECT read_as <> {present} FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no
+                    ), NOT EXISTS (SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no)) AS of_former
                 FROM freshet.held_tuple WHERE pipeline = {pipeline} AND {condition};
                 CREATE TEMPORARY VIEW {pruned} AS
                 SELECT {event_id} AS event_id, place FROM freshet.pruned_tuple
@@ -68,6 +82,7 @@ class StoredTuples:
                 held=sql.Identifier(names["held"]),
                 pruned=sql.Identifier(names["pruned"]),
                 event_id=event_id,
+                present=sql.SQL("{}::text").format(sql.Literal(present)),
                 pipeline=sql.Literal(pipeline),
                 condition=condition,
             )

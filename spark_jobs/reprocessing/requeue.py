@@ -40,8 +40,7 @@ class Requeued(NamedTuple):
 
     Attributes:
         tuples: how many wait to be reprocessed now.
-        hopeless: how many stay rejected: records that could not be read, or without an event id, or of
-            one of several streams.
+        hopeless: how many stay rejected: records of one of several streams.
         unjoined: how many stay rejected until reprocessing joins them, which it does without being asked for.
     """
 
@@ -62,7 +61,8 @@ def requeue(
 ) -> Requeued:
     """Make rejected tuples due for the next reprocessing, as if they had been shed and never tried.
 
-    What is rejected again has the reason of the new try. Doing it again changes nothing more.
+    Records that could not be read are read again, by the schema as it is then. What is rejected again has the reason of
+    the new try. Doing it again changes nothing more.
 
     Args:
         connection: to the warehouse; this is one transaction on it.

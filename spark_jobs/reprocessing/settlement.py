@@ -26,7 +26,8 @@ from spark_jobs.loading.stream_batch import latencies, refused_tuples
 from spark_jobs.reprocessing.held_reading import VERSION
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.event_id import event_hashes
+from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
+from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fencing import session_name
 
@@ -230,6 +231,10 @@ class SettlingTransaction:
         if self._facts is None:
             return pa.table({}), []
         facts = self._facts.where(waiting.among(self._facts.tuples), self._run.fact)
+        repeated = self._repeated(cursor, facts.tuples)
+        if repeated.any():
+            self._drop(cursor, facts.tuples.filter(pa.array(repeated))[HELD_ID].to_pylist())
+            facts = facts.where(~repeated, self._run.fact)
         # What is neither new nor refused is a fact already, though not by Freshet: no longer held, it is one of ours.
         _, refused = store(cursor, self._run.fact, facts.tuples, facts.rows, mode)
         stored = facts.tuples
@@ -245,6 +250,38 @@ class SettlingTransaction:
             event_hashes(stored, self._run.fact.key),
         )
         return stored, [refused_tuples(facts.tuples, refused)] if refused else []
+
+    def _repeated(self, cursor: extensions.cursor, tuples: pa.Table) -> Bools:
+        """Which tuples are of events that are stored already, or come before: those that could not be read when they
+        were held, of which nobody knew that. Shape (n,)."""
+        unread = np.array([held_id.startswith("{") for held_id in tuples[HELD_ID].to_pylist()], np.bool_)
+        asked = np.flatnonzero(unread)
+        if not len(asked):
+            return unread
+        ids = event_id_texts(tuples.take(pa.array(asked)), self._run.fact.key).to_pylist()
+        cursor.execute(
+            "SELECT event_id FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id = ANY (%(ids)s) "
+            "UNION ALL SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %(pipeline)s "
+            "AND event_id = ANY (%(ids)s)",
+            {"pipeline": self._run.event.pipeline, "ids": ids},
+        )
+        known = {event_id for (event_id,) in cursor.fetchall()}
+        repeated = np.zeros(len(unread), np.bool_)
+        stored = stored_event_ids(cursor, self._run.fact, ids)
+        for place, event_id, is_fact in zip(asked.tolist(), ids, stored.tolist(), strict=True):
+            repeated[place] = is_fact or event_id in known
+            known.add(event_id)
+        return repeated
+
+    def _drop(self, cursor: extensions.cursor, held_ids: list[str]) -> None:
+        """Hold duplicates no more, and count them as such; that they leave their place the run counts."""
+        pipeline = self._run.event.pipeline
+        id_sketches.make_facts(cursor, pipeline, self._run.batch_no, held_ids, np.empty(0, np.int64))
+        cursor.execute(
+            "INSERT INTO freshet.ledger_pruned AS kept (pipeline, duplicates) VALUES (%s, %s) "
+            "ON CONFLICT (pipeline) DO UPDATE SET duplicates = kept.duplicates + excluded.duplicates",
+            [pipeline, len(held_ids)],
+        )
 
     def _note_tries(self, cursor: extensions.cursor, waiting: _Waiting, refused: list[Held]) -> Counter[Place]:
         event_ids: list[str] = []

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.ledger.source_ranges import RecordMark
 from spark_jobs.loading.outcome import Held
+
+if TYPE_CHECKING:
+    from spark_jobs.ledger.source_ranges import RecordMark
 
 
 class Arrivals(NamedTuple):

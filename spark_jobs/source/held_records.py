@@ -110,7 +110,9 @@ class HeldRecords:
             tuples = with_place(tuples, held[SOURCE_UNIT], held[SOURCE_POSITION], held[ARRIVED_AT])
         tuples = pa.table([*tuples.columns, *held.select(kept).columns], names=[*tuples.column_names, *kept])
         held_ids = pc.utf8_slice_codeunits(held[HELD_ID].cast(pa.large_string()), len(self.prefix))
-        same = pc.equal(event_id_texts(tuples, self.event_id), held_ids)
+        ids = event_id_texts(tuples, self.event_id)
+        # What could not be read when it was held has an id that says nothing of its event.
+        same = pc.or_(pc.equal(ids, held_ids), pc.and_(pc.is_valid(ids), pc.starts_with(held_ids, "{")))
         sound, known = pc.is_null(decoded.reasons), pc.fill_null(same, False)
         rejected = []
         if decoded.reasons.null_count < len(sound):

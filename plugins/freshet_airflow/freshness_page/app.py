@@ -41,7 +41,7 @@ from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.ledger.status.history import HistorySpan
 from spark_jobs.reprocessing.held_tuples import HeldFilter
 
-PipelineName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^\w+$")]
+PipelineName = Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
 FilterText = Annotated[str, Query(max_length=1000, pattern=r"^[^\x00]*$")]
 
 
