@@ -37,9 +37,9 @@ def test_groups_tell_reasons_and_missing_keys(held: Backlog) -> None:
         lookups = registered_lookups(connection, "sales")
         assert lookups == [("shop.customer", ["customer"])]
         groups = held_groups(connection, HeldFilter("sales"), lookups)
-        assert [(each.place, each.tuples, each.hopeless) for each in groups] == [
-            ("unmatched", 4, 0),
-            ("rejected", 1, 1),
+        assert [(each.place, each.tuples, each.hopeless, each.unread) for each in groups] == [
+            ("unmatched", 4, 0, 0),
+            ("rejected", 1, 0, 1),
         ]
         assert groups[0].keys == ((str(STRANGER), 3), (str(STRANGER + 1), 1))
         (sample,) = held_samples(connection, HeldFilter("sales", ["rejected"]), 5)

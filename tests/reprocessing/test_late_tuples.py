@@ -64,7 +64,7 @@ def connection(shop: LandedStreams) -> Iterator[extensions.connection]:
 
 def test_what_waits_to_be_joined_is_not_called_hopeless(shop: LandedStreams, connection: extensions.connection) -> None:
     """Late and expired tuples are joined by reprocessing; malformed ones, and of outer joins all, can't be."""
-    shop.hold("{1}", "rejected", "malformed: it is", b"{")
+    shop.hold("orders/{1}", "rejected", "malformed: it is", b"{")
     shop.hold("orders/[7]", "rejected", "after the last: it was", order(7))
     shop.hold('["a/[b"]', "unmatched", "no customer", order(8))
 

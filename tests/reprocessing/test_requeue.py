@@ -40,15 +40,17 @@ def places(stream: Stream) -> dict[str, int]:
 def test_tuples_of_a_reason_become_due_and_the_ledger_knows(rejected: Stream) -> None:
     rejected.query("UPDATE freshet.held_tuple SET attempts = 3, tried_at = now(), retry_at = now() + interval '1 h'")
     before = read_status(rejected.connection)[0]
-    assert requeue(rejected.connection, "orders", "no partition") == Requeued(5, 1)
-    assert places(rejected) == {"shed": 5, "rejected": 3}
+    assert requeue(rejected.connection, "orders", "no partition") == Requeued(6, 0), (
+        "a record that could not be read may be read by now"
+    )
+    assert places(rejected) == {"shed": 6, "rejected": 2}
     assert rejected.query(
         "SELECT DISTINCT attempts, tried_at, retry_at FROM freshet.held_tuple WHERE place = 'shed'"
     ) == [(0, None, None)]
     after = read_status(rejected.connection)[0]
     assert (before.shed, before.rejected, before.arrived) == (0, 8, 8)
-    assert (after.shed, after.rejected, after.arrived) == (5, 3, 8)
-    assert requeue(rejected.connection, "orders", "no partition") == Requeued(0, 1)
+    assert (after.shed, after.rejected, after.arrived) == (6, 2, 8)
+    assert requeue(rejected.connection, "orders", "no partition") == Requeued(0, 0)
     assert rejected.query("SELECT count(*) FROM freshet.reprocessing_run") == [(1,)]
 
 
@@ -58,7 +60,7 @@ def test_what_arrived_earlier_and_what_an_open_batch_holds_stays(rejected: Strea
     assert requeue(rejected.connection, "orders", "") == Requeued(0, 0)
     rejected.query("UPDATE freshet.batch SET state = 'committed'")
     assert requeue(rejected.connection, "lines", "") == Requeued(0, 0)
-    assert requeue(rejected.connection, "orders", "", datetime.now(UTC) - timedelta(minutes=1)) == Requeued(7, 1)
+    assert requeue(rejected.connection, "orders", "", datetime.now(UTC) - timedelta(minutes=1)) == Requeued(8, 0)
 
 
 def test_what_arrived_at_the_end_of_the_time_or_later_stays(rejected: Stream) -> None:
@@ -76,15 +78,14 @@ def test_retention_leaves_what_was_rejected_long_ago_its_new_try(rejected: Strea
     rejected.connection.autocommit = True
     kept: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": "30d"}
     assert prune(rejected.connection, "orders", kept) == {}
-    assert prune(rejected.connection, "orders", kept | {"rejected": "30d"}) == {"rejected": 3}
+    assert prune(rejected.connection, "orders", kept | {"rejected": "30d"}) == {"rejected": 2}
 
 
 def test_the_command_gives_a_new_try(rejected: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FRESHET_WAREHOUSE_URL", rejected.url)
     status, output, _ = invoke("requeue", "orders", "--reason", "no partition", "--since", "1h")
     assert status == 0
-    assert "5 rejected tuples wait to be reprocessed" in output
-    assert "1 stay rejected" in output
+    assert "6 rejected tuples wait to be reprocessed" in output
 
 
 def test_what_was_refused_becomes_a_fact_and_what_is_wrong_is_rejected_again_for_the_same_reason(

@@ -55,7 +55,7 @@ def test_facts_and_held_tuples_of_every_type(stream: Stream) -> None:
     [(digest,)] = stream.query("SELECT event_id FROM freshet.held_tuple WHERE starts_with(event_id, '{')")
     types = {column.name: column.type.name for column in key}
     table = sql.Identifier("warehouse", "fact")
-    columns = FactColumns(table, types, (), tuple(KEY), None, None, key, tuple(TYPES.values()))
+    columns = FactColumns(table, types, (), tuple(KEY), None, None, False, key, tuple(TYPES.values()))
     every = sql.SQL("true")
     with stream.connection, stream.connection.cursor() as cursor:
         cursor.execute("SET timezone TO 'UTC'")
