@@ -21,7 +21,13 @@ from sqlalchemy import make_url
 from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.driver.session import DEFAULT_MASTER
 from spark_jobs.durable_files import exclusive_lock
-from spark_jobs.errors import PipelineDefinitionError, PlatformError, SchemaMismatchError
+from spark_jobs.errors import (
+    FreshetError,
+    PipelineDefinitionError,
+    PlatformError,
+    SchemaMismatchError,
+    WarehouseUnavailableError,
+)
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
 from spark_jobs.local.airflow_process import (
@@ -47,7 +53,7 @@ from spark_jobs.local.kafka_pipelines import kafka_broker, running_with_topics, 
 from spark_jobs.local.live_status import show_once
 from spark_jobs.local.streaming import Course, Streaming, uneventful
 from spark_jobs.local.terminal_progress import StartupSteps
-from spark_jobs.local.warehouse_server import warehouse
+from spark_jobs.local.warehouse_server import PATIENCE, warehouse
 from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.private_files import make_private
 from spark_jobs.proof.verification import verify
@@ -186,17 +192,23 @@ class _Up:
                 with steps.step("PostgreSQL"):
                     url = stack.enter_context(warehouse(self._home))
                     server = stack.enter_context(EmbeddedPostgres(self._home.postgres).use())
+                    stack.enter_context(server.kept_running())
                 if self._broker is not None:
                     with steps.step("Kafka"):
                         stack.enter_context(running_with_topics(self._broker))
                 airflow = EmbeddedAirflow(self._home, server, self._port, self._environment(url))
                 stack.callback(self._stop_processes, airflow, url)
                 self._bring_up(steps, airflow, url)
+            airflow.keep_running()
             streaming = Streaming(self._home, self._definitions, airflow, url, self._workload, self._console)
-            end = streaming.run(course)
-            with self._console.status("Ending all processes ..."):
-                self._stop_processes(airflow, url)
-            holds = self._prove(url, complete=not end.cut_short)
+            try:
+                end = streaming.run(course)
+                with self._console.status("Ending all processes ..."):
+                    self._stop_processes(airflow, url)
+                holds = self._prove(url, complete=not end.cut_short)
+            except FreshetError:
+                server.check()  # what it comes of, perhaps
+                raise
         if end.problem is not None:
             self._console.print(f"[bold red]Error:[/] {escape(str(end.problem))}", soft_wrap=True, highlight=False)
         return 0 if holds and end.problem is None else 1
@@ -274,7 +286,11 @@ class _Up:
         airflow.stop()
         # Without Airflow and the server they would be on their own.
         end_drivers(self._home)
-        with contextlib.closing(connect(url)) as connection, contextlib.suppress(UndefinedTable):  # not migrated yet
+        # A warehouse that is away, or not migrated yet, keeps nothing from ending.
+        with (
+            contextlib.suppress(UndefinedTable, WarehouseUnavailableError),
+            contextlib.closing(connect(url, patience=PATIENCE)) as connection,
+        ):
             note_stopped(connection, self._definitions)
 
     def _environment(self, url: str) -> dict[str, str]:
