@@ -53,7 +53,8 @@ from spark_jobs.local.kafka_pipelines import kafka_broker, running_with_topics, 
 from spark_jobs.local.live_status import show_once
 from spark_jobs.local.streaming import Course, Streaming, uneventful
 from spark_jobs.local.terminal_progress import StartupSteps
-from spark_jobs.local.warehouse_server import PATIENCE, warehouse
+from spark_jobs.local.warehouse_server import PATIENCE, is_embedded, warehouse
+from spark_jobs.local.warehouse_users import READING, VALIDATING, admit_users, as_user
 from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.private_files import make_private
 from spark_jobs.proof.verification import verify
@@ -68,6 +69,8 @@ from spark_jobs.workload.tpch_files import check_scale
 
 INTERRUPTED_STATUS = 130
 _SPARK_CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
+# What the page and the validations come as, see freshet_airflow/warehouse_connection.py.
+_USERS = {"AIRFLOW_CONN_FRESHET_READER": READING, "AIRFLOW_CONN_FRESHET_VALIDATOR": VALIDATING}
 # One core for what is not urgent, which leaves the others to the streams.
 BATCH_MASTER = "local[1,4]"
 
@@ -243,6 +246,8 @@ class _Up:
         if workload_process.OF_TPCH & self._definitions.keys():
             with steps.step(f"TPC-H master data, scale {self._scale:g}"):
                 seed(url, self._home, self._scale, steps.report)
+        if is_embedded():
+            admit_users(url, self._definitions.values())
         self._launch_drivers(url)
 
     def _launch_drivers(self, url: str) -> None:
@@ -302,6 +307,7 @@ class _Up:
             PIPELINES_VARIABLE: str(self._pipelines),
             _SPARK_CONNECTION: os.environ.get(_SPARK_CONNECTION, spark),
             "AIRFLOW_CONN_SPARK_BATCH": os.environ.get("AIRFLOW_CONN_SPARK_BATCH", batch),
+            **({name: os.environ.get(name, as_user(url, of)) for name, of in _USERS.items()} if is_embedded() else {}),
         }
 
 

@@ -7,7 +7,8 @@
     freshet_change_noter    notes changes of master data, and reads what is truncated: the triggers
 
 They can't log in. An administrator makes users that are members of them, for example with
-`CREATE ROLE etl LOGIN PASSWORD '...' IN ROLE freshet_loader`. Only the migrator is a member of the last one, and hands
+`CREATE ROLE etl LOGIN PASSWORD '...' IN ROLE freshet_loader`. On the embedded server `freshet up` makes two users, see
+spark_jobs/local/warehouse_users.py. Only the migrator is a member of the last one, and hands
 the triggers' function over to it.
 """
 
@@ -208,6 +209,9 @@ def grant_roles(connection: extensions.connection, definitions: Iterable[Pipelin
     """
     definitions = list(definitions)
     with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtext('freshet.migrate'))"
+        )  # two can't change one table's rights
         roles = (*_GRANTEES, NOTER)
         cursor.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", [list(roles)])
         there = {role for (role,) in cursor.fetchall()}
