@@ -41,10 +41,19 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "reprocessing_run",
             "cache",
         ),
-        "INSERT, UPDATE": ("pipeline", "ledger_minute", "freshness_episode", "ledger_pruned", "stream_pruned"),
+        "INSERT, UPDATE": (
+            "pipeline",
+            "ledger_minute",
+            "freshness_episode",
+            "ledger_pruned",
+            "stream_pruned",
+            "cluster",
+        ),
         "INSERT": ("pruned_tuple", "pipeline_event"),
         # Retention runs as the loader, and ends validations that were cut off.
         "UPDATE (result, error, closed_at)": ("validation",),
+        # A warehouse that was moved to another cluster is settled there by whoever comes first.
+        "UPDATE (xid, former_xid)": ("relation_change",),
         "DELETE": (
             "ledger_minute",
             "freshness_episode",
