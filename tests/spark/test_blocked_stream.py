@@ -106,11 +106,15 @@ def test_a_looked_up_column_of_another_type_of_the_same_width_is_not_misread(sho
     shop.load()
     stream = RunningStream(shop)
     stream.thread.start()
-    stream.heat([1, 2])
-    query(shop.url, "ALTER TABLE shop.customer ALTER points TYPE real")
-    with pytest.raises(FreshetError, match="the stream has to be started anew"):
-        stream.sell([1, 2, 3, 4])
-    stream.thread.join()
+    try:
+        stream.heat([1, 2])
+        query(shop.url, "ALTER TABLE shop.customer ALTER points TYPE real")
+        with pytest.raises(FreshetError, match="the stream has to be started anew"):
+            stream.sell([1, 2, 3, 4])
+    finally:
+        with closing(psycopg2.connect(shop.url)) as connection:
+            request_state(connection, "sales", "draining")
+        stream.thread.join()
     shop.load()
     wrong = "SELECT count(*) FILTER (WHERE points <> 1000), count(*) FILTER (WHERE city IN ('city 3', 'city 4')) "
     assert query(shop.url, wrong + "FROM shop.fact_sales") == [(0, 2)]
