@@ -531,9 +531,10 @@ def status(*, as_json: Json = False) -> None:
     """Show how fresh the warehouse is, and what became of the events of each pipeline."""
     from spark_jobs.ledger.status.pipeline_status import to_json
     from spark_jobs.ledger.status.table import StatusTable
-    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse_as
+    from spark_jobs.local.warehouse_users import READING
 
-    with warehouse(home(), create=False) as url:
+    with warehouse_as(READING, home()) as url:
         statuses = _statuses(url)
     if as_json:
         typer.echo(to_json(statuses))
@@ -564,14 +565,15 @@ def metrics(
     ] = "127.0.0.1",
 ) -> None:
     """Serve the figures of all pipelines to Prometheus, until Ctrl-C: lag, freshness, states, counts."""
-    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse_as
+    from spark_jobs.local.warehouse_users import READING
     from spark_jobs.monitoring.prometheus import PipelineCollector, serving
     from spark_jobs.source.landing_look import LandingLook
     from spark_jobs.workload.stop_signal import StopSignal
 
     with (
         StopSignal() as stop,
-        warehouse(home(), create=False) as url,
+        warehouse_as(READING, home()) as url,
         serving(PipelineCollector(url, LandingLook(home())), host, port) as address,
     ):
         console.print(f"Prometheus finds the metrics at {address}. Ctrl-C ends this.", highlight=False)
@@ -626,7 +628,8 @@ def validate(
     """
     from spark_jobs.definition import load_definition
     from spark_jobs.errors import NotValidatedError
-    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse_as
+    from spark_jobs.local.warehouse_users import VALIDATING
     from spark_jobs.validation.selection import Selection
     from spark_jobs.validation.validate import validate_facts
 
@@ -641,7 +644,7 @@ def validate(
     else:
         selection = Selection()
     definition = load_definition(pipeline)
-    with warehouse(home(), create=False) as url:
+    with warehouse_as(VALIDATING, home(), [definition]) as url:
         report = validate_facts(definition, url, home(), selection)
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2, default=str))

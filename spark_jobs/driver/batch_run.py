@@ -271,4 +271,4 @@ def waited_seconds(ranges: Sequence[SourceRange], began_at: float) -> float | No
 
 def _read_from(spec: RelationSpec) -> tuple[object, ...]:
     """What a lookup knows of R's definition; sizes, which change all the time, left out."""
-    return spec.relation, spec.key, spec.fetched, spec.validity
+    return spec.relation, spec.key, spec.fetched, spec.validity, spec.declared

@@ -171,13 +171,15 @@ def test_a_stream_runs_under_airflow_and_is_proved_at_the_end(installation: Inst
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("installation", [["--source", "kafka", "--for", "30s"]], indirect=True)
-def test_topics_are_loaded_and_proved_though_the_broker_is_killed(installation: Installation) -> None:
+def test_topics_are_loaded_and_proved_though_broker_and_server_are_killed(installation: Installation) -> None:
     pipelines = ("orders", "order_lines")
     for pipeline in pipelines:
         installation.driver(pipeline)
     wait_for(lambda: installation.has_loaded("orders"), "the first orders", START_SECONDS)
     process = json.loads((installation.home.kafka / "process.json").read_text())
     os.kill(process["process_id"], signal.SIGKILL)
+    postmaster = int((installation.home.postgres / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGQUIT)  # an immediate shutdown
     assert installation.finish() == 0
     status = installation.status()
     for pipeline in pipelines:
