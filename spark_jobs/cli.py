@@ -15,7 +15,7 @@ from rich.markup import escape
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.settings import home
-from spark_jobs.shown_text import SafeConsole, shown_text
+from spark_jobs.shown_text import SafeConsole, shown_lines, shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -729,7 +729,8 @@ def ddl(pipeline: Pipeline) -> None:
             fetched = fetched_types(connection, definition)
     else:
         fetched = {}
-    typer.echo(fact_ddl(definition, fetched))
+    written = fact_ddl(definition, fetched)
+    typer.echo(shown_lines(written) if sys.stdout.isatty() else written)  # psql takes it as it is
 
 
 @app.command("reference")

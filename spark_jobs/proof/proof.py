@@ -12,6 +12,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.shown_text import shown_line
+
 EXAMPLES = 10
 _LONGEST_VALUE = 80
 
@@ -247,7 +249,7 @@ class Proof:
 
 def _shown(finding: Finding, words: str, style: str) -> Iterator[Text]:
     yield Text(f"{finding.count:,} {words}:", style=style)
-    yield from (Text(f"  {example}") for example in finding.examples)
+    yield from (Text(f"  {shown_line(example)}") for example in finding.examples)
     if finding.count > len(finding.examples):
         yield Text("  ...")
 

@@ -147,10 +147,10 @@ def test_pipelines_are_told_one_by_one(dag: DAG, webhook: Webhook, connection: e
     assert len(webhook.received) == 3
 
 
-def alert(connection: extensions.connection, home: Home) -> Alert:
+def alert(connection: extensions.connection, home: Home, reason: str = "late") -> Alert:
     register(connection)
     (status,) = read_status(connection)
-    return Alert.of("missed", Episode(1, "orders", NOON, "late", None, None), status, "http://airflow/")
+    return Alert.of("missed", Episode(1, "orders", NOON, reason, None, None), status, "http://airflow/")
 
 
 def test_a_webhook_that_refuses_does_not_betray_its_url(
@@ -173,6 +173,13 @@ def test_an_alert_tells_what_is_unread(home: Home, connection: extensions.connec
     told = alert(connection, home)
     assert "Unread:  12 files (3.34 MB), the oldest for 4" in told.text
     assert told.to_dict()["oldest_unread"] is not None
+
+
+def test_an_alert_quotes_others_on_one_line(home: Home, connection: extensions.connection) -> None:
+    register(connection)
+    told = alert(connection, home, "no decimal: 'x\u202e\n\nState:   running\nhttp://elsewhere.example'")
+    assert told.text.count("\nState: ") == 1
+    assert r"x\u202e State:   running http://elsewhere.example" in told.reason
 
 
 def test_what_to_do_first_depends_on_the_state(home: Home, connection: extensions.connection) -> None:

@@ -14,6 +14,7 @@ from spark_jobs.durations import format_duration
 from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.operations import ValidationStatus
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus
+from spark_jobs.shown_text import shown_line
 
 Cells = dict[str, str | Text]
 
@@ -62,9 +63,11 @@ class StatusTable:
         for status in self._statuses:
             if status.blocked_since is not None:
                 since = f"{status.blocked_since:%Y-%m-%d %H:%M:%S} UTC"
-                yield Text(f"{status.name} has been blocked since {since}: {status.blocked_by}", style="red")
+                why = shown_line(str(status.blocked_by))
+                yield Text(f"{status.name} has been blocked since {since}: {why}", style="red")
             if status.state == "rejecting":
-                yield Text(f"{status.name} rejects what it reads: {status.overload_reason}", style="red")
+                why = shown_line(str(status.overload_reason))
+                yield Text(f"{status.name} rejects what it reads: {why}", style="red")
             if status.lag.at_least and status.lag.looked_at is not None:
                 since = f"{status.lag.looked_at:%Y-%m-%d %H:%M:%S} UTC"
                 if status.state == "stopped" and status.lag.oldest_unread is None:
@@ -85,7 +88,7 @@ class StatusTable:
                 )
             files = status.files_not_loaded
             if files.newest is not None:
-                told = f"{files.in_words}; the newest: {files.newest}"
+                told = f"{files.in_words}; the newest: {shown_line(files.newest)}"
                 yield Text(f"{status.name}: {told} (`freshet source {status.name}` shows them)", style="yellow")
             if status.unaccounted:
                 told = f"{status.unaccounted:,} events arrived and are in no place (`freshet verify` names them)"
