@@ -112,9 +112,9 @@ def test_a_stream_that_rejects_what_it_reads_comes_first_with_the_commonest_reas
     log_in: LogIn, warehouse: PageWarehouse
 ) -> None:
     warehouse.register("idle")
+    freshness = opened(log_in(), ROUTE)
     with warehouse.running_orders() as stream:
         warehouse.load(stream, facts=10, rejected=3)
-        freshness = opened(log_in(), f"{ROUTE}#orders")
         expect(line_of(freshness, "orders")).to_contain_text("running")
         warehouse.refuse(stream, "malformed: price: 1.234\u202e is no decimal(10,2)", 30)
         first = freshness.locator("tbody tr").first
