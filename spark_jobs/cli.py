@@ -357,7 +357,8 @@ def held(
         unread = f" [{group.unread:,} could not be read: correct the schema, then requeue]" if group.unread else ""
         unjoined = f" [{group.unjoined:,} wait to be joined]" if group.unjoined else ""
         why = shown_text(group.reason + keys)
-        told = f"{group.tuples:>12,}  {group.place:9}  {why}{hopeless}{unread}{unjoined}"
+        waits = "requeued" if group.requeued == group.tuples else group.place
+        told = f"{group.tuples:>12,}  {waits:9}  {why}{hopeless}{unread}{unjoined}"
         console.print(told, soft_wrap=True, highlight=False, markup=False)
     if not groups:
         console.print("nothing is held", highlight=False)

@@ -105,9 +105,10 @@ def _plain_line(status: PipelineStatus) -> str:
     hits = "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}"
     reason = status.overload_reason or status.blocked_by
     state = f"{status.state} ({shown_line(reason)})" if reason else status.state_in_words
+    requeued = f"requeued {status.requeued}, " if status.requeued else ""
     return (
         f"{status.name}: {state}, unread {status.lag.in_words}, arrived {status.arrived}, loaded {status.loaded}, "
-        f"shed {status.shed}, unmatched {status.unmatched}, rejected {status.rejected}, "
+        f"shed {status.put_off}, {requeued}unmatched {status.unmatched}, rejected {status.rejected}, "
         f"{status.service_rate:.0f} facts/s, hit ratio {hits}, freshness p50 / p99 {percentiles}, "
         f"target {_duration(status.target_ms)}"
     )

@@ -115,8 +115,10 @@ def test_a_stream_that_rejects_what_it_reads_comes_first_with_the_commonest_reas
     freshness = opened(log_in(), ROUTE)
     with warehouse.running_orders() as stream:
         warehouse.load(stream, facts=10, rejected=3)
-        expect(line_of(freshness, "orders")).to_contain_text("running")
+        expect(line_of(freshness, "orders")).to_contain_text("orders")
+        expect(line_of(freshness, "orders")).not_to_contain_text("rejecting")
         warehouse.refuse(stream, "malformed: price: 1.234\u202e is no decimal(10,2)", 30)
+        warehouse.look(stream)
         first = freshness.locator("tbody tr").first
         expect(first).to_contain_text("rejecting")
         expect(first).to_contain_text(r"most often: malformed: price: 1.234\u202e is no decimal(10,2)")

@@ -103,6 +103,8 @@ class PipelineStatus:
         restart: the attempt to bring the driver back that is under way.
         files_not_loaded: files of its source that were set aside or lost.
         streams: of a pipeline that joins several, each; else empty.
+        requeued: how many of the shed tuples were not shed for want of time: they were rejected once, or came late, and
+            wait for their next try.
         blocked_by, blocked_since: what keeps a blocked driver from loading, and since when; None in all other states.
     """
 
@@ -150,6 +152,12 @@ class PipelineStatus:
     lag: Lag = field(default_factory=Lag)
     freshness_now_ms: float | None = None
     streams: tuple[StreamStatus, ...] = ()
+    requeued: int = 0
+
+    @property
+    def put_off(self) -> int:
+        """Tuples that were shed for want of time, and not loaded yet."""
+        return self.shed - self.requeued
 
     @property
     def state_in_words(self) -> str:
@@ -201,6 +209,7 @@ class StatusReader:
             for name, ledger in ledgers.items()
         }
         backlogs = self._backlogs.read(cursor, held, now)
+        requeued = self._backlogs.read_requeued(cursor, names)
         operations = read_operations(cursor, names)
         not_loaded = read_files_not_loaded(cursor)
         streams = read_streams(cursor, names, now)
@@ -225,6 +234,7 @@ class StatusReader:
                     rejections.get(pipeline.name),
                 ),
                 streams.get(pipeline.name, ()),
+                requeued.get(pipeline.name, 0),
             )
             for pipeline in pipelines
         ]
@@ -253,6 +263,7 @@ class StatusReader:
         lag: Lag,
         judged: Verdict,
         streams: tuple[StreamStatus, ...],
+        requeued: int,
     ) -> PipelineStatus:
         whole = ledger.whole
         state = pipeline.state(judged.state)
@@ -305,6 +316,7 @@ class StatusReader:
             restart=pipeline.restart if state == "restarting" else None,
             files_not_loaded=not_loaded,
             streams=streams,
+            requeued=requeued,
         )
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:

@@ -37,8 +37,7 @@ _ANY_WIDTH = 1000
 _MOST_COLUMNS = 4
 # What is older is counted as a day in histograms.
 _DAY_MS = 86_400_000.0
-_OPTIONAL = ("oldest waits", "cache staleness", "validation")
-_COUNTS = ("arrived", "loaded", "shed", "unmatched", "rejected")
+_OPTIONAL = ("requeued", "oldest waits", "cache staleness", "validation")
 
 
 class StatusTable:
@@ -124,7 +123,12 @@ def _cells(status: PipelineStatus) -> Cells:
         "freshness": _freshness(status),
         "p50 / p99": _percentiles(status),
         "target": _duration(status.target_ms),
-        **{count: f"{getattr(status, count):,}" for count in _COUNTS},
+        "arrived": f"{status.arrived:,}",
+        "loaded": f"{status.loaded:,}",
+        "shed": f"{status.put_off:,}",
+        "requeued": f"{status.requeued:,}" if status.requeued else "-",
+        "unmatched": f"{status.unmatched:,}",
+        "rejected": f"{status.rejected:,}",
         "facts/s": f"{status.service_rate:,.0f}",
         "hit ratio": "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}",
         "oldest waits": _duration(max(waiting, default=None)),

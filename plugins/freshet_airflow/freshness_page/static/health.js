@@ -52,7 +52,10 @@ export function unread(status) {
 
 /** The places that an event may be in, by the ledger: [[name, count]]. */
 export const places = (status) =>
-  ["loaded", "shed", "unmatched", "rejected", "pruned"].map((place) => [place, status[place] ?? 0]);
+  ["loaded", "shed", "requeued", "unmatched", "rejected", "pruned"].map((place) => [place, countIn(status, place)]);
+
+/** How many events are in a place. What was requeued is held as what was shed is, for its next try; nothing shed it. */
+export const countIn = (status, place) => (place === "shed" ? status.shed - (status.requeued ?? 0) : status[place] ?? 0);
 
 /** Whether the ledger counts less than nothing in a place: more has left it than ever came. It adds up even then. */
 export const isLedgerDamaged = (status) => places(status).some(([, count]) => count < 0);
