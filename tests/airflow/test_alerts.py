@@ -22,7 +22,7 @@ from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.freshness_episodes import Episode, begin, end
 from tests.airflow.alert_receivers import MailServer, Webhook, serving
-from tests.ledger.ledger_rows import add_batch, drive, execute, register
+from tests.ledger.ledger_rows import add_batch, drive, execute, hold, register
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(180)]
 
@@ -188,7 +188,7 @@ def test_what_to_do_first_depends_on_the_state(home: Home, connection: extension
     assert "driver-orders.log" in alert(connection, home).advice
     add_batch(connection, facts=1, shed=1)
     assert "More arrives than can be loaded" in alert(connection, home).advice
-    add_batch(connection, rejected=20)
+    hold(connection, "1", "rejected", add_batch(connection, rejected=20), NOON)
     rejecting = alert(connection, home)
     assert rejecting.subject == "Freshet: orders rejects what it reads"
     assert "`freshet held orders` shows the reasons" in rejecting.advice

@@ -57,8 +57,8 @@ class PipelineStatus:
         name: of the pipeline.
         state: starting (the driver gets ready), running, idle (all that has landed is loaded, and nothing comes), late
             (what is unread has waited for longer than the target), overloaded (it sheds, or does not keep its target),
-            catching up (it is late with what had waited until a driver was ready), rejecting (most tuples of the
-            last minute became no facts), blocked (the driver lives, and something outside the events keeps it from
+            catching up (it is late with what had waited until a driver was ready), rejecting (most of the newest
+            tuples became no facts), blocked (the driver lives, and something outside the events keeps it from
             loading them), draining (it ends with what has landed), stopped (it was drained, or never started),
             restarting (it has ended, and the next one is on its way), down (it has ended, has fallen silent, or
             has not come within five minutes of the start).
@@ -213,7 +213,8 @@ class StatusReader:
         operations = read_operations(cursor, names)
         not_loaded = read_files_not_loaded(cursor)
         streams = read_streams(cursor, names, now)
-        rejections = read_rejections(cursor, names, now)
+        failing = [name for name, places in held.items() if places["rejected"] > 0 or places["unmatched"] > 0]
+        rejections = read_rejections(cursor, failing)
         lags = read_lags(
             cursor, pipelines, {name: ledger.whole.last_commit for name, ledger in ledgers.items()}, self._look
         )

@@ -9,7 +9,7 @@ export const STATE_WORDS = {
   idle: "All that has landed is loaded, and nothing arrives.",
   late: "What has landed has waited unread for longer than the target.",
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
-  rejecting: "Half of the tuples of the last minute, or more, were rejected or unmatched: they are kept, and become no facts.",
+  rejecting: "Half of the newest tuples, or more, were rejected or unmatched: they are kept, and become no facts.",
   "catching up": "The driver is loading what waited for it to start; facts are late until it is done.",
   blocked: "The driver is alive and retrying, but something other than the events keeps it from loading them. It resumes by itself once that is fixed.",
   draining: "The driver loads what has landed, then stops.",
