@@ -117,7 +117,7 @@ def _advice(what: News, status: PipelineStatus) -> str:
     if status.state == "rejecting":
         return (
             f"What is rejected is kept, and becomes no fact: `freshet held {status.name}` shows the reasons. Correct "
-            "the source, the schema or the master data."
+            f"the source, the schema or the master data; `freshet requeue {status.name}` has it tried again."
         )
     if status.state == "late":
         return (

@@ -160,6 +160,12 @@ class PipelineStatus:
         return self.shed - self.requeued
 
     @property
+    def was_emptied(self) -> bool:
+        """Whether it is stopped, and nothing was unread when it was: what has landed since nobody has seen."""
+        lag = self.lag
+        return self.state == "stopped" and lag.at_least and lag.looked_at is not None and lag.oldest_unread is None
+
+    @property
     def state_in_words(self) -> str:
         """The state, and which attempt it is."""
         tries = f" (try {self.restart.number} of {self.restart.most})" if self.restart else ""

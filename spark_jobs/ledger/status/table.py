@@ -69,7 +69,7 @@ class StatusTable:
                 yield Text(f"{status.name} rejects what it reads: {why}", style="red")
             if status.lag.at_least and status.lag.looked_at is not None:
                 since = f"{status.lag.looked_at:%Y-%m-%d %H:%M:%S} UTC"
-                if status.state == "stopped" and status.lag.oldest_unread is None:
+                if status.was_emptied:
                     told = f"nothing was unread when it stopped, as of {since}; what has landed since waits for a start"
                     yield Text(f"{status.name}: {told}", style="dim")
                 else:
@@ -119,7 +119,7 @@ def _cells(status: PipelineStatus) -> Cells:
     staleness = [cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None]
     return {
         "state": Text(status.state_in_words, style=_STATE_STYLES[status.state]),
-        "lag": status.lag.files_in_words,
+        "lag": "none at its end" if status.was_emptied else status.lag.files_in_words,
         "freshness": _freshness(status),
         "p50 / p99": _percentiles(status),
         "target": _duration(status.target_ms),

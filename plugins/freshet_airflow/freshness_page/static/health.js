@@ -33,9 +33,9 @@ const LOADING = ["running", "idle", "late", "overloaded", "catching up", "reject
 /** Events per second that arrive, as far as batches tell; null where none are loaded: what lands meanwhile is lag. */
 export const arrivalRate = (status) => (LOADING.includes(status.state) ? status.arrival_rate : null);
 
-/** How many files, partitions, or both are unread; "unknown" where nobody looks any more, and nothing had been left. */
-export function unreadFiles({ lag }) {
-  if (!lag.oldest_unread) return lag.at_least ? "unknown" : "none";
+/** How many files, partitions, or both are unread; "unknown" where nobody looks any more, and it did not end by itself. */
+export function unreadFiles({ state, lag }) {
+  if (!lag.oldest_unread) return !lag.at_least ? "none" : state === "stopped" && lag.looked_at ? "none at its end" : "unknown";
   const plural = lag.unread_files === 1 ? "" : "s";
   let kind = lag.partitions?.length ? `partition${plural}` : `file${plural}`;
   // Of several streams, one may be a folder.
@@ -47,7 +47,7 @@ export function unreadFiles({ lag }) {
 export function unread(status) {
   const { lag } = status;
   if (lag.oldest_unread) return `${unreadFiles(status)} (${bytes(lag.unread_bytes)}), the oldest for ${age(lag.oldest_unread_age_ms)}`;
-  return lag.at_least && lag.looked_at ? `unknown for ${age(lag.look_age_ms)}` : unreadFiles(status);
+  return lag.at_least && lag.looked_at && status.state !== "stopped" ? `unknown for ${age(lag.look_age_ms)}` : unreadFiles(status);
 }
 
 /** The places that an event may be in, by the ledger: [[name, count]]. */
