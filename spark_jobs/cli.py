@@ -15,7 +15,7 @@ from rich.markup import escape
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.settings import home
-from spark_jobs.shown_text import SafeConsole, shown_text
+from spark_jobs.shown_text import SafeConsole, shown_lines, shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -357,7 +357,8 @@ def held(
         unread = f" [{group.unread:,} could not be read: correct the schema, then requeue]" if group.unread else ""
         unjoined = f" [{group.unjoined:,} wait to be joined]" if group.unjoined else ""
         why = shown_text(group.reason + keys)
-        told = f"{group.tuples:>12,}  {group.place:9}  {why}{hopeless}{unread}{unjoined}"
+        waits = "requeued" if group.requeued == group.tuples else group.place
+        told = f"{group.tuples:>12,}  {waits:9}  {why}{hopeless}{unread}{unjoined}"
         console.print(told, soft_wrap=True, highlight=False, markup=False)
     if not groups:
         console.print("nothing is held", highlight=False)
@@ -732,7 +733,8 @@ def ddl(pipeline: Pipeline) -> None:
             fetched = fetched_types(connection, definition)
     else:
         fetched = {}
-    typer.echo(fact_ddl(definition, fetched))
+    written = fact_ddl(definition, fetched)
+    typer.echo(shown_lines(written) if sys.stdout.isatty() else written)  # psql takes it as it is
 
 
 @app.command("reference")

@@ -12,6 +12,7 @@ from psycopg2 import extensions
 from spark_jobs.definition.correlation import EXPIRED, LATE
 from spark_jobs.definition.stream_tuple import PLACES, Place
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
+from spark_jobs.ledger.status.backlog import REQUEUED
 from spark_jobs.loading.payload import RECORD_ENCODINGS
 from spark_jobs.reprocessing.request import NAMED
 
@@ -97,6 +98,7 @@ class HeldGroup:
         tuples: how many.
         hopeless: how many of them can't become facts.
         unread: how many of them could not be read: a new try may, once the schema is corrected.
+        requeued: how many of them only wait for their next try: nothing has shed them.
         unjoined: how many of them wait to be joined with other streams' tuples; a new try is not for them.
         oldest: when the first of them arrived.
         keys: the keys that most of them have, and how many have each; of unmatched JSON records only.
@@ -108,6 +110,7 @@ class HeldGroup:
     tuples: int
     hopeless: int
     unread: int
+    requeued: int
     unjoined: int
     oldest: datetime
     keys: tuple[tuple[str, int], ...] = ()
@@ -185,7 +188,7 @@ def held_groups(
             "SELECT place, CASE WHEN min(reason) = max(reason) THEN min(reason) "
             "ELSE regexp_replace(min(reason), '[0-9]+', '…', 'g') END, "
             f"relation, count(*), count(*) FILTER (WHERE NOT ({HAS_EVENT} OR {WAITS_TO_BE_JOINED})), "
-            f"count(*) FILTER (WHERE {UNREAD}), "
+            f"count(*) FILTER (WHERE {UNREAD}), count(*) FILTER (WHERE {REQUEUED}), "
             f"count(*) FILTER (WHERE {WAITS_TO_BE_JOINED}), min(arrived_at) FROM freshet.held_tuple WHERE {_CHOSEN} "
             "GROUP BY place, relation, regexp_replace(reason, '[0-9]+', '', 'g') "
             f"ORDER BY count(*) DESC, 1, 2 LIMIT {_MOST_GROUPS}",

@@ -2,11 +2,13 @@
 
 import { dagLink, runButton } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
+import { countIn } from "../health.js";
 import { age, ago, count, since } from "../numbers.js";
 import { panel, workBadge } from "./parts.js";
 
 const HELD = [
   ["shed", "Put off under overload."],
+  ["requeued", "Rejected once, or made of events that came late: they wait for their next try."],
   ["unmatched", "Their key is not in the master data yet."],
   ["rejected", "Bad input, or refused by the table: see why below."],
 ];
@@ -17,13 +19,13 @@ export function backlogs(status, dags) {
     element("table", {},
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Held"),
         element("th.number", { scope: "col" }, "Tuples"), element("th.number", { scope: "col" }, "Oldest"))),
-      element("tbody", {}, HELD.map(([place, meaning]) => element("tr", {},
+      element("tbody", {}, HELD.filter(([place]) => place !== "requeued" || status.requeued).map(([place, meaning]) => element("tr", {},
         element("th", { scope: "row", title: meaning }, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), place),
-        element(`td.number${waiting[place]?.count ? ".waiting" : ""}`, {}, count(waiting[place]?.count ?? status[place])),
+        element(`td.number${countIn(status, place) ? ".waiting" : ""}`, {}, count(countIn(status, place))),
         element("td.number", {}, age(waiting[place]?.oldest_age_ms)))))),
     element("div.buttons", {},
       runButton("Reprocess now", dags?.reprocess_shed, {
-        forbidden: waiting.shed?.count || waiting.unmatched?.count ? null : "Nothing is shed or unmatched.",
+        forbidden: waiting.shed?.count || waiting.unmatched?.count ? null : "Nothing is shed, requeued or unmatched.",
       }),
       dagLink(dags?.reprocess_shed, "with a form")),
     reprocessing(status.reprocessing));
