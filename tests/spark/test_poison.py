@@ -1,0 +1,94 @@
+"""A record that ends the process that reads it costs itself: all others are loaded, and it is held, as it arrived."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_jobs.definition import load_definition
+from spark_jobs.driver import stream_job
+from spark_jobs.ledger import files_not_loaded
+from spark_jobs.reprocessing.requeue import Requeued, requeue
+from spark_jobs.warehouse.connection import connect
+from tests.deadly_reader import DeadlyReader, deadly_decoding, never_decoded
+from tests.spark.conftest import Shop
+from tests.spark.shop import land, query, sale, sales_definition
+
+FACTS = "SELECT count(*) FROM shop.fact_sales"
+HELD = "SELECT place, reason, payload, source_unit, source_position FROM freshet.held_tuple"
+SIGNAL = "malformed: reading this record ended the process that read it (signal SIGSEGV)"
+
+
+@pytest.fixture
+def deadly(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    """Its tasks read as `DeadlyReader` does."""
+    monkeypatch.setattr(stream_job, "SliceReader", DeadlyReader)
+    return shop
+
+
+def test_one_record_costs_itself_and_nobody_decodes_it_again(deadly: Shop, caplog: pytest.LogCaptureFixture) -> None:
+    shop = deadly
+    sound = [sale(n) for n in range(100)]
+    land(shop.folder, "some", [*sound[:60], sale(1000, note="SEGV!"), *sound[60:]])
+    land(shop.folder, "others", (sale(n) for n in range(100, 150)))
+    shop.load()
+    assert query(shop.url, FACTS) == [(150,)]
+    [(place, reason, payload, unit, position)] = query(shop.url, HELD)
+    content = (shop.folder / "landing" / "some.json").read_bytes()
+    assert (place, reason, unit, position) == (
+        "rejected",
+        SIGNAL,
+        "some.json",
+        content.rindex(b"\n", 0, content.index(b"SEGV!")) + 1,
+    )
+    assert payload.encode() == content.splitlines()[60]
+    assert f"some.json: what is at {position:,} is not decoded" in caplog.text
+    with deadly_decoding(never_decoded):
+        proof = shop.verify()
+    assert (proof.holds, proof.facts, proof.rejected, proof.notes) == (True, 150, 1, ())
+    with closing(connect(shop.url)) as connection:
+        assert requeue(connection, "sales", "malformed") == Requeued(0, 1)
+
+    caplog.clear()  # a driver that was cut off then, and the next one
+    query(
+        shop.url,
+        """
+        DELETE FROM shop.fact_sales; DELETE FROM freshet.held_tuple; DELETE FROM freshet.ledger_minute;
+        UPDATE freshet.source_range SET state = 'planned', records = NULL;
+        UPDATE freshet.batch SET state = 'started', closed_at = NULL, facts = 0, unmatched = 0, rejected = 0;
+        """,
+    )
+    shop.load()
+    assert query(shop.url, FACTS) == [(150,)]
+    assert [reason for _, reason, *_ in query(shop.url, HELD)] == [SIGNAL]
+    assert "ended its processes" not in caplog.text
+    with deadly_decoding(never_decoded):
+        assert shop.verify().holds
+
+
+def test_a_file_that_takes_more_memory_than_there_is_is_set_aside_and_named(deadly: Shop) -> None:
+    shop = deadly
+    source = sales_definition(shop.folder)["source"]
+    schema = "sale_id bigint, customer bigint, amount decimal(12,2), sold_at timestamp, name string"
+    shop.define(source=source | {"format": "parquet", "schema": schema})
+    columns = load_definition(shop.path).source.columns
+    types = pa.schema([(name, kind.arrow()) for name, kind in columns.items()])
+    for name, number, text in (("bomb", 1, "STARVING!"), ("good", 2, "x")):
+        table = pa.table({"sale_id": [number], "customer": [1], "amount": ["1.25"], "sold_at": [0], "name": [text]})
+        table = pa.table(
+            [column.cast(kind) for column, kind in zip(table.columns, types.types, strict=True)], schema=types
+        )
+        pq.write_table(table, shop.folder / "landing" / f".{name}")
+        (shop.folder / "landing" / f".{name}").rename(shop.folder / "landing" / f"{name}.parquet")
+    shop.load()
+    assert query(shop.url, "SELECT sale_id FROM shop.fact_sales") == [(2,)]
+    with closing(connect(shop.url)) as connection:
+        [trouble] = files_not_loaded.troubled_ranges(connection, "sales")
+    assert (trouble.unit, trouble.state) == ("bomb.parquet", "set aside")
+    assert "MiB of memory" in (trouble.reason or "")
+    with deadly_decoding(never_decoded):
+        proof = shop.verify()
+    assert (proof.holds, [note.kind for note in proof.notes]) == (True, ["set_aside"])
