@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import json
+import shutil
+import threading
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import Any
 
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -11,11 +17,16 @@ import pytest
 from spark_jobs.definition import load_definition
 from spark_jobs.driver import stream_job
 from spark_jobs.ledger import files_not_loaded
+from spark_jobs.proof.verification import verify
 from spark_jobs.reprocessing.requeue import Requeued, requeue
+from spark_jobs.reprocessing.state_rebuilding import rebuild_state
 from spark_jobs.warehouse.connection import connect
 from tests.deadly_reader import DeadlyReader, deadly_decoding, never_decoded
+from tests.kafka_broker import Topic
+from tests.spark import correlated_shop
 from tests.spark.conftest import Shop
-from tests.spark.shop import land, query, sale, sales_definition
+from tests.spark.correlated_shop import CorrelatedShop, order, payment
+from tests.spark.shop import from_topic, land, query, sale, sales_definition
 
 FACTS = "SELECT count(*) FROM shop.fact_sales"
 HELD = "SELECT place, reason, payload, source_unit, source_position FROM freshet.held_tuple"
@@ -92,3 +103,72 @@ def test_a_file_that_takes_more_memory_than_there_is_is_set_aside_and_named(dead
     with deadly_decoding(never_decoded):
         proof = shop.verify()
     assert (proof.holds, [note.kind for note in proof.notes]) == (True, ["set_aside"])
+
+
+def test_one_record_of_a_topic_costs_itself(deadly: Shop, topic: Topic) -> None:
+    shop = deadly
+    shop.define(from_topic(sales_definition(shop.folder), topic))
+    topic.send([json.dumps(sale(n, note="SEGV!" if n == 33 else "")).encode() for n in range(60)])
+    shop.load()
+    assert query(shop.url, FACTS) == [(59,)]
+    [(place, reason, payload, _, position)] = query(shop.url, HELD)
+    assert (place, reason, position) == ("rejected", SIGNAL, 33)
+    assert json.loads(payload) == sale(33, note="SEGV!")
+    with deadly_decoding(never_decoded):
+        proof = shop.verify()
+    assert (proof.holds, proof.facts, proof.rejected) == (True, 59, 1)
+
+
+def test_one_record_of_several_streams_costs_itself_and_a_state_is_made_anew_without_it(
+    tmp_path: Path, warehouse_url: str, spark: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream_job, "SliceReader", DeadlyReader)
+    query(warehouse_url, correlated_shop.TABLES)
+    shop = CorrelatedShop(tmp_path, warehouse_url, spark)
+    shop.define()
+    shop.land("orders", [order(1), order(2, note="SEGV!"), order(3)])
+    shop.land("payments", [payment(10, 1), payment(20, 2), payment(30, 3)])
+    shop.load()
+    assert shop.facts() == {(1, 10), (3, 30)}
+    assert [held for held in shop.held().values() if held[0] == "rejected"] == [("rejected", SIGNAL)]
+    shutil.rmtree(shop.home.state)
+    with deadly_decoding(never_decoded):
+        assert verify(load_definition(shop.path), shop.url, shop.home) is not None
+        with closing(connect(shop.url)) as connection:
+            assert rebuild_state(connection, load_definition(shop.path), shop.home, 2, print) is not None
+        assert verify(load_definition(shop.path), shop.url, shop.home).holds
+
+
+def test_processes_that_are_killed_from_outside_are_no_records_doing(
+    shop: Shop, spark: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Until the driver has looked for poison, and found none: then they are left alone."""
+    land(shop.folder, "some", (sale(n) for n in range(100)))
+    ended = threading.Event()
+
+    def kill() -> None:
+        while not ended.is_set() and "no record of it ends the process" not in caplog.text:
+            for worker in _workers():
+                with suppress(psutil.NoSuchProcess):
+                    worker.kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    try:
+        shop.load()
+    finally:
+        ended.set()
+        killer.join()
+    assert "no record of it ends the process" in caplog.text
+    assert query(shop.url, FACTS) == [(100,)]
+    assert query(shop.url, "SELECT count(*), count(poison) FROM freshet.source_range") == [(1, 0)]
+    assert shop.verify().holds
+
+
+def _workers() -> list[psutil.Process]:
+    """The Python workers of this process's Spark: children of its worker daemon."""
+    children = psutil.Process().children(recursive=True)
+    with suppress(psutil.NoSuchProcess):
+        daemons = {child.pid for child in children if "worker_daemon" in " ".join(child.cmdline())}
+        return [child for child in children if child.ppid() in daemons]
+    return []

@@ -44,7 +44,7 @@ def lines(*marked: tuple[int, str], csv: bool = False) -> list[bytes]:
     """Some hundred records, with these names at these places."""
     names = dict(marked)
     if csv:
-        return [b"id,name", *(f"{n},{names.get(n, 'x')}".encode() for n in range(300))]
+        return [b"id,name,at", *(f"{n},{names.get(n, 'x')},".encode() for n in range(300))]
     return [json.dumps({"id": n, "name": names.get(n, "x" * (n % 50))}).encode() for n in range(300)]
 
 
