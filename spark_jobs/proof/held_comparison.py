@@ -8,6 +8,7 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.ledger.poison import READING_ENDED
 from spark_jobs.proof.account import AbsentRecords
 from spark_jobs.proof.proof import EXAMPLES, Findings, shortened
 from spark_jobs.proof.staged_events import copy_in
@@ -102,7 +103,8 @@ class HeldComparison:
             "wrongly_rejected",
             """
             SELECT held.event_id, held.reason FROM {held} AS held
-            WHERE held.place = 'rejected' AND held.source_unit IS NOT NULL AND NOT held.of_former AND EXISTS (
+            WHERE held.place = 'rejected' AND held.source_unit IS NOT NULL AND NOT held.of_former
+                AND NOT starts_with(held.reason, {reading_ended}) AND EXISTS (
                 SELECT FROM {landed} AS landed WHERE landed.raw_id = held.event_id AND landed.event_id IS NOT NULL)
             UNION ALL
             SELECT held.event_id, held.reason FROM {held} AS held
@@ -112,6 +114,7 @@ class HeldComparison:
                     SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id AND NOT {can_match})
             """,
             can_not_match=sql.Literal(CAN_NOT_MATCH),
+            reading_ended=sql.Literal(READING_ENDED),  # what reads the record by now may be another version
             can_match=can_match,
         )
         self._execute(

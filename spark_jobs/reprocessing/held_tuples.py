@@ -12,15 +12,17 @@ from psycopg2 import extensions
 from spark_jobs.definition.correlation import EXPIRED, LATE
 from spark_jobs.definition.stream_tuple import PLACES, Place
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
+from spark_jobs.ledger.poison import READING_ENDED
 from spark_jobs.ledger.status.backlog import REQUEUED
 from spark_jobs.loading.payload import RECORD_ENCODINGS
 from spark_jobs.reprocessing.request import NAMED
 
 _RECORDS = ", ".join(f"'{encoding}'" for encoding in RECORD_ENCODINGS)
-UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123))"
+_POISON = f"starts_with(reason, '{READING_ENDED}')"
+UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123)) AND NOT {_POISON}"
 """SQL condition: a record that was no tuple of the source, or had no id; by a corrected schema it may be one."""
-HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') OR {UNREAD})"
-"""SQL condition: a try may make a fact of it. What one of several streams can't read stays held."""
+HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') AND NOT {_POISON} OR {UNREAD})"
+"""SQL condition: a try may make a fact of it. What one of several streams can't read stays held, and so does poison."""
 # As `LateDue.of` has it: of outer joins, and without a window, nothing is joined later.
 _JOINS_LATE = """
     correlate ->> 'emit' = 'complete' AND correlate ->> 'within' IS NOT NULL

@@ -23,6 +23,7 @@ from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
 from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, as_text
 from spark_jobs.source.records.json_blocks import decode_json
 from spark_jobs.source.records.parquet_rows import ParquetRows
+from spark_jobs.source.sparing import decode_sparing
 
 
 def read_slice(piece: FileSlice, source: Source) -> Iterator[Arrivals]:
@@ -33,11 +34,14 @@ def read_slice(piece: FileSlice, source: Source) -> Iterator[Arrivals]:
         source: how records look.
 
     Raises:
-        UnreadableFileError: the file is damaged or not of the format, or lacks what the schema needs; always before
-            the first tuple.
+        UnreadableFileError: the file is damaged or not of the format, or lacks what the schema needs, or is poison as
+            a whole; always before the first tuple.
         SourceRangeGoneError: the file is missing, or not the one that was planned; also after the last tuple.
         OSError: the machine can't read it.
     """
+    for span in piece.poison:
+        if span.is_of_file:
+            raise UnreadableFileError(f"Reading {shown_path(piece)} ended the process that read it ({span.how}).")
     with planned_file(piece) as file:
         reading = _parquet(piece, source, file) if source.format == "parquet" else _lines(piece, source, file)
         yield from reading
@@ -48,7 +52,8 @@ def _lines(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrival
     for block in lines.blocks():
         records, positions = lines.records_of(block)
         if len(records):
-            yield _arrivals(piece, lines.decode(records), lines.with_header(records), positions)
+            decoded = decode_sparing(piece.poison, records, positions, source.columns, lines.decode)
+            yield _arrivals(piece, decoded, lines.with_header(records), positions)
 
 
 def _parquet(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:

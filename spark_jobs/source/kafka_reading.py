@@ -24,6 +24,7 @@ from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_consumer import Consumed, KafkaConsumer
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
 from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.source.sparing import decode_sparing
 
 SILENCE_SECONDS = 30.0
 """After that long without an answer a partition is taken for unreachable."""
@@ -99,7 +100,8 @@ def _mark(read: Consumed, row: int) -> RecordMark:
 
 
 def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arrivals:
-    decoded = decoder.decode(read.values)
+    columns = decoder.source.record_columns
+    decoded = decode_sparing(piece.poison, read.values, read.offsets, columns, decoder.decode)
     records = read.values
     if decoder.avro is not None:  # what is held of it is its columns, which can be read without its schema
         records = pc.if_else(pc.is_valid(decoded.reasons), records, None)

@@ -6,7 +6,7 @@ Revision ID: 0028
 from alembic import op
 
 revision = "0028"
-down_revision = "0025"
+down_revision = "0026"
 branch_labels = None
 depends_on = None
 

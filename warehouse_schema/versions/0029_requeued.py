@@ -6,7 +6,7 @@ Revision ID: 0029
 from alembic import op
 
 revision = "0029"
-down_revision = "0025"
+down_revision = "0028"
 branch_labels = None
 depends_on = None
 
