@@ -86,13 +86,12 @@ class TrialRequest:
         if os.WIFSIGNALED(status):
             number = os.WTERMSIG(status)
             return Death(f"signal {signal.Signals(number).name}") if number in _OWN_SIGNALS else None
-        match os.WEXITSTATUS(status):
-            case code if code == _ENDED_WELL:
-                return None
-            case code if code == _LACKED_MEMORY:
-                return Death(f"it needs more than {self.most_memory >> 20} MiB of memory", is_certain=False)
-            case code:
-                return Death(f"exit status {code}")
+        code = os.WEXITSTATUS(status)
+        if code == _ENDED_WELL:
+            return None
+        if code == _LACKED_MEMORY:
+            return Death(f"it needs more than {self.most_memory >> 20} MiB of memory", is_certain=False)
+        return Death(f"exit status {code}")
 
 
 def _read_and_exit(trial: TrialReading, part: FileSlice | OffsetSlice, most_memory: int) -> NoReturn:
@@ -103,7 +102,8 @@ def _read_and_exit(trial: TrialReading, part: FileSlice | OffsetSlice, most_memo
             Path("/proc/self/oom_score_adj").write_text("1000")
         # Of what counts, libraries have set some aside that is not in use.
         most = psutil.Process().memory_info().data + most_memory
-        resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+        with suppress(ValueError):  # it has a lower limit already
+            resource.setrlimit(resource.RLIMIT_DATA, (most, most))
         trial(part)
     except MemoryError:
         code = _LACKED_MEMORY

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import shutil
-import threading
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.definition import load_definition
-from spark_jobs.driver import stream_job
+from spark_jobs.driver import batch_run, stream_job
 from spark_jobs.ledger import files_not_loaded
+from spark_jobs.ledger.poison import PoisonSpan
 from spark_jobs.proof.verification import verify
 from spark_jobs.reprocessing.requeue import Requeued, requeue
 from spark_jobs.reprocessing.state_rebuilding import rebuild_state
@@ -131,44 +130,31 @@ def test_one_record_of_several_streams_costs_itself_and_a_state_is_made_anew_wit
     shop.load()
     assert shop.facts() == {(1, 10), (3, 30)}
     assert [held for held in shop.held().values() if held[0] == "rejected"] == [("rejected", SIGNAL)]
-    shutil.rmtree(shop.home.state)
+    shutil.rmtree(shop.home.join_state("paid"))
     with deadly_decoding(never_decoded):
-        assert verify(load_definition(shop.path), shop.url, shop.home) is not None
         with closing(connect(shop.url)) as connection:
             assert rebuild_state(connection, load_definition(shop.path), shop.home, 2, print) is not None
         assert verify(load_definition(shop.path), shop.url, shop.home).holds
 
 
 def test_processes_that_are_killed_from_outside_are_no_records_doing(
-    shop: Shop, spark: Any, caplog: pytest.LogCaptureFixture
+    deadly: Shop, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Until the driver has looked for poison, and found none: then they are left alone."""
-    land(shop.folder, "some", (sale(n) for n in range(100)))
-    ended = threading.Event()
+    """By SIGKILL, until the driver has looked for poison; then they are left alone."""
+    shop = deadly
+    killer = shop.folder / "killer"
+    killer.touch()
+    search = batch_run.search
 
-    def kill() -> None:
-        while not ended.is_set() and "no record of it ends the process" not in caplog.text:
-            for worker in _workers():
-                with suppress(psutil.NoSuchProcess):
-                    worker.kill()
+    def search_and_leave(*arguments: Any) -> list[list[PoisonSpan]]:
+        found = search(*arguments)
+        killer.unlink()
+        return found
 
-    killer = threading.Thread(target=kill)
-    killer.start()
-    try:
-        shop.load()
-    finally:
-        ended.set()
-        killer.join()
-    assert "no record of it ends the process" in caplog.text
-    assert query(shop.url, FACTS) == [(100,)]
+    monkeypatch.setattr(batch_run, "search", search_and_leave)
+    land(shop.folder, "some", [*(sale(n) for n in range(20)), sale(20, note=f"KILL!while {killer}")])
+    shop.load()
+    assert "no record of it ends the process that reads it" in caplog.text
+    assert query(shop.url, FACTS) == [(21,)]
     assert query(shop.url, "SELECT count(*), count(poison) FROM freshet.source_range") == [(1, 0)]
     assert shop.verify().holds
-
-
-def _workers() -> list[psutil.Process]:
-    """The Python workers of this process's Spark: children of its worker daemon."""
-    children = psutil.Process().children(recursive=True)
-    with suppress(psutil.NoSuchProcess):
-        daemons = {child.pid for child in children if "worker_daemon" in " ".join(child.cmdline())}
-        return [child for child in children if child.ppid() in daemons]
-    return []
