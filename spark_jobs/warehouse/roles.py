@@ -71,7 +71,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Columns that a role has no use for, and that hold what it may not read otherwise: former master data, whole records.
 # The views of held tuples, which have the records, are closed to whom those are.
-_FORMER: dict[str, tuple[str, ...]] = {"relation_change": ("key", "former")}
+_FORMER: dict[str, tuple[str, ...]] = {"relation_change": ("key", "former", "keys", "formers")}
 _HIDDEN_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     READER: _FORMER,
     VALIDATOR: {**_FORMER, "held_tuple": ("payload",), "shed": (), "unmatched": (), "rejected": ()},
