@@ -53,9 +53,9 @@ def one_text(size: int, rows: int) -> pa.Array:
 
 def test_what_is_read_of_files_that_would_be_far_larger_fits_into_memory(tmp_path: Path) -> None:
     once = write(tmp_path / "once.parquet", one_text(1 << 20, 50_000))  # 50 GiB
-    in_pieces = write(tmp_path / "pieces.parquet", one_text(1 << 20, 400))
+    in_pieces = write(tmp_path / "pieces.parquet", one_text(1 << 20, 100))
     delta = {"use_dictionary": False, "column_encoding": {"v": "DELTA_BYTE_ARRAY", "id": "PLAIN"}}
-    continued = write(tmp_path / "continued.parquet", pa.array(["x" * (1 << 18)] * 600), **delta, write_batch_size=600)
+    continued = write(tmp_path / "continued.parquet", pa.array(["x" * (1 << 18)] * 300), **delta, write_batch_size=300)
     ones, empty = tmp_path / "ones.json.gz", tmp_path / "empty.json.gz"
     ones.write_bytes(gzip.compress(b"1\n" * (2 << 20)))
     empty.write_bytes(gzip.compress(b"{}\n" * (1 << 20)))
@@ -68,7 +68,7 @@ def test_what_is_read_of_files_that_would_be_far_larger_fits_into_memory(tmp_pat
     given[1][2] = {"most_unpacked": "2GB"}
     found = in_limited_memory(READ, given, MEMORY)
 
-    assert [records for records, _ in found] == [0, 400, 600, 0, 0, 0]
+    assert [records for records, _ in found] == [0, 100, 300, 0, 0, 0]
     told = [unreadable for _, unreadable in found]
     assert "unpacks to more than 256 MB (100 times its size, at least 256 MB)" in told[0]
     assert "freshet source PIPELINE --retry FILE" in told[0]
