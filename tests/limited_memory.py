@@ -15,7 +15,7 @@ import spark_jobs.source.file_reading, spark_jobs.source.slice_reading
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 resource.setrlimit(resource.RLIMIT_AS, ({reserved}, {reserved}))
-given = json.loads(sys.argv[1])
+given = json.load(sys.stdin)
 before = peak()
 """
 _AFTER = """
@@ -35,8 +35,8 @@ def in_limited_memory(script: str, given: Any, most: int) -> Any:
         AssertionError: the child failed, with what it wrote; or it used more.
     """
     code = _BEFORE.format(reserved=_RESERVED) + script + _AFTER
-    arguments = [sys.executable, "-c", code, json.dumps(given)]
-    ended = subprocess.run(arguments, capture_output=True, text=True, check=False)
+    arguments = [sys.executable, "-c", code]
+    ended = subprocess.run(arguments, input=json.dumps(given), capture_output=True, text=True, check=False)
     assert ended.returncode == 0, f"ended with {ended.returncode}: {ended.stderr[-3000:]}"
     result, used = json.loads(ended.stdout)
     assert used < most
