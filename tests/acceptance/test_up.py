@@ -113,18 +113,24 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 @pytest.fixture
 def installation(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    """`freshet up --for 45s` of all pipelines that ship, in an empty home, with options of the test's own."""
+    """`freshet up --for 45s` of the pipelines that ship, in an empty home, with options of the test's own.
+
+    Without options it also has an optional one; only in their own folder the shipped ones are loaded from topics.
+    """
+    options = getattr(request, "param", [])
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     home = Home(tmp_path / "home")
-    pipelines = tmp_path / "pipelines"
-    shutil.copytree(SHIPPED, pipelines)
-    shutil.copy(SHIPPED / "optional" / "auction_bids.yaml", pipelines)
+    pipelines = SHIPPED
+    if not options:
+        pipelines = tmp_path / "pipelines"
+        shutil.copytree(SHIPPED, pipelines)
+        shutil.copy(SHIPPED / "optional" / "auction_bids.yaml", pipelines)
     environment = {**os.environ, HOME_VARIABLE: str(home.root), PIPELINES_VARIABLE: str(pipelines)}
     environment.pop(WAREHOUSE_URL_VARIABLE, None)
     process = subprocess.Popen(
-        [*FRESHET, "up", "--for", "45s", "--scale", "0.01", "--port", str(port), *getattr(request, "param", [])],
+        [*FRESHET, "up", "--for", "45s", "--scale", "0.01", "--port", str(port), *options],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
