@@ -10,11 +10,15 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from spark_jobs.byte_sizes import format_bytes, parse_bytes
 from spark_jobs.definition import Source
+from spark_jobs.definition.stream_tuple import POSITION
 from spark_jobs.errors import UnreadableFileError
+from spark_jobs.ledger.poison import Poison
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.planned_file import FileSlice, shown_path
 
@@ -34,14 +38,14 @@ class FileBounds:
         file: its name, for messages.
         most_unpacked: bytes.
         unpacked_by: what says so.
-        seed: of the samples.
+        poison: what of it is not decoded, and is not counted as rejected.
         most_rejected: records that may be rejected in any case; more may if they are not more than half.
     """
 
     file: str
     most_unpacked: int
     unpacked_by: str
-    seed: str
+    poison: Poison
     most_rejected: int
 
     @classmethod
@@ -52,7 +56,7 @@ class FileBounds:
         usual = f"{_UNPACKED_RATIO} times its size, at least {format_bytes(_ALWAYS_UNPACKED)}"
         by = usual if given is None else f"source.options.most_unpacked: {given}"
         rejected = int(source.options.get("most_rejected", _MOST_REJECTED))
-        return cls(shown_path(piece), most, by, f"{piece.size} {piece.modified_ns}", rejected)
+        return cls(shown_path(piece), most, by, piece.poison, rejected)
 
     def reading(self, read: Callable[[int], bytes]) -> Callable[[int], bytes]:
         """`read`, which raises UnreadableFileError once it has given more bytes than are allowed."""
@@ -99,7 +103,7 @@ class Tally:
         self._bounds = bounds
         self._source = source
         self._sizes = sizes
-        self._draw = random.Random(bounds.seed)  # the same each time that the file is read
+        self._draw = random.SystemRandom()  # a sender that foresees the sample would land sound records there alone
         self._records = 0
         self._rejected = self._unpacked = 0.0
         self._example = ""
@@ -142,7 +146,13 @@ class Tally:
                 self._example = reasons[0] if isinstance(reasons[0], str) else reasons[0][0].as_py()
             elif lacking:
                 self._example = f"without event id: {', '.join(self._source.event_id)} is null"
-        return lacking + sum(group.tuples.num_rows for group in arrivals.rejected)
+        return lacking + sum(self._decoded(group.tuples[POSITION].to_numpy()) for group in arrivals.rejected)
+
+    def _decoded(self, positions: NDArray[np.int64]) -> int:
+        spared = np.zeros(len(positions), np.bool_)
+        for span in self._bounds.poison:
+            spared |= (positions >= span.first) & (positions < span.last)
+        return int(np.count_nonzero(~spared))
 
 
 def _without_event_id(arrivals: Arrivals, source: Source) -> int:

@@ -60,12 +60,14 @@ def _lines(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrival
     bounds = FileBounds.of(piece, source)
     packed = _LineFile(piece, source, file, bounds)
 
-    def read(is_glanced_at: Callable[[], bool]) -> Iterator[Arrivals]:
+    def read(is_read_again: Callable[[], bool] | None) -> Iterator[Arrivals]:
         tally = bounds.tally(source, sizes=False)
         for records, positions in packed.parts():
-            first, count = tally.sample(len(records)) if is_glanced_at() else (0, len(records))
+            glance = is_read_again is not None and is_read_again()
+            first, count = tally.sample(len(records)) if glance else (0, len(records))
             some = packed.arrivals(records.slice(first, count), positions[first : first + count])
-            tally.add(some, len(records))
+            if is_read_again is not None:
+                tally.add(some, len(records))
             yield some
 
     yield from checked_whole(read, lambda some: some.nbytes)
@@ -75,16 +77,18 @@ def _parquet(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arriv
     bounds = FileBounds.of(piece, source)
     rows = ParquetRows(file, source.columns, shown_path(piece))
 
-    def read(is_glanced_at: Callable[[], bool]) -> Iterator[Arrivals]:
+    def read(is_read_again: Callable[[], bool] | None) -> Iterator[Arrivals]:
         tally = bounds.tally(source, sizes=True)
         position = 0
         for batch in rows.batches():
-            first, count = tally.sample(batch.num_rows) if is_glanced_at() else (0, batch.num_rows)
+            glance = is_read_again is not None and is_read_again()
+            first, count = tally.sample(batch.num_rows) if glance else (0, batch.num_rows)
             some = batch.slice(first, count)
             decoded = rows.decode(some)
             positions = np.arange(position + first, position + first + count)
             arrivals = _arrivals(piece, decoded, rows.records_of_malformed(some, decoded), positions)
-            tally.add(arrivals, batch.num_rows)
+            if is_read_again is not None:
+                tally.add(arrivals, batch.num_rows)
             position += batch.num_rows
             yield arrivals
 

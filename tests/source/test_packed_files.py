@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.errors import UnreadableFileError
+from spark_jobs.ledger.poison import PoisonSpan
+from spark_jobs.source import file_reading
 from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.damage import checked_whole
+from spark_jobs.source.file_bounds import Tally
 from spark_jobs.source.file_reading import read_slice
 from spark_jobs.source.records import decode_records, parquet_pages
 from tests.limited_memory import in_limited_memory
@@ -150,6 +155,25 @@ def test_rejected_records_far_behind_good_ones_are_counted_too(tmp_path: Path) -
     path.write_bytes(gzip.compress(good + b"1\n" * 500_000, 1))
     with pytest.raises(UnreadableFileError, match="can't be loaded, the first one because it is malformed: not a JSON"):
         next(read_slice(planned(path), source("json", "id bigint, v string, at timestamp")))
+
+
+def test_what_a_sample_passed_is_not_judged_again_amid_its_tuples(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress((b'{"id":1}\n' + b"1\n" * 2) * 5))
+    monkeypatch.setattr(Tally, "sample", lambda tally, count: (0, 1))
+    monkeypatch.setattr(checked_whole, "__defaults__", (0,))  # bytes that are kept
+    monkeypatch.setattr(file_reading, "_MOST_RECORDS", 3)
+    assert sum(each.records for each in read(path, most_rejected=5)) == 15
+
+
+def test_what_is_not_decoded_is_not_counted_as_rejected(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.gz"
+    path.write_bytes(gzip.compress(b'{"id":1}\n' * 10))
+    piece = replace(planned(path), poison=(PoisonSpan(0, 63, "it ended"), PoisonSpan(0, 9, "it ended")))
+    of = source("json", "id bigint, v string, at timestamp", {"most_rejected": 3})
+    assert [sum(group.tuples.num_rows for group in each.rejected) for each in read_slice(piece, of)] == [7]
 
 
 def test_a_csv_header_is_looked_for_within_the_bound(tmp_path: Path) -> None:
