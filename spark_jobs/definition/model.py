@@ -114,7 +114,8 @@ class Source(Part):
         event_id: columns that tell events apart; the same id twice is the same event. Of Kafka, where it is left out:
             topic, partition and offset.
         event_time: timestamp column, when the event happened; freshness is measured from it.
-        options: how the files are written, where the format leaves that open (spark_jobs/source/records/README.md).
+        options: how the files are written, where the format leaves that open, and what one that is packed may become
+            (spark_jobs/source/records/README.md).
         avro: of format avro, where the schemas are.
         envelope: `debezium` where records are changes of rows: rows that were inserted are the stream tuples.
         after_load: what becomes of files that are loaded.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import subprocess
@@ -158,6 +159,32 @@ def test_an_unreadable_file_is_set_aside_and_named_until_it_is_replaced(shop: Sh
     shop.load()
     assert query(shop.url, FACTS) == [(4000,)]
     assert query(shop.url, RANGES) == [("good.json", "loaded"), ("packed.json.gz", "loaded")]
+    assert shop.verify().holds
+
+
+def test_a_packed_file_of_rejected_records_holds_nothing_up_and_is_held_row_by_row_when_asked(shop: Shop) -> None:
+    def bounded(most: int) -> None:
+        source = sales_definition(shop.folder)["source"]
+        shop.define(source={**source, "options": {"most_rejected": most}})
+
+    bounded(300)
+    lines = b"".join(b'"%d"\n' % number for number in range(400)) + json.dumps(sale(50)).encode()
+    packed = shop.folder / "landing" / "a.json.gz"
+    packed.parent.mkdir(exist_ok=True)
+    packed.write_bytes(gzip.compress(lines))
+    land(shop.folder, "b", (sale(n) for n in range(50)))
+    shop.load()
+    assert query(shop.url, FACTS) == [(50,)]
+    assert query(shop.url, "SELECT count(*) FROM freshet.held_tuple") == [(0,)]
+    reason = "SELECT reason FROM freshet.source_range WHERE state = 'set aside'"
+    assert "400 of its first 400 records can't be loaded" in query(shop.url, reason)[0][0]
+    assert shop.verify().holds
+    bounded(400)
+    with closing(psycopg2.connect(shop.url)) as connection:
+        assert files_not_loaded.ask_to_retry(connection, "sales", "a.json.gz")
+    shop.load()
+    assert query(shop.url, FACTS) == [(51,)]
+    assert query(shop.url, "SELECT count(*) FROM freshet.rejected") == [(400,)]
     assert shop.verify().holds
 
 
