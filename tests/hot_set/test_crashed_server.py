@@ -15,6 +15,8 @@ from psycopg2 import extensions
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.local.embedded_postgres import EmbeddedPostgres
 from spark_jobs.relation.changes.unnoticed import current_snapshot, incarnation, lasting_snapshot
+from spark_jobs.reprocessing.request import ReprocessingRequest
+from spark_jobs.reprocessing.run_ledger import open_run
 from spark_jobs.warehouse.migration import migrate
 from tests.hot_set.test_lookup_watch import Town
 from tests.waiting import wait_for
@@ -61,6 +63,23 @@ def test_a_snapshot_for_a_file_has_no_number_that_a_crash_gives_out_again(server
     server.restart("immediate")
     with closing(connected(server)) as connection:
         assert next_number(current_snapshot(connection)) > next_number(kept)
+
+
+def test_what_a_run_has_tried_is_due_again_for_a_change_after_a_crash(server: EmbeddedPostgres) -> None:
+    """`tried_xmin` is the oldest number that the snapshot of a run did not see as ended."""
+    with closing(connected(server)) as connection:
+        with connection, connection.cursor() as cursor:
+            cursor.execute("INSERT INTO freshet.pipeline (name, freshness_target, definition) VALUES ('p', '5s', '{}')")
+        commit_hastily(connection, 40)
+        run = open_run(connection, "p", ReprocessingRequest(limit=1)).batch_no
+        commit_hastily(connection, 40)
+    server.restart("immediate")
+    with closing(connected(server)) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_current_xact_id() > pg_snapshot_xmin(seen) FROM freshet.reprocessing_run WHERE batch_no = %s",
+            [run],
+        )
+        assert cursor.fetchall() == [(True,)]
 
 
 def test_a_server_that_has_crashed_is_another_one(server: EmbeddedPostgres) -> None:
