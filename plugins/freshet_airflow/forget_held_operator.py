@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator, Context, Param
 
 from freshet_airflow import warehouse_connection
 from freshet_airflow.reprocessing_form import FILTER, asked_by, moment
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES
 
 FORM = {
     "places": Param(

@@ -10,7 +10,8 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from freshet_airflow.form_refusal import form_refusal
-from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES
+from spark_jobs.definition.fates import WAITING_PLACES
+from spark_jobs.reprocessing.request import BATCH_ALGORITHMS
 from spark_jobs.timestamps import check_window, parse_timestamp
 
 # What a run can't do in days, a later one may: more than this is a typing error.

@@ -24,14 +24,6 @@ JOINED_ID = "_joined_id"
 
 It is their key: a primary key takes no nulls.
 """
-LATE = "late: "
-"""How the reasons of tuples begin that came too late to be joined."""
-EXPIRED = "no "
-"""How those of tuples begin that found no partner in their time."""
-TOO_MANY = "too many: "
-"""How those of tuples begin that would make more facts than `most_facts` allows."""
-AFTER_LAST = "after the last: "
-"""How those of tuples begin that came though a punctuation had said that no more of their key come."""
 MOST_STREAMS = 16
 # The id of a stream's held tuple, and the name of its file in the ledger, begin with the stream's name and this.
 STREAM_SEPARATOR = "/"

@@ -1,13 +1,9 @@
-"""A stream tuple: which of its columns make the event, the places where it may end, and counts by place."""
+"""A stream tuple: which of its columns make the event, and counts of tuples by place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
-
-Place = Literal["shed", "unmatched", "rejected"]
-PLACES: tuple[Place, ...] = ("shed", "unmatched", "rejected")
-"""Where tuples lie that are not facts."""
+from typing import NamedTuple
 
 # Columns that every stream tuple has besides those of its source.
 ARRIVED_AT = "_arrived_at"

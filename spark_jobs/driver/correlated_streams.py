@@ -17,7 +17,7 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import AFTER_LAST, EXPIRED, JOINED_ID, LATE, STREAM_SEPARATOR, FixedWindow
+from spark_jobs.definition.correlation import JOINED_ID, STREAM_SEPARATOR, FixedWindow
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
@@ -205,13 +205,13 @@ class CorrelatedStreams(SeveralStreams):
     def _late(self, course: StreamCourse) -> str:
         reached = "" if course.reached is None else f" {course.reached.isoformat(sep=' ')}"
         why = "it was silent, and followed the others" if course.idle else f"lateness {self._correlate.lateness}"
-        return f"{LATE}{course.stream} had come to{reached} when the event arrived, which happened before ({why})"
+        return f"late: {course.stream} had come to{reached} when the event arrived, which happened before ({why})"
 
     def _expired(self, stream: str) -> str:
         others = " and ".join(name for name in self._streams if name != stream)
         within = self._correlate.within
         time_ = f"in its window of {within.fixed}" if isinstance(within, FixedWindow) else f"within {within} of it"
-        return f"{EXPIRED}{others} {time_}"
+        return f"no {others} {time_}"
 
     def _after_last(self, stream: str) -> str:
         punctuation = self._correlate.punctuations.get(stream)
@@ -223,11 +223,11 @@ class CorrelatedStreams(SeveralStreams):
             said = f"{stream}.{punctuation.when} had marked the last one of the key"
         else:
             said = f"as many of the key had come as {punctuation.count} told"
-        return f"{AFTER_LAST}{said} (correlate.punctuations.{stream})"
+        return f"after the last: {said} (correlate.punctuations.{stream})"
 
     def _purged(self, stream: str) -> str:
         others = " and ".join(name for name in self._streams if name != stream)
-        return f"{EXPIRED}{others} with its key, and no more to come, by correlate.punctuations"
+        return f"no {others} with its key, and no more to come, by correlate.punctuations"
 
 
 def _sums(buckets: Sequence[tuple[StreamCounts, ...]]) -> list[StreamCounts]:

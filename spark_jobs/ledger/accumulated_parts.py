@@ -6,16 +6,18 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import WAITING
+
 KEEP_FROM_CLOSING = """
     SELECT FROM freshet.pipeline
     WHERE name = %(pipeline)s AND definition -> 'correlate' ->> 'emit' = 'accumulate' FOR UPDATE;
 """
 """To run before `END_WAITING`, as a statement of its own: a batch that is closed meanwhile would not see the change."""
-END_WAITING = """
+END_WAITING = f"""
     UPDATE freshet.batch_stream AS told SET waiting = waiting - gone.count, expired = expired + gone.count
     FROM (
-        SELECT split_part(event_id, '/', 1) AS stream, count(*) AS count FROM {deleted}
-        WHERE correlation_key IS NOT NULL AND place = 'unmatched' AND relation IS NULL GROUP BY 1
+        SELECT split_part(event_id, '/', 1) AS stream, count(*) AS count FROM {{deleted}}
+        WHERE correlation_key IS NOT NULL AND fate = '{WAITING}' GROUP BY 1
     ) AS gone
     WHERE told.stream = gone.stream AND told.batch_no = (
         SELECT max(batch_no) FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'committed')

@@ -20,7 +20,7 @@ import numpy as np
 import psycopg2.extras
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import Place
+from spark_jobs.definition.fates import Place
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.batch_streams import (

@@ -16,8 +16,8 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.definition.operation import Retention
-from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import id_sketches
@@ -157,7 +157,7 @@ _PRUNE_HELD = """
                     SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no AND state = 'started')
             FOR UPDATE SKIP LOCKED) AS old
         WHERE held.pipeline = %(pipeline)s AND held.event_id = old.event_id
-        RETURNING held.event_id, held.event_hash, held.batch_no, held.place, held.relation, held.correlation_key
+        RETURNING held.event_id, held.event_hash, held.batch_no, held.fate, held.correlation_key
     ), remembered AS (
         INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
         SELECT %(pipeline)s, event_id, event_hash, batch_no, '{place}' FROM deleted

@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.definition.fates import REFUSED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.ledger.id_sketches import MOST_DROPPED
@@ -184,7 +185,7 @@ def _store_facts(
 def refused_tuples(tuples: pa.Table, refused: Mapping[int, Refusal]) -> Held:
     """Facts that PostgreSQL refused, by their numbers, as rejected tuples with its words."""
     reasons = pa.array([refusal.reason for refusal in refused.values()], pa.string())
-    return Held("rejected", reasons, None, tuples.take(pa.array(list(refused), pa.int64())))
+    return Held(REFUSED, reasons, None, tuples.take(pa.array(list(refused), pa.int64())))
 
 
 def _record(

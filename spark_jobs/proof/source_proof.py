@@ -6,7 +6,7 @@ from psycopg2 import extensions
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.comparison import Comparison
 from spark_jobs.proof.held import HeldTuples

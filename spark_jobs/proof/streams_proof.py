@@ -11,7 +11,7 @@ from psycopg2 import extensions, sql
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.accumulated_facts import AccumulatedParts
 from spark_jobs.proof.after_last import check_after_last

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 import psycopg2.extras
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.warehouse.registration import lock_in_use

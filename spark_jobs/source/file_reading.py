@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
+from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.loading.outcome import Held
@@ -73,7 +74,7 @@ def _arrivals(piece: FileSlice, decoded: Decoded, records: pa.Array, positions: 
     if decoded.reasons.null_count == count:
         return Arrivals(tuples, [], count)
     sound = pc.is_null(decoded.reasons)
-    malformed = Held("rejected", decoded.reasons.drop_null(), None, tuples.filter(pc.invert(sound)), identified=False)
+    malformed = Held(MALFORMED, decoded.reasons.drop_null(), None, tuples.filter(pc.invert(sound)), identified=False)
     return Arrivals(tuples.filter(sound), [malformed], count)
 
 

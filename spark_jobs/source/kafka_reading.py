@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
+from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableFileError
@@ -109,7 +110,7 @@ def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arri
         return Arrivals(tuples, [], count)
     sound = pc.is_null(decoded.reasons)
     malformed = tuples.filter(pc.invert(sound))
-    held = Held("rejected", decoded.reasons.drop_null(), None, malformed, identified=decoder.source.is_known_by_place)
+    held = Held(MALFORMED, decoded.reasons.drop_null(), None, malformed, identified=decoder.source.is_known_by_place)
     return Arrivals(tuples.filter(sound), [held], count)
 
 
@@ -121,7 +122,7 @@ def _without_value(piece: OffsetSlice, source: Source, read: Consumed, reason: s
     records = [f"({reason}: {piece.partition} at offset {offset})".encode() for offset in read.offsets.tolist()]
     tuples = _with_place(nothing, piece, read, pa.array(records, pa.binary()))
     told = f"{reason}: a record of Kafka that has nothing to load"
-    return Held("rejected", told, None, tuples, identified=source.is_known_by_place)
+    return Held(MALFORMED, told, None, tuples, identified=source.is_known_by_place)
 
 
 def _with_place(values: pa.Table, piece: OffsetSlice, read: Consumed, records: pa.Array) -> pa.Table:

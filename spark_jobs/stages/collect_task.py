@@ -82,7 +82,7 @@ def by_stream(parcels: Iterable[bytes], streams: int) -> list[pa.Table | None]:
 def arrivals_held(rejected: Sequence[Held], plan: StreamPlan) -> list[Held]:
     """Records that could not be decoded, as those of their stream."""
     return [
-        Held(group.place, group.reason, group.relation, group.tuples, group.identified, plan.held) for group in rejected
+        Held(group.fate, group.reason, group.relation, group.tuples, group.identified, plan.held) for group in rejected
     ]
 
 

@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition.correlation import JOINED_ID, TOO_MANY, qualified
-from spark_jobs.definition.stream_tuple import POSITION, RANGE, Place
+from spark_jobs.definition.correlation import JOINED_ID, qualified
+from spark_jobs.definition.fates import AFTER_LAST, EXPIRED, EXPIRED_REJECTED, LATE, TOO_MANY
+from spark_jobs.definition.stream_tuple import POSITION, RANGE
 from spark_jobs.join_state.bucket import Correlated, StreamCounts
 from spark_jobs.join_state.correlated import RESULTS
 from spark_jobs.join_state.joined_tuples import alone
@@ -116,17 +117,17 @@ class _Joining:
                 of_streams[number] for of_streams in (correlated.late, correlated.after_last, correlated.too_many)
             )
             if late.num_rows:
-                yield Held("rejected", plan.late[number], None, late, stream=stream.held)
+                yield Held(LATE, plan.late[number], None, late, stream=stream.held)
             if after_last.num_rows:
-                yield Held("rejected", plan.after_last[number], None, after_last, stream=stream.held)
+                yield Held(AFTER_LAST, plan.after_last[number], None, after_last, stream=stream.held)
             if too_many.num_rows:
                 count, allowed = too_many[RESULTS].cast(pa.string()), f" facts; most_facts: {plan.bucket.most_results}"
-                about = pc.binary_join_element_wise(f"{TOO_MANY}about ", count, allowed, "")
-                yield Held("rejected", about.combine_chunks(), None, too_many, stream=stream.held)
-            place: Place = "unmatched" if plan.becomes[number] == "hold" else "rejected"
+                about = pc.binary_join_element_wise("too many: about ", count, allowed, "")
+                yield Held(TOO_MANY, about.combine_chunks(), None, too_many, stream=stream.held)
+            fate = EXPIRED if plan.becomes[number] == "hold" else EXPIRED_REJECTED
             for expired, why in ((correlated.expired, plan.expired), (correlated.purged, plan.purged)):
                 if expired[number].num_rows and plan.becomes[number] != "emit":
-                    yield Held(place, why[number], None, _of_former_batch(expired[number]), stream=stream.held)
+                    yield Held(fate, why[number], None, _of_former_batch(expired[number]), stream=stream.held)
 
 
 def total_counts(taken: Sequence[tuple[StreamCounts, ...]]) -> tuple[StreamCounts, ...]:

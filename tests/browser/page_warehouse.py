@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg2
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.stream_tuple import Place
+from spark_jobs.definition.fates import FATES, Place
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
@@ -78,7 +78,7 @@ class PageWarehouse:
         counts: dict[Place, int] = {"shed": shed, "unmatched": unmatched, "rejected": rejected}
         loaded = stream.orders(self._ids(facts), at=datetime.now(UTC) - age)
         held = [
-            Held(place, "no time", "master.customer", stream.orders(self._ids(number)))
+            Held(FATES[place], "no time", "master.customer", stream.orders(self._ids(number)))
             for place, number in counts.items()
             if number
         ]

@@ -17,6 +17,7 @@ import yaml
 from psycopg2 import sql
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.fates import FATES
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, RECORD, EventColumns
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
 from spark_jobs.joins.stream_stream.windows import SlidingWindow
@@ -126,21 +127,22 @@ class LandedStreams:
         self.execute("INSERT INTO shop.fact_paid VALUES (%s, %s, 11, 1.5, %s)", *values)
 
     def hold(
-        self, event_id: str, place: str, reason: str, record: dict[str, Any] | bytes, unit: str | None = None
+        self, event_id: str, fate: str, reason: str, record: dict[str, Any] | bytes, unit: str | None = None
     ) -> None:
-        """Hold a tuple."""
+        """Hold a tuple, whose fate has this name."""
         line = record if isinstance(record, bytes) else json.dumps(record).encode()
         self.execute(
-            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
-            "source_unit, arrived_at, batch_no) VALUES ('paid', %s, 0, %s, %s, %s, 'json', %s, now(), %s)",
-            event_id, place, reason, line.decode(), unit, self.batch_no,
+            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "
+            "payload_encoding, source_unit, arrived_at, batch_no) "
+            "VALUES ('paid', %s, 0, %s, %s, %s, %s, 'json', %s, now(), %s)",
+            event_id, FATES[fate].place, fate, reason, line.decode(), unit, self.batch_no,
         )  # fmt: skip
 
     def hold_result(
         self,
         event_id: str | None,
         *parts: tuple[str, dict[str, Any]],
-        place: str = "unmatched",
+        fate: str = "unmatched",
         reason: str = "no customer",
     ) -> None:
         """Hold a joined tuple, under its digest if it has no usable id."""
@@ -153,11 +155,11 @@ class LandedStreams:
         )
         event = EventColumns("paid", (), "_completed_at", tuple(columns), "parquet")
         [text] = payloads(pa.table(columns), event).texts.to_pylist()
-        self.hold(event_id or digest_id(text.encode()), place, reason, text.encode())
+        self.hold(event_id or digest_id(text.encode()), fate, reason, text.encode())
 
     def hold_raw(self, stream: str, record: bytes, reason: str = "malformed: it is") -> None:
         """Reject a record that has no id."""
-        self.hold(f"{stream}/{digest_id(record)}", "rejected", reason, record)
+        self.hold(f"{stream}/{digest_id(record)}", "malformed", reason, record)
 
     def wait(self, stream: str, *records: dict[str, Any]) -> None:
         """Let these, and no others of the stream, wait in the state; each stream has a bucket of its own."""

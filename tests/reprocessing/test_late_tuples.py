@@ -40,10 +40,10 @@ def shop(tmp_path: Path, warehouse_url: str) -> LandedStreams:
     shop.land("payments", "p1.json", payment(11, 1, 5), *late)
     shop.store(1, 11, 5)
     for expired in (order(2), order(3)):
-        shop.hold(f"orders/[{expired['id']}]", "unmatched", "no payments within 2:00:00 of it", expired)
+        shop.hold(f"orders/[{expired['id']}]", "expired", "no payments within 2:00:00 of it", expired)
     for stream, records in (("orders", late_orders), ("payments", late)):
         for record in records:
-            shop.hold(f"{stream}/[{record['id']}]", "rejected", "late: it came too late", record)
+            shop.hold(f"{stream}/[{record['id']}]", "late", "late: it came too late", record)
         shop.wait(stream)
     shop.execute("UPDATE freshet.held_tuple SET event_time = (payload::json ->> 'at')::timestamptz")
     shop.tell("orders", 1000, newest=at(1010), arrived=5, joined=1, expired=2, late=2)  # type: ignore[arg-type]
@@ -64,8 +64,8 @@ def connection(shop: LandedStreams) -> Iterator[extensions.connection]:
 
 def test_what_waits_to_be_joined_is_not_called_hopeless(shop: LandedStreams, connection: extensions.connection) -> None:
     """Late and expired tuples are joined by reprocessing; malformed ones, and of outer joins all, can't be."""
-    shop.hold("orders/{1}", "rejected", "malformed: it is", b"{")
-    shop.hold("orders/[7]", "rejected", "after the last: it was", order(7))
+    shop.hold("orders/{1}", "malformed", "malformed: it is", b"{")
+    shop.hold("orders/[7]", "after_last", "after the last: it was", order(7))
     shop.hold('["a/[b"]', "unmatched", "no customer", order(8))
 
     def told(**correlate: object) -> tuple[dict[str, tuple[int, int]], Requeued]:

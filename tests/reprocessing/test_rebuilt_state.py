@@ -25,7 +25,7 @@ def test_what_was_too_many_stays_out_and_what_was_not_stays_in(
         "INSERT INTO freshet.batch (pipeline, epoch, state) VALUES ('paid', 1, 'committed') RETURNING batch_no"
     )
     shop.land("orders", "o1.json", order(1), order(2))
-    shop.hold("orders/[1]", "rejected", "too many: with it there would be about 2 facts; most_facts: 1", order(1))
+    shop.hold("orders/[1]", "too_many", "too many: with it there would be about 2 facts; most_facts: 1", order(1))
     if forgotten:
         shop.execute(
             "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "

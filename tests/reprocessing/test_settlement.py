@@ -13,6 +13,7 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.fates import UNMATCHED
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.loading.loader import Loader
@@ -68,7 +69,7 @@ def shed(warehouse_url: str) -> Iterator[Stream]:
 
 
 def still_unmatched(tuples: pa.Table) -> Held:
-    return Held("unmatched", "no such customer", "master.customer", tuples)
+    return Held(UNMATCHED, "no such customer", "master.customer", tuples)
 
 
 def facts(stream: Stream) -> list[int]:

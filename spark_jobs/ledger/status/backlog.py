@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES
 
 _PRUNED_READ_EVERY = timedelta(minutes=1)
 

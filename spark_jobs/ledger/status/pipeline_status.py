@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.ledger.files_not_loaded import FilesNotLoaded, read_files_not_loaded
 from spark_jobs.ledger.status.backlog import Backlog, BacklogReader
 from spark_jobs.ledger.status.driver_states import LOADING, DrivenPipeline, State, read_pipelines
