@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.fates import EXPIRED, EXPIRED_REJECTED, JOINED, Fate
 from spark_jobs.definition.fields import Bytes, Duration, Part, Word
 from spark_jobs.definition.matching import Match, match_problems, matched_columns
 from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
@@ -176,6 +177,13 @@ class Correlate(Part):
     def lacking(self) -> frozenset[str]:
         """The streams of which joined tuples may have no part."""
         return frozenset(stream for stream in self.on if self.emitting - {stream})
+
+
+def settled_as(fate: Fate, expired: Expired) -> Fate:
+    """What becomes of a tuple of this fate where those of its stream that expire are held, rejected or emitted."""
+    if fate.share != EXPIRED.share or expired == "hold":
+        return fate
+    return JOINED if expired == "emit" else EXPIRED_REJECTED
 
 
 def joined_columns(streams: Mapping[str, Source], correlate: Correlate) -> dict[str, StreamType]:

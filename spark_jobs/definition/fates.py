@@ -50,48 +50,96 @@ class Fate:
         return self.name
 
 
-SHED = Fate("shed", "It was not looked up, for lack of time.", "shed", retried="each run")
-REQUEUED = Fate("requeued", "It was rejected, and waits for the try that was asked for.", "shed", retried="each run")
-JOINED_LATE = Fate("joined_late", "Reprocessing has joined it: a part of it was late.", "shed", retried="each run")
+SHED = Fate("shed", "It was not looked up, for lack of time.", place="shed", retried="each run")
+REQUEUED = Fate(
+    "requeued", "It was rejected, and waits for the try that was asked for.", place="shed", retried="each run"
+)
+JOINED_LATE = Fate(
+    "joined_late", "Reprocessing has joined it: a part of it was late.", place="shed", retried="each run"
+)
 
-UNMATCHED = Fate("unmatched", "The master data has no tuple of its key yet.", "unmatched", retried="each run")
-EXPIRED = Fate("expired", "It found no partner in its time.", "unmatched", "expired", "late join")
-WAITING = Fate("waiting", "It waits for its partner, or for the part that makes its row.", "unmatched", "waiting",
-               "its row")  # fmt: skip
+UNMATCHED = Fate("unmatched", "The master data has no tuple of its key yet.", place="unmatched", retried="each run")
+EXPIRED = Fate("expired", "It found no partner in its time.", place="unmatched", share="expired", retried="late join")
+EXPIRED_EARLY = Fate(
+    "expired_early",
+    "No partner of it is to come any more, by a punctuation.",
+    place="unmatched",
+    share="expired",
+    retried="late join",
+)
+WAITING = Fate(
+    "waiting",
+    "It waits for its partner, or for the part that makes its row.",
+    place="unmatched",
+    share="waiting",
+    retried="its row",
+)
 
-MALFORMED = Fate("malformed", "Its record could not be read.", "rejected", "rejected", requeue=True)
-UNIDENTIFIED = Fate("unidentified", "It has no event id, or event time, that can be used.", "rejected", "rejected",
-                    requeue=True)  # fmt: skip
-CAN_NOT_MATCH = Fate("can_not_match", "No tuple can ever match its key.", "rejected", "rejected", requeue=True)
-NOT_FOUND = Fate("not_found", "The master data has no tuple of its key, and on_unmatched is reject.", "rejected",
-                 "rejected", requeue=True)  # fmt: skip
-REFUSED = Fate("refused", "The fact table did not take it.", "rejected", "rejected", requeue=True)
-GIVEN_UP = Fate("given_up", "It was tried as often as retry allows.", "rejected", "rejected", requeue=True)
-NOT_READ_BACK = Fate("not_read_back", "What is held of it can't be read as the same event.", "rejected", "rejected",
-                     requeue=True)  # fmt: skip
-LATE = Fate("late", "It came after its stream's watermark.", "rejected", "rejected", "late join",
-            barred=True)  # fmt: skip
-AFTER_LAST = Fate("after_last", "It came after the last of its key, by a punctuation.", "rejected", "rejected",
-                  barred=True)  # fmt: skip
-TOO_MANY = Fate("too_many", "It would make more facts than most_facts allows.", "rejected", "rejected", barred=True)
-SECOND_PART = Fate("second_part", "Its fact has a part of its stream already.", "rejected", "rejected")
-EXPIRED_REJECTED = Fate("expired_rejected", "It found no partner in its time, and expired is reject.", "rejected",
-                        "expired")  # fmt: skip
-REJECTED = Fate("rejected", "It was rejected; a former version has not told how.", "rejected", "rejected",
-                requeue=True)  # fmt: skip
+MALFORMED = Fate("malformed", "Its record could not be read.", place="rejected", share="rejected", requeue=True)
+UNIDENTIFIED = Fate(
+    "unidentified",
+    "It has no event id, or event time, that can be used.",
+    place="rejected",
+    share="rejected",
+    requeue=True,
+)
+CAN_NOT_MATCH = Fate(
+    "can_not_match", "No tuple can ever match its key.", place="rejected", share="rejected", requeue=True
+)
+NOT_FOUND = Fate(
+    "not_found",
+    "The master data has no tuple of its key, and on_unmatched is reject.",
+    place="rejected",
+    share="rejected",
+    requeue=True,
+)
+REFUSED = Fate("refused", "The fact table did not take it.", place="rejected", share="rejected", requeue=True)
+GIVEN_UP = Fate("given_up", "It was tried as often as retry allows.", place="rejected", share="rejected", requeue=True)
+NOT_READ_BACK = Fate(
+    "not_read_back",
+    "What is held of it can't be read as the same event.",
+    place="rejected",
+    share="rejected",
+    requeue=True,
+)
+LATE = Fate(
+    "late",
+    "It came after its stream's watermark.",
+    place="rejected",
+    share="rejected",
+    retried="late join",
+    barred=True,
+)
+AFTER_LAST = Fate(
+    "after_last",
+    "It came after the last of its key, by a punctuation.",
+    place="rejected",
+    share="rejected",
+    barred=True,
+)
+TOO_MANY = Fate(
+    "too_many", "It would make more facts than most_facts allows.", place="rejected", share="rejected", barred=True
+)
+SECOND_PART = Fate("second_part", "Its fact has a part of its stream already.", place="rejected", share="rejected")
+EXPIRED_REJECTED = Fate(
+    "expired_rejected", "It found no partner in its time, and expired is reject.", place="rejected", share="expired"
+)
+REJECTED = Fate(
+    "rejected", "It was rejected; the ledger does not tell why.", place="rejected", share="rejected", requeue=True
+)
 
-FATES: dict[str, Fate] = {
-    fate.name: fate
-    for fate in (SHED, REQUEUED, JOINED_LATE, UNMATCHED, EXPIRED, WAITING, MALFORMED, UNIDENTIFIED, CAN_NOT_MATCH,
-                 NOT_FOUND, REFUSED, GIVEN_UP, NOT_READ_BACK, LATE, AFTER_LAST, TOO_MANY, SECOND_PART, EXPIRED_REJECTED,
-                 REJECTED)
-}  # fmt: skip
+JOINED = Fate("joined", "It is in a result.", share="joined")
+DUPLICATE = Fate("duplicate", "Its event is known already.", share="duplicates")
+PURGED = Fate("purged", "It left the state for the other streams' punctuations, in a result or expired.")
+PUNCTUATION = Fate("punctuation", "It said that no more of its key come.")
+
+FATES: dict[str, Fate] = {known.name: known for known in list(globals().values()) if isinstance(known, Fate)}
 """All of them, by name."""
 
 
-def named(fates: Iterable[Fate] = tuple(FATES.values()), **wanted: object) -> list[str]:
+def named(**wanted: object) -> list[str]:
     """Names of the fates whose attributes are these: `named(share="expired")`."""
-    return [fate.name for fate in fates if all(getattr(fate, key) == value for key, value in wanted.items())]
+    return [fate.name for fate in FATES.values() if all(getattr(fate, key) == value for key, value in wanted.items())]
 
 
 def listed(names: Iterable[str]) -> str:

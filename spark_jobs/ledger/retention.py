@@ -16,7 +16,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.fates import PLACES
+from spark_jobs.definition.fates import PLACES, WAITING
 from spark_jobs.definition.operation import Retention
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
@@ -52,23 +52,17 @@ _FOLD = f"""
         event_latency = {added_histogram("kept", "event_latency")}
 """
 # Rows of the streams go with their batch.
-_STREAM_COUNTS = (
-    "arrived",
-    "duplicates",
-    "rejected",
-    "late",
-    "joined",
-    "expired",
-    "after_last",
-    "punctuations",
-    "purged",
-)
-_FOLD_STREAMS = f"""
-    INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, {", ".join(_STREAM_COUNTS)})
-    SELECT %(pipeline)s, stream, {", ".join(f"sum({name})" for name in _STREAM_COUNTS)}
-    FROM freshet.batch_stream JOIN old USING (batch_no) GROUP BY stream
-    ON CONFLICT (pipeline, stream) DO UPDATE SET
-        {", ".join(f"{name} = kept.{name} + excluded.{name}" for name in _STREAM_COUNTS)}
+_FOLD_STREAMS = """
+    INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, arrived)
+    SELECT %(pipeline)s, stream, sum(arrived) FROM freshet.batch_stream JOIN old USING (batch_no) GROUP BY stream
+    ON CONFLICT (pipeline, stream) DO UPDATE SET arrived = kept.arrived + excluded.arrived
+"""
+# What waits is told anew by each batch.
+_FOLD_FATES = f"""
+    INSERT INTO freshet.fate_pruned AS kept (pipeline, stream, fate, tuples)
+    SELECT %(pipeline)s, stream, fate, sum(tuples) FROM freshet.batch_fate JOIN old USING (batch_no)
+    WHERE fate <> '{WAITING}' GROUP BY stream, fate
+    ON CONFLICT (pipeline, stream, fate) DO UPDATE SET tuples = kept.tuples + excluded.tuples
 """
 # The newest batch stays, whatever its age: the next driver tells by it whether its first batch is a replay,
 # and which version of several streams' state counts.
@@ -84,7 +78,7 @@ _PRUNE_BATCHES = f"""
             facts, shed, unmatched, rejected, duplicates, event_latency,
             {PROBES} AS probes,
             {HITS} AS hits, {PLACED} AS placed
-    ), folded AS ({_FOLD}), streams AS ({_FOLD_STREAMS})
+    ), folded AS ({_FOLD}), streams AS ({_FOLD_STREAMS}), fates AS ({_FOLD_FATES})
     SELECT count(*) FROM deleted
 """
 _PRUNE_RUNS = f"""

@@ -26,7 +26,7 @@ from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import STREAM_SEPARATOR, qualified
-from spark_jobs.definition.fates import JOINED_LATE, LATE, named
+from spark_jobs.definition.fates import JOINED, JOINED_LATE, LATE, UNMATCHED, named
 from spark_jobs.driver.checks import PipelineTables
 from spark_jobs.errors import FreshetError
 from spark_jobs.join_state.bucket import FROM_THE_BEGINNING, Bucket, BucketPlan
@@ -58,15 +58,15 @@ _PUT_OFF = """
 _RELEASE = """
     WITH released AS (
         DELETE FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id = ANY (%(ids)s)
-        RETURNING place, split_part(event_id, '/', 1) AS stream, fate = %(late)s AS late
+        RETURNING place, split_part(event_id, '/', 1) AS stream, fate
     ), booked AS (
-        INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, joined, late, expired)
-        SELECT %(pipeline)s, stream, count(*), -count(*) FILTER (WHERE late), -count(*) FILTER (WHERE NOT late)
-        FROM released GROUP BY stream
-        ON CONFLICT (pipeline, stream) DO UPDATE SET joined = kept.joined + excluded.joined,
-            late = kept.late + excluded.late, expired = kept.expired + excluded.expired
+        INSERT INTO freshet.fate_pruned AS kept (pipeline, stream, fate, tuples)
+        SELECT %(pipeline)s, stream, fate, -count(*) FROM released GROUP BY stream, fate
+        UNION ALL
+        SELECT %(pipeline)s, stream, %(joined)s, count(*) FROM released GROUP BY stream
+        ON CONFLICT (pipeline, stream, fate) DO UPDATE SET tuples = kept.tuples + excluded.tuples
     )
-    SELECT count(*) FILTER (WHERE place = 'unmatched'), count(*) FILTER (WHERE place = 'rejected') FROM released
+    SELECT count(*) FILTER (WHERE place = %(unmatched)s), count(*) FILTER (WHERE place <> %(unmatched)s) FROM released
 """
 # The ledger counts where events are; a run adds up what its tuples do. So results are put against their parts.
 _BALANCE = """
@@ -202,7 +202,9 @@ class LateTuples:
                 new[new] = rows.without(~new).store(cursor)
             settled = {part for result, is_new in zip(released, new.tolist(), strict=True) if is_new for part in result}
             gone = sorted(settled & held.keys())
-            cursor.execute(_RELEASE, {"pipeline": name, "ids": gone, "late": LATE.name})
+            cursor.execute(
+                _RELEASE, {"pipeline": name, "ids": gone, "joined": JOINED.name, "unmatched": UNMATCHED.place}
+            )
             [(unmatched, rejected)] = cursor.fetchall()
             waiting = sorted(tried - settled)
             self._put_off(cursor, waiting)

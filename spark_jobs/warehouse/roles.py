@@ -32,6 +32,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "batch",
             "batch_part",
             "batch_stream",
+            "batch_fate",
             "id_sketch",
             "source_range",
             "partition_mark",
@@ -40,7 +41,14 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "reprocessing_run",
             "cache",
         ),
-        "INSERT, UPDATE": ("pipeline", "ledger_minute", "freshness_episode", "ledger_pruned", "stream_pruned"),
+        "INSERT, UPDATE": (
+            "pipeline",
+            "ledger_minute",
+            "freshness_episode",
+            "ledger_pruned",
+            "stream_pruned",
+            "fate_pruned",
+        ),
         "INSERT": ("pruned_tuple", "pipeline_event"),
         # Retention runs as the loader, and ends validations that were cut off.
         "UPDATE (result, error, closed_at)": ("validation",),

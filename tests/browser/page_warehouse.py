@@ -96,10 +96,10 @@ class PageWarehouse:
         """Have the newest batch be one of several streams, of each of which so many events wait."""
         for stream, count in waiting.items():
             self._execute(
-                "INSERT INTO freshet.batch_stream (batch_no, stream, arrived, waiting) "
-                "SELECT max(batch_no), %s, %s, %s FROM freshet.batch",
+                "WITH told AS (INSERT INTO freshet.batch_stream (batch_no, stream, arrived) "
+                "SELECT max(batch_no), %s, %s FROM freshet.batch RETURNING batch_no, stream, arrived) "
+                "INSERT INTO freshet.batch_fate SELECT batch_no, stream, 'waiting', arrived FROM told",
                 stream,
-                count,
                 count,
             )
 

@@ -57,7 +57,8 @@ DEFINITION = (
 """
 )
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-_KEPT = ("shop.fact_paid", "freshet.held_tuple", "freshet.batch_stream", "freshet.source_range")
+_KEPT = ("shop.fact_paid", "freshet.held_tuple", "freshet.batch_stream", "freshet.batch_fate",
+         "freshet.source_range")  # fmt: skip
 
 
 def at(minutes: float) -> str:
@@ -178,18 +179,14 @@ class LandedStreams:
         bucket.checkpoint(self.batch_no)
         bucket.close()
 
-    def tell(self, stream: str, reached: float, **counts: int) -> None:
-        """Enter what became of a stream's events into the ledger."""
-        names, values = list(counts), list(counts.values())
+    def tell(self, stream: str, reached: float, *, newest: str | None = None, arrived: int = 0, **fates: int) -> None:
+        """Enter into the ledger how many events of a stream arrived, and how many came to which fate."""
         self.execute(
-            sql.SQL("INSERT INTO freshet.batch_stream (batch_no, stream, reached, {}) VALUES ({}, %s, %s, {})").format(
-                sql.SQL(", ").join(map(sql.Identifier, names)),
-                sql.Literal(self.batch_no),
-                sql.SQL(", ").join(map(sql.Literal, values)),
-            ),
-            stream,
-            at(reached),
-        )
+            "INSERT INTO freshet.batch_stream (batch_no, stream, reached, newest, arrived) VALUES (%s, %s, %s, %s, %s)",
+            self.batch_no, stream, at(reached), newest, arrived,
+        )  # fmt: skip
+        for fate, number in fates.items():
+            self.execute("INSERT INTO freshet.batch_fate VALUES (%s, %s, %s, %s)", self.batch_no, stream, fate, number)
 
     @contextmanager
     def spoilt(self, *statements: str) -> Iterator[None]:

@@ -52,7 +52,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory, migrated_database: str) -> La
     shop.hold("payments/[11]", "late", LATE, payment(11, 1, 5), "payments/p2.json")
     shop.wait("orders", order(3))
     shop.wait("payments", *waiting)
-    shop.tell("orders", -100, arrived=8, duplicates=1, rejected=1, late=1, joined=3, expired=1, waiting=1)
+    shop.tell("orders", -100, arrived=8, duplicate=1, rejected=1, late=1, joined=3, expired=1, waiting=1)
     shop.tell("payments", 6, arrived=10, rejected=1, late=1, joined=4, waiting=4)
     shop.execute(
         "UPDATE freshet.batch SET arrived = 18, placed = 17, facts = 3, unmatched = 2, rejected = 4, duplicates = 1"
@@ -194,7 +194,11 @@ def test_reasons_that_do_not_hold_are_told(shop: LandedStreams) -> None:
 
 
 def test_the_ledgers_law_and_figures_are_compared_stream_by_stream(shop: LandedStreams) -> None:
-    moved = "UPDATE freshet.batch_stream SET joined = joined - 1, expired = expired + 1 WHERE stream = 'payments'"
+    moved = (
+        "UPDATE freshet.batch_fate SET tuples = tuples - 1 WHERE (stream, fate) = ('payments', 'joined'); "
+        "INSERT INTO freshet.batch_fate SELECT batch_no, stream, 'expired', 1 FROM freshet.batch_stream "
+        "WHERE stream = 'payments'"
+    )
     lost = "UPDATE freshet.batch_stream SET arrived = arrived + 1 WHERE stream = 'orders'"
     with shop.spoilt(moved, lost):
         assert shop.differences() == {
@@ -221,7 +225,11 @@ def test_of_an_event_whose_file_is_gone_nothing_is_proved(shop: LandedStreams) -
 
 
 def test_an_event_with_several_contents_may_be_joined_by_any_of_them(shop: LandedStreams) -> None:
-    with shop.spoilt("UPDATE freshet.batch_stream SET arrived = arrived + 1, duplicates = 1 WHERE stream = 'payments'"):
+    with shop.spoilt(
+        "UPDATE freshet.batch_stream SET arrived = arrived + 1 WHERE stream = 'payments'; "
+        "INSERT INTO freshet.batch_fate SELECT batch_no, stream, 'duplicate', 1 FROM freshet.batch_stream "
+        "WHERE stream = 'payments'"
+    ):
         shop.land("payments", "p3.json", payment(12, 3, 55))
         differences = shop.differences()
         assert differences == {}

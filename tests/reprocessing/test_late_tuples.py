@@ -46,8 +46,8 @@ def shop(tmp_path: Path, warehouse_url: str) -> LandedStreams:
             shop.hold(f"{stream}/[{record['id']}]", "late", "late: it came too late", record)
         shop.wait(stream)
     shop.execute("UPDATE freshet.held_tuple SET event_time = (payload::json ->> 'at')::timestamptz")
-    shop.tell("orders", 1000, newest=at(1010), arrived=5, joined=1, expired=2, late=2)  # type: ignore[arg-type]
-    shop.tell("payments", 1000, newest=at(1010), arrived=8, joined=1, late=7)  # type: ignore[arg-type]
+    shop.tell("orders", 1000, newest=at(1010), arrived=5, joined=1, expired=2, late=2)
+    shop.tell("payments", 1000, newest=at(1010), arrived=8, joined=1, late=7)
     shop.execute(
         "UPDATE freshet.batch SET arrived = 13, placed = 13, facts = 1, unmatched = 2, rejected = 9, closed_at = now()"
     )

@@ -12,6 +12,7 @@ import pytest
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID
+from spark_jobs.definition.fates import AFTER_LAST, EXPIRED, EXPIRED_EARLY, LATE
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.source.arrivals import Arrivals
@@ -69,10 +70,15 @@ def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPla
         batch_no=version + 1,
         reached=(reached,) * 2,
         keep_from=0,
-        late=("late: orders", "late: payments"),
-        expired=("no payments", "no orders"),
-        after_last=("after the last: orders", "after the last: payments"),
-        purged=("no more payments", "no more orders"),
+        reasons=tuple(
+            {
+                LATE: f"late: {name}",
+                EXPIRED: f"no {other}",
+                AFTER_LAST: f"after the last: {name}",
+                EXPIRED_EARLY: f"no more {other}",
+            }
+            for name, other in (("orders", "payments"), ("payments", "orders"))
+        ),
         becomes=tuple(map(pipeline.correlate.becomes, names)),
     )
 
@@ -148,6 +154,6 @@ def test_punctuations_follow_the_order_of_arrival_and_what_they_settle_is_told_a
     apart = [parcel(0, [order(1, 0), order(2, 2)]), parcel(1, [payment("e", 2, 0)], 3)]
     joined, held = taken(pipeline, tmp_path, 0, *payments, *apart)
     assert joined[JOINED_ID].to_pylist() == ['[1,"a",1]', "[2,null,null]"]
-    assert held == [("after_last", "after the last: payments", ["c", "d"]), ("expired", "no more orders", ["e"])]
+    assert held == [("after_last", "after the last: payments", ["c", "d"]), ("expired_early", "no more orders", ["e"])]
     joined, held = taken(pipeline, tmp_path, 1, parcel(0, [order(1, 0)]), parcel(1, [payment("a", 1, 1)]))
     assert (joined.num_rows, held) == (0, [])

@@ -1,4 +1,4 @@
-"""What became of each held tuple is a column, which was to be read from the first words of its reason before.
+"""What became of tuples: a column of held ones, and rows of what was counted of each stream.
 
 Revision ID: 0030
 """
@@ -19,6 +19,7 @@ _FATE = """
         ELSE 'shed' END
     WHEN 'unmatched' THEN CASE
         WHEN relation IS NOT NULL OR event_id !~ '^[a-z0-9_]+/' THEN 'unmatched'
+        WHEN reason ~ '^no .* with its key, and no more to come, by correlate.punctuations$' THEN 'expired_early'
         WHEN correlation_key IS NOT NULL OR reason ~ '^its .* part is not there yet$' THEN 'waiting'
         ELSE 'expired' END
     ELSE CASE
@@ -43,6 +44,30 @@ _FATE = """
     END
 """
 _PLACES = ("shed", "unmatched", "rejected")
+# Columns of batch_stream and stream_pruned -> the fate that they counted.
+_COUNTED = {
+    "duplicates": "duplicate",
+    "rejected": "rejected",
+    "late": "late",
+    "joined": "joined",
+    "expired": "expired",
+    "after_last": "after_last",
+    "punctuations": "punctuation",
+    "purged": "purged",
+}
+_OF_BATCH = {**_COUNTED, "waiting": "waiting"}
+# Fates that a former version has no column for, and the column that counts them.
+_FORMER = {
+    "expired": ("expired", "expired_early", "expired_rejected"),
+    "rejected": (
+        "rejected", "malformed", "unidentified", "can_not_match", "not_found", "refused", "given_up", "not_read_back",
+        "too_many", "second_part",
+    ),
+}  # fmt: skip
+_TALL = (
+    ("batch_stream", "batch_fate", "batch_no", _OF_BATCH),
+    ("stream_pruned", "fate_pruned", "pipeline", _COUNTED),
+)
 
 
 def upgrade() -> None:
@@ -60,7 +85,38 @@ def upgrade() -> None:
         DROP INDEX freshet.held_tuple_awaiting_row;
         CREATE INDEX held_tuple_awaiting_row ON freshet.held_tuple (pipeline, correlation_key)
             WHERE correlation_key IS NOT NULL AND fate = 'waiting';
+
+        CREATE TABLE freshet.batch_fate (
+            batch_no  bigint NOT NULL REFERENCES freshet.batch (batch_no) ON DELETE CASCADE,
+            stream    text COLLATE "C" NOT NULL,
+            fate      text COLLATE "C" NOT NULL,
+            tuples    bigint NOT NULL,
+            PRIMARY KEY (batch_no, stream, fate)
+        );
+        COMMENT ON TABLE freshet.batch_fate IS
+            'What became of the events of each correlated stream in a batch; no row: of none. Of all batches together, '
+            'arrived = joined + waiting after the last one + the expired + the rejected ones + duplicates.';
+        COMMENT ON COLUMN freshet.batch_fate.fate IS
+            'A name of spark_jobs/definition/fates.py, which tells what it adds up to.';
+        CREATE TABLE freshet.fate_pruned (
+            pipeline  text COLLATE "C" NOT NULL REFERENCES freshet.pipeline (name),
+            stream    text COLLATE "C" NOT NULL,
+            fate      text COLLATE "C" NOT NULL,
+            tuples    bigint NOT NULL,
+            PRIMARY KEY (pipeline, stream, fate)
+        );
+        COMMENT ON TABLE freshet.fate_pruned IS
+            'Sums of freshet.batch_fate over the batches that retention has deleted, and what reprocessing has moved.';
+        COMMENT ON TABLE freshet.batch_stream IS
+            'How far each correlated stream had come, and how much was read of it.';
     """)
+    for table, tall, key, columns in _TALL:
+        for column, fate in columns.items():
+            op.execute(
+                f"INSERT INTO freshet.{tall} ({key}, stream, fate, tuples) "
+                f"SELECT {key}, stream, '{fate}', {column} FROM freshet.{table} WHERE {column} <> 0"
+            )
+        op.execute(f"ALTER TABLE freshet.{table} {', '.join(f'DROP COLUMN {column}' for column in columns)}")
     for place in _PLACES:
         op.execute(
             f"CREATE OR REPLACE VIEW freshet.{place} AS SELECT * FROM freshet.held_tuple WHERE place = '{place}'"
@@ -85,4 +141,21 @@ def downgrade() -> None:
         COMMENT ON COLUMN freshet.held_tuple.correlation_key IS
             'Of a part of an accumulating fact: the key of its row, as a JSON array. Unmatched without a relation, it '
             'waits for that row. Null for other tuples, and where there is no such key.';
+    """)
+    for table, tall, key, counted_fates in _TALL:
+        added = ", ".join(f"ADD COLUMN {column} bigint NOT NULL DEFAULT 0" for column in counted_fates)
+        op.execute(f"ALTER TABLE freshet.{table} {added}")
+        for column, fate in counted_fates.items():
+            counted = ", ".join(f"'{name}'" for name in _FORMER.get(column, (fate,)))
+            op.execute(f"""
+                UPDATE freshet.{table} AS told SET {column} = counted.tuples
+                FROM (SELECT {key}, stream, sum(tuples) AS tuples FROM freshet.{tall} WHERE fate IN ({counted})
+                      GROUP BY {key}, stream) AS counted
+                WHERE (told.{key}, told.stream) = (counted.{key}, counted.stream)
+            """)
+        op.execute(f"DROP TABLE freshet.{tall}")
+    op.execute("""
+        COMMENT ON TABLE freshet.batch_stream IS
+            'Where the events of each correlated stream are, batch by batch: of all batches together, '
+            'arrived = joined + waiting after the last one + expired + rejected + late + after_last + duplicates.';
     """)

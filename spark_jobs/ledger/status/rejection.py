@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import DUPLICATE, EXPIRED, REJECTED, SHED, named
+
 LEAST_TUPLES = 20
 """Fewer tuples than these tell nothing of a stream."""
 SHARE = 0.5
@@ -52,9 +54,15 @@ def read_rejections(cursor: extensions.cursor, names: Sequence[str], now: dateti
             SELECT pipeline, batch_no, facts + shed AS stored, unmatched + rejected AS failed FROM freshet.batch
             WHERE pipeline = ANY (%(names)s) AND state = 'committed' AND closed_at > %(now)s::timestamptz - %(minute)s
         ), of_stream AS (
-            SELECT pipeline, stream, sum(arrived - duplicates) AS tuples, sum(rejected + late + after_last) AS failed,
-                sum(expired) AS expired
-            FROM recent JOIN freshet.batch_stream USING (batch_no) GROUP BY pipeline, stream
+            SELECT pipeline, stream, sum(arrived) - coalesce(sum(known), 0) AS tuples, coalesce(sum(settled.failed), 0)
+                AS failed, coalesce(sum(expired), 0) AS expired
+            FROM recent JOIN freshet.batch_stream USING (batch_no) LEFT JOIN (
+                SELECT batch_no, stream, sum(tuples) FILTER (WHERE fate = ANY (%(known)s)) AS known,
+                    sum(tuples) FILTER (WHERE fate = ANY (%(rejected)s)) AS failed,
+                    sum(tuples) FILTER (WHERE fate = ANY (%(expired)s)) AS expired
+                FROM recent JOIN freshet.batch_fate USING (batch_no) GROUP BY batch_no, stream
+            ) AS settled USING (batch_no, stream)
+            GROUP BY pipeline, stream
         ), as_whole AS (
             SELECT pipeline, min(batch_no) AS since, sum(stored) AS stored,
                 greatest(sum(failed) - coalesce(
@@ -66,7 +74,14 @@ def read_rejections(cursor: extensions.cursor, names: Sequence[str], now: dateti
             of_stream.tuples::bigint, of_stream.failed::bigint
         FROM as_whole LEFT JOIN of_stream USING (pipeline)
         """,
-        {"names": list(names), "now": now, "minute": _LOOKED_BACK},
+        {
+            "names": list(names),
+            "now": now,
+            "minute": _LOOKED_BACK,
+            "known": named(share=DUPLICATE.share),
+            "rejected": named(share=REJECTED.share),
+            "expired": named(share=EXPIRED.share),
+        },
     )
     worst: dict[str, tuple[_Counted, int]] = {}
     for pipeline, since, tuples, failed, of_stream, failed_of_stream in cursor.fetchall():
@@ -90,11 +105,11 @@ def _commonest_reason(cursor: extensions.cursor, pipeline: str, since: int) -> s
         """
         SELECT min(reason) FROM (
             SELECT reason FROM freshet.held_tuple
-            WHERE pipeline = %s AND batch_no >= %s AND place IN ('rejected', 'unmatched')
+            WHERE pipeline = %s AND batch_no >= %s AND place <> %s
             ORDER BY batch_no DESC LIMIT %s) AS newest
         GROUP BY regexp_replace(reason, '[0-9]+', '…', 'g') ORDER BY count(*) DESC, 1 LIMIT 1
         """,
-        [pipeline, since, _SAMPLED],
+        [pipeline, since, SHED.place, _SAMPLED],
     )
     row = cursor.fetchone()
     return None if row is None else str(row[0])
