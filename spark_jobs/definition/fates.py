@@ -20,6 +20,9 @@ WAITING_PLACES: tuple[WaitingPlace, ...] = ("shed", "unmatched")
 Share = Literal["joined", "waiting", "expired", "rejected", "duplicates"]
 """Where an event of one of several streams is: arrived = joined + waiting + expired + rejected + duplicates."""
 
+OPEN_SHARES: tuple[Share, ...] = ("waiting", "expired", "rejected")
+"""Those of them that are in no result, and known for the first time."""
+
 Retry = Literal["each run", "late join", "its row"]
 
 

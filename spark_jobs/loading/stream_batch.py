@@ -114,9 +114,7 @@ class BatchTransaction:
                 held = dropped.without(held, stored_event_ids(cursor, batch.fact, held.event_ids))
             placed = dropped.without(held, ~held.store(cursor)).places
             stored = facts.num_rows + placed.total()
-            counts = LoadCounts(
-                facts.num_rows, placed["shed"], placed["unmatched"], placed["rejected"], chunk.tuples - stored
-            )
+            counts = LoadCounts.of(facts.num_rows, placed, chunk.tuples - stored)
             _record(cursor, batch, self._part_id, counts, facts, session.commit_seconds, self._ids, dropped)
             committing = time.perf_counter()
         session.commit_seconds = time.perf_counter() - committing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from psycopg2 import extensions
 from rich.progress import Progress
 
@@ -56,6 +58,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
     counts: dict[str, int] = {place: held_comparison.held[place] + held_comparison.pruned[place] for place in PLACES}
     check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
     check_batches(cursor, definition.name, findings)
+    held_counts: dict[str, Any] = {place: held_comparison.held[place] for place in PLACES}
     return Proof(
         pipeline=definition.name,
         files=len(account.labels),
@@ -63,9 +66,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
         records=account.records,
         pending_records=pending_records,
         facts=comparison.facts,
-        shed=held_comparison.held["shed"],
-        unmatched=held_comparison.held["unmatched"],
-        rejected=held_comparison.held["rejected"],
+        **held_counts,
         pruned=held_comparison.pruned.total(),
         resolvable=comparison.resolvable(),
         unchecked=held_comparison.unchecked,

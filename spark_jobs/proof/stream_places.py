@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition.correlation import JOINED_ID
-from spark_jobs.definition.fates import AFTER_LAST, LATE, named
+from spark_jobs.definition.fates import AFTER_LAST, LATE, OPEN_SHARES, REJECTED, named
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.lookup import comparable
@@ -61,12 +61,14 @@ _STANDING = """
             held.event_id IS NOT NULL AND NOT (waiting.times IS NOT NULL AND held.is_of_open_batch) AS is_held
     ) AS found
 """
-_PLACES = {
-    "in_result": "in a result", "waiting": "waiting", "expired": "expired", "rejected": "rejected", "pruned": "pruned",
-}  # fmt: skip
+_PLACES: dict[str, str] = {
+    "in_result": "in a result",
+    **dict(zip(OPEN_SHARES, OPEN_SHARES, strict=True)),
+    "pruned": "pruned",
+}
 # Of an event that came again, the first may be in a result and the second too late, or after the last.
 _APART = {name: name for name in _PLACES} | {
-    "rejected": "rejected AND NOT ((late OR after_last) AND ({came_again}))",
+    str(REJECTED.share): "rejected AND NOT ((late OR after_last) AND ({came_again}))",
     "pruned": "pruned AND NOT ({came_again})",
 }
 _WORDS = ", ".join(f"CASE WHEN {{alias}}.{name} THEN '{words}' END" for name, words in _PLACES.items())

@@ -7,6 +7,8 @@ Facts that accumulate are compared with the events that they name.
 
 from __future__ import annotations
 
+from typing import Any
+
 from psycopg2 import extensions, sql
 from rich.progress import Progress
 
@@ -98,6 +100,7 @@ class _StreamsProof:
         }
         check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
         check_batches(cursor, definition.name, findings)
+        held_counts: dict[str, Any] = {place: held.held[place] for place in PLACES}
         return Proof(
             pipeline=definition.name,
             files=len(join.labels),
@@ -105,9 +108,7 @@ class _StreamsProof:
             records=sum(account.records for account in accounts),
             pending_records=sum(stream.pending for stream in places),
             facts=comparison.facts,
-            shed=held.held["shed"],
-            unmatched=held.held["unmatched"],
-            rejected=held.held["rejected"],
+            **held_counts,
             pruned=held.pruned.total(),
             resolvable=comparison.resolvable(),
             unchecked=held.unchecked,

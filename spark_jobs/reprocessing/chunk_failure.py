@@ -59,11 +59,5 @@ def note_failure(cursor: extensions.cursor, run: ReprocessingRun, condition: str
     fates = [FATES[fate] for _, fate, _ in rows]
     tries = FailedTries([row[0] for row in rows], fates, [reason] * len(rows), [row[2] for row in rows])
     placed = tries.note(cursor, run.event.pipeline, run.batch_no, run.policy)
-    left = Counter(fate.place for fate in fates)
-    changes = BalanceChange(
-        taken=len(rows),
-        shed=placed["shed"] - left["shed"],
-        unmatched=placed["unmatched"] - left["unmatched"],
-        rejected=placed["rejected"],
-    )
-    advance(cursor, run.batch_no, changes)
+    left = Counter(fate.place for fate in fates if fate.place)
+    advance(cursor, run.batch_no, BalanceChange.of(left, 0, placed))

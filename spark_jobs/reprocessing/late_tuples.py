@@ -66,7 +66,7 @@ _RELEASE = """
         SELECT %(pipeline)s, stream, %(joined)s, count(*) FROM released GROUP BY stream
         ON CONFLICT (pipeline, stream, fate) DO UPDATE SET tuples = kept.tuples + excluded.tuples
     )
-    SELECT count(*) FILTER (WHERE place = %(unmatched)s), count(*) FILTER (WHERE place <> %(unmatched)s) FROM released
+    SELECT count(*) FILTER (WHERE place = %(place)s), count(*) FILTER (WHERE place <> %(place)s) FROM released
 """
 # The ledger counts where events are; a run adds up what its tuples do. So results are put against their parts.
 _BALANCE = """
@@ -202,9 +202,7 @@ class LateTuples:
                 new[new] = rows.without(~new).store(cursor)
             settled = {part for result, is_new in zip(released, new.tolist(), strict=True) if is_new for part in result}
             gone = sorted(settled & held.keys())
-            cursor.execute(
-                _RELEASE, {"pipeline": name, "ids": gone, "joined": JOINED.name, "unmatched": UNMATCHED.place}
-            )
+            cursor.execute(_RELEASE, {"pipeline": name, "ids": gone, "joined": JOINED.name, "place": UNMATCHED.place})
             [(unmatched, rejected)] = cursor.fetchall()
             waiting = sorted(tried - settled)
             self._put_off(cursor, waiting)

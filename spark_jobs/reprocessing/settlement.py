@@ -199,18 +199,11 @@ class SettlingTransaction:
             facts, refused = self._store_facts(cursor, waiting, mode)
             placed = self._note_tries(cursor, waiting, refused)
             latency = latencies(facts, self._run.event.event_time, session.commit_seconds)
-            left = waiting.places
-            changes = BalanceChange(
-                taken=left.total(),
-                facts=facts.num_rows,
-                shed=placed["shed"] - left["shed"],
-                unmatched=placed["unmatched"] - left["unmatched"],
-                rejected=placed["rejected"],
-            )
+            changes = BalanceChange.of(waiting.places, facts.num_rows, placed)
             advance(cursor, self._run.batch_no, changes, latency)
             committing = time.perf_counter()
         session.commit_seconds = time.perf_counter() - committing
-        return LoadCounts(facts.num_rows, placed["shed"], placed["unmatched"], placed["rejected"])
+        return LoadCounts.of(facts.num_rows, placed)
 
     def recorded(self, session: WorkerSession) -> None:
         """What was settled is passed by when it is stored again."""

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.definition.fates import SHED
+from spark_jobs.definition.fates import SHED, UNMATCHED
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.loading.outcome import Held
@@ -133,8 +133,8 @@ class _BackTask:
         self._counts.update(
             {
                 "asked": len(keys),
-                "unmatched": len(settlement.unmatched),
-                "shed": len(settlement.shed),
+                UNMATCHED.name: len(settlement.unmatched),
+                SHED.name: len(settlement.shed),
                 "pages_read": join.statistics.pages_read,
                 "lookups": join.statistics.lookups,
                 "bytes_read": join.statistics.bytes_read,

@@ -20,6 +20,7 @@ import psycopg2
 from psycopg2 import errors, extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.relation.changes.watched_tables import FUNCTION, NOTER
 
 LOADER, VALIDATOR, READER, MIGRATOR = "freshet_loader", "freshet_validator", "freshet_reader", "freshet_migrator"
@@ -72,7 +73,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
 _FORMER: dict[str, tuple[str, ...]] = {"relation_change": ("key", "former")}
 _HIDDEN_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     READER: _FORMER,
-    VALIDATOR: {**_FORMER, "held_tuple": ("payload",), "shed": (), "unmatched": (), "rejected": ()},
+    VALIDATOR: {**_FORMER, "held_tuple": ("payload",), **dict.fromkeys(PLACES, ())},
 }
 
 # What a role lacks of the rights on a table, its schema's included; nothing where there is no such table. Catalogs

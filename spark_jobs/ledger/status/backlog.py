@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.fates import PLACES
+from spark_jobs.definition.fates import PLACES, WAITING_PLACES
 
 _PRUNED_READ_EVERY = timedelta(minutes=1)
 
@@ -123,7 +123,7 @@ class BacklogReader:
         )
         oldest = {(pipeline, place): _Oldest(*row) for pipeline, place, *row in cursor.fetchall()}
         for (pipeline, place), found in oldest.items():
-            if place == "rejected":
+            if place not in WAITING_PLACES:
                 self._first_rejected[pipeline] = (found.batch_no, counts[pipeline][place])
         return oldest
 
@@ -132,7 +132,7 @@ class BacklogReader:
 
         While none is added, the first one stays where it was, or goes.
         """
-        if place != "rejected":
+        if place in WAITING_PLACES:
             return 0
         batch_no, counted = self._first_rejected.get(pipeline, (0, 0))
         return batch_no if count <= counted else 0

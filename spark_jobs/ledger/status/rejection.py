@@ -58,7 +58,7 @@ def read_rejections(cursor: extensions.cursor, names: Sequence[str], now: dateti
                 AS failed, coalesce(sum(expired), 0) AS expired
             FROM recent JOIN freshet.batch_stream USING (batch_no) LEFT JOIN (
                 SELECT batch_no, stream, sum(tuples) FILTER (WHERE fate = ANY (%(known)s)) AS known,
-                    sum(tuples) FILTER (WHERE fate = ANY (%(rejected)s)) AS failed,
+                    sum(tuples) FILTER (WHERE fate = ANY (%(failed)s)) AS failed,
                     sum(tuples) FILTER (WHERE fate = ANY (%(expired)s)) AS expired
                 FROM recent JOIN freshet.batch_fate USING (batch_no) GROUP BY batch_no, stream
             ) AS settled USING (batch_no, stream)
@@ -79,7 +79,7 @@ def read_rejections(cursor: extensions.cursor, names: Sequence[str], now: dateti
             "now": now,
             "minute": _LOOKED_BACK,
             "known": named(share=DUPLICATE.share),
-            "rejected": named(share=REJECTED.share),
+            "failed": named(share=REJECTED.share),
             "expired": named(share=EXPIRED.share),
         },
     )

@@ -10,6 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.durations import format_duration
 from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.operations import ValidationStatus
@@ -37,7 +38,7 @@ _MOST_COLUMNS = 4
 # What is older is counted as a day in histograms.
 _DAY_MS = 86_400_000.0
 _OPTIONAL = ("oldest waits", "cache staleness", "validation")
-_COUNTS = ("arrived", "loaded", "shed", "unmatched", "rejected")
+_COUNTS = ("arrived", "loaded", *PLACES)
 
 
 class StatusTable:

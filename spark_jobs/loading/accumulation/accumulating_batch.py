@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
-from spark_jobs.definition.fates import WAITING
+from spark_jobs.definition.fates import PLACES, WAITING
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.loading.accumulation.arrived_parts import ArrivedParts, PartsBeside
 from spark_jobs.loading.accumulation.parts import KeyedParts, StreamParts, of_stream
@@ -240,12 +240,10 @@ class AccumulatingTransaction:
         placed = held.without(~held.store(cursor)).places
         joined = int(np.count_nonzero(placement.joined[waited:]))
         return PartCounts(
-            placement.made,
-            joined + settled.joined,
-            placed["shed"],
-            placed["unmatched"] + settled.unmatched,
-            placed["rejected"] + settled.rejected,
-            prepared.arrived - joined - placed.total(),
+            facts=placement.made,
+            joined=joined + settled.joined,
+            duplicates=prepared.arrived - joined - placed.total(),
+            **{place: placed[place] + getattr(settled, place) for place in PLACES},
         )
 
 

@@ -1,5 +1,6 @@
 // What a pipeline's figures mean: the words for its state, what is wrong with it, and how bad that is.
 
+import { PLACES } from "./held/places.js";
 import { age, bytes, count } from "./numbers.js";
 
 /** State -> what it means. */
@@ -52,7 +53,7 @@ export function unread(status) {
 
 /** The places that an event may be in, by the ledger: [[name, count]]. */
 export const places = (status) =>
-  ["loaded", "shed", "unmatched", "rejected", "pruned"].map((place) => [place, status[place] ?? 0]);
+  ["loaded", ...PLACES, "pruned"].map((place) => [place, status[place] ?? 0]);
 
 /** Whether the ledger counts less than nothing in a place: more has left it than ever came. It adds up even then. */
 export const isLedgerDamaged = (status) => places(status).some(([, count]) => count < 0);

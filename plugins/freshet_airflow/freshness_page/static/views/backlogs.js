@@ -2,14 +2,9 @@
 
 import { dagLink, runButton } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
+import { MEANINGS, PLACES } from "../held/places.js";
 import { age, ago, count, since } from "../numbers.js";
 import { panel, workBadge } from "./parts.js";
-
-const HELD = [
-  ["shed", "Put off under overload."],
-  ["unmatched", "Their key is not in the master data yet."],
-  ["rejected", "Bad input, or refused by the table: see why below."],
-];
 
 export function backlogs(status, dags) {
   const waiting = status.backlog ?? {};
@@ -17,8 +12,8 @@ export function backlogs(status, dags) {
     element("table", {},
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Held"),
         element("th.number", { scope: "col" }, "Tuples"), element("th.number", { scope: "col" }, "Oldest"))),
-      element("tbody", {}, HELD.map(([place, meaning]) => element("tr", {},
-        element("th", { scope: "row", title: meaning }, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), place),
+      element("tbody", {}, PLACES.map((place) => element("tr", {},
+        element("th", { scope: "row", title: MEANINGS[place] }, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), place),
         element(`td.number${waiting[place]?.count ? ".waiting" : ""}`, {}, count(waiting[place]?.count ?? status[place])),
         element("td.number", {}, age(waiting[place]?.oldest_age_ms)))))),
     element("div.buttons", {},
