@@ -81,7 +81,7 @@ def test_what_waits_to_be_joined_is_not_called_hopeless(shop: LandedStreams, con
     hopeless = ({**sure, late: (9, 0), expired: (2, 0)}, Requeued(0, 11))
     for never in ({"expired": {"orders": "emit", "payments": "hold"}}, {"expired": "emit"}, {"within": None}):
         assert told(**never) == hopeless
-    shop.execute("UPDATE freshet.held_tuple SET correlation_key = '[1]' WHERE reason = %s", expired)
+    shop.execute("UPDATE freshet.held_tuple SET correlation_key = '[1]', fate = 'waiting' WHERE reason = %s", expired)
     assert told(emit="accumulate", within=None) == ({**sure, late: (9, 0), expired: (0, 2)}, Requeued(0, 11))
 
 
@@ -148,7 +148,7 @@ def test_late_tuples_meet_what_is_in_facts_what_has_expired_and_each_other(
 def test_what_was_made_before_is_not_made_again(shop: LandedStreams, connection: extensions.connection) -> None:
     """As if the event had come in time, and again when it was late."""
     shop.store(2, 12, 6)
-    shop.execute("UPDATE freshet.held_tuple SET reason = 'malformed' WHERE event_id = 'payments/[14]'")
+    shop.execute("UPDATE freshet.held_tuple SET fate = 'malformed' WHERE event_id = 'payments/[14]'")
     shop.execute(
         "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
         "VALUES ('paid', 'payments/[18]', 0, 1, 'rejected')"

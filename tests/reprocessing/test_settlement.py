@@ -89,7 +89,7 @@ def test_settled_once_a_tuple_is_passed_by(shed: Stream) -> None:
 
 def test_retention_counts_anew_from_a_try_that_changes_the_place(shed: Stream) -> None:
     shed.query("UPDATE freshet.held_tuple SET held_at = now() - interval '40 days'")
-    shed.query("UPDATE freshet.held_tuple SET place = 'unmatched' WHERE event_id = '[1]'")
+    shed.query("UPDATE freshet.held_tuple SET place = 'unmatched', fate = 'unmatched' WHERE event_id = '[1]'")
     run = Run(shed)
     run.settle(None, still_unmatched(run.read([1, 2])))
     late = "SELECT event_id FROM freshet.unmatched WHERE held_at > now() - interval '1 day'"
