@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 
 import spark_jobs
 from spark_jobs.definition import fates
-from spark_jobs.definition.fates import FATES
+from spark_jobs.definition.fates import FATES, PLACES
 
 HOUSE = Path(spark_jobs.__file__).parent
 ROOMS = [
@@ -130,10 +132,9 @@ def texts() -> dict[str, str]:
 def test_places_of_held_tuples_are_named_in_one_table() -> None:
     """And in one of the page's scripts, which can't import it."""
     naming = {name for name, text in texts().items() if re.search(r"""['"](shed|unmatched|rejected)['"]""", text)}
-    assert naming == {
-        "spark_jobs/definition/fates.py",
-        "plugins/freshet_airflow/freshness_page/static/held/places.js",
-    }
+    script = "plugins/freshet_airflow/freshness_page/static/held/places.js"
+    assert naming == {"spark_jobs/definition/fates.py", script}
+    assert f"= {json.dumps(PLACES)};" in texts()[script]
 
 
 def test_no_words_of_a_reason_are_read_back() -> None:
@@ -154,13 +155,17 @@ MOST_NAMING = {
 @pytest.mark.parametrize("name", [name for name, each in vars(fates).items() if each in FATES.values()])
 def test_a_new_fate_is_a_row_of_the_table_and_who_gives_it_to_tuples(name: str) -> None:
     """One that says nothing else costs two files: the others ask the table."""
-    table = HOUSE / "definition" / "fates.py"
-    asking = [path for path in HOUSE.rglob("*.py") if path != table and not APART & set(path.parts)]
-    naming = [path for path in asking if re.search(rf"\b{name}\b", imported_fates(path))]
-    assert 1 <= len(naming) <= MOST_NAMING.get(name, 1), [str(path.relative_to(HOUSE)) for path in naming]
+    naming = sorted(module for module, names in imported_fates().items() if name in names)
+    assert 1 <= len(naming) <= MOST_NAMING.get(name, 1), naming
 
 
-def imported_fates(path: Path) -> str:
-    """What a module imports of the table, as text."""
-    found = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
-    return " ".join(each.name for node in found if node.module == fates.__name__ for each in node.names)
+@cache
+def imported_fates() -> dict[str, set[str]]:
+    """What each module imports of the table."""
+    found: dict[str, set[str]] = {}
+    for path in HOUSE.rglob("*.py"):
+        if not APART & set(path.parts) and fates.__name__ in (text := path.read_text()):
+            nodes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+            names = {each.name for node in nodes if node.module == fates.__name__ for each in node.names}
+            found[str(path.relative_to(HOUSE))] = names
+    return found
