@@ -15,7 +15,7 @@ from rich.markup import escape
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.settings import home
-from spark_jobs.shown_text import SafeConsole, shown_text
+from spark_jobs.shown_text import SafeConsole, shown_lines, shown_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -358,7 +358,8 @@ def held(
         unread = f" [{group.unread:,} could not be read: correct the schema, then requeue]" if group.unread else ""
         unjoined = f" [{group.unjoined:,} wait to be joined]" if group.unjoined else ""
         why = shown_text(group.reason + keys)
-        told = f"{group.tuples:>12,}  {group.place:9}  {why}{hopeless}{unread}{unjoined}"
+        waits = "requeued" if group.requeued == group.tuples else group.place
+        told = f"{group.tuples:>12,}  {waits:9}  {why}{hopeless}{unread}{unjoined}"
         console.print(told, soft_wrap=True, highlight=False, markup=False)
     if not groups:
         console.print("nothing is held", highlight=False)
@@ -532,9 +533,10 @@ def status(*, as_json: Json = False) -> None:
     """Show how fresh the warehouse is, and what became of the events of each pipeline."""
     from spark_jobs.ledger.status.pipeline_status import to_json
     from spark_jobs.ledger.status.table import StatusTable
-    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse_as
+    from spark_jobs.local.warehouse_users import READING
 
-    with warehouse(home(), create=False) as url:
+    with warehouse_as(READING, home()) as url:
         statuses = _statuses(url)
     if as_json:
         typer.echo(to_json(statuses))
@@ -565,14 +567,15 @@ def metrics(
     ] = "127.0.0.1",
 ) -> None:
     """Serve the figures of all pipelines to Prometheus, until Ctrl-C: lag, freshness, states, counts."""
-    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse_as
+    from spark_jobs.local.warehouse_users import READING
     from spark_jobs.monitoring.prometheus import PipelineCollector, serving
     from spark_jobs.source.landing_look import LandingLook
     from spark_jobs.workload.stop_signal import StopSignal
 
     with (
         StopSignal() as stop,
-        warehouse(home(), create=False) as url,
+        warehouse_as(READING, home()) as url,
         serving(PipelineCollector(url, LandingLook(home())), host, port) as address,
     ):
         console.print(f"Prometheus finds the metrics at {address}. Ctrl-C ends this.", highlight=False)
@@ -627,7 +630,8 @@ def validate(
     """
     from spark_jobs.definition import load_definition
     from spark_jobs.errors import NotValidatedError
-    from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.local.warehouse_server import warehouse_as
+    from spark_jobs.local.warehouse_users import VALIDATING
     from spark_jobs.validation.selection import Selection
     from spark_jobs.validation.validate import validate_facts
 
@@ -642,7 +646,7 @@ def validate(
     else:
         selection = Selection()
     definition = load_definition(pipeline)
-    with warehouse(home(), create=False) as url:
+    with warehouse_as(VALIDATING, home(), [definition]) as url:
         report = validate_facts(definition, url, home(), selection)
     if as_json:
         typer.echo(json.dumps(report.to_json(), indent=2, default=str))
@@ -730,7 +734,8 @@ def ddl(pipeline: Pipeline) -> None:
             fetched = fetched_types(connection, definition)
     else:
         fetched = {}
-    typer.echo(fact_ddl(definition, fetched))
+    written = fact_ddl(definition, fetched)
+    typer.echo(shown_lines(written) if sys.stdout.isatty() else written)  # psql takes it as it is
 
 
 @app.command("reference")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from spark_jobs.settings import Home
@@ -37,8 +38,6 @@ def make_private(home: Home) -> None:
         home.airflow,
         home.logs,
         home.processes,
-        home.java,
-        home.bytecode,
         home.kafka,
         home.master_data,
         home.spark,
@@ -46,6 +45,23 @@ def make_private(home: Home) -> None:
     for folder in [*folders, *(of_pipeline("of any").parent for of_pipeline in of_pipelines)]:
         folder.mkdir(mode=0o700, exist_ok=True)
         folder.chmod(0o700)
+    for folder in (home.java, home.bytecode):
+        make_trusted(folder)
+
+
+def make_trusted(folder: Path) -> None:
+    """Make a folder for programs, which can be made again, for its owner alone.
+
+    One that was open is emptied first: another user may have put a program there, or into a folder below it.
+
+    Args:
+        folder: its parent is made where it does not exist.
+    """
+    if folder.is_symlink():
+        folder.unlink()
+    elif folder.exists() and (folder.stat().st_mode & 0o077 or folder.stat().st_uid != os.geteuid()):
+        shutil.rmtree(folder)
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def is_of_others(path: Path) -> bool:

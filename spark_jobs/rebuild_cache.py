@@ -15,6 +15,7 @@ from spark_jobs.job_main import run_main
 from spark_jobs.local.low_priority import yield_processor
 from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.settings import home
+from spark_jobs.shown_text import shown_line
 
 if TYPE_CHECKING:
     from psycopg2 import extensions
@@ -30,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
         definition = load_definition(chosen.pipeline)
         request = RebuildRequest(tuple(chosen.lookup), hot_tuples=chosen.hot, snapshots=chosen.snapshot)
         for line in rebuild(definition, warehouse_url, request):
-            print(line, flush=True)
+            print(shown_line(line), flush=True)
 
     return run_main(run)
 

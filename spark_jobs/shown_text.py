@@ -20,6 +20,16 @@ def shown_text(text: str) -> str:
     return _HIDDEN.sub(_code, text)
 
 
+def shown_lines(text: str) -> str:
+    """As `shown_text`, of a text whose ends of lines stay: one of ours that quotes others."""
+    return _HIDDEN_IN_LINES.sub(_code, text)
+
+
+def shown_line(message: str) -> str:
+    """A message of ours that quotes others, and may have several lines, on one: it begins no line but its own."""
+    return shown_text(" ".join(filter(None, map(str.strip, message.splitlines()))))
+
+
 class SafeConsole(Console):
     """A console to whose terminal nothing gets through but text, and rich's own colours and movements.
 
@@ -28,8 +38,7 @@ class SafeConsole(Console):
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(
-            segment if segment.control else segment._replace(text=_HIDDEN_IN_LINES.sub(_code, segment.text))
-            for segment in buffer
+            segment if segment.control else segment._replace(text=shown_lines(segment.text)) for segment in buffer
         )
 
 
@@ -38,7 +47,7 @@ class OneLineFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """As `logging.Formatter`, with all that steers a terminal shown."""
-        return _HIDDEN_IN_LINES.sub(_code, super().format(record)).replace("\n", "\n    ")
+        return shown_lines(super().format(record)).replace("\n", "\n    ")
 
 
 def _code(found: re.Match[str]) -> str:

@@ -19,6 +19,7 @@ from hypothesis import settings
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from tests.distribution import FolderScheduling, order, scope
 from tests.migrated_database import make_migrated
+from tests.tiers import TIERS, tier
 from tests.waiting import wait_for
 
 pytest_plugins = ["tests.loading_warehouse", "tests.kafka_broker"]
@@ -36,7 +37,13 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give these processes a main file: pyspark takes a process without one for its doctests, and ends it."""
+    """Leave out slow tests, and the tiers where none is named; give processes of xdist a main file.
+
+    pyspark takes a process without one for its doctests, and ends it.
+    """
+    if not config.option.markexpr:
+        whole = config.args_source is pytest.Config.ArgsSource.TESTPATHS
+        config.option.markexpr = " and ".join(f"not {mark}" for mark in ("slow", *(TIERS if whole else ())))
     if hasattr(config, "workerinput"):
         sys.modules["__main__"].__file__ = str(Path(pytest.__file__).with_name("__main__.py"))
 
@@ -46,8 +53,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FolderSchedu
     return FolderScheduling(config, log)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest."""
+    """Give each test the mark of its tier; begin with what takes longest."""
+    for item in items:
+        mark = tier(item.nodeid)
+        if mark is not None:
+            item.add_marker(mark)
     places = order(scope(item.nodeid) for item in items)
     items.sort(key=lambda item: places[scope(item.nodeid)])
 

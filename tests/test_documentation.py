@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -10,7 +11,9 @@ import pytest
 from spark_jobs.authoring.reference import reference
 from spark_jobs.settings import PROJECT_ROOT
 
-PAGES = [PROJECT_ROOT / "README.md", *sorted((PROJECT_ROOT / "docs").glob("*.md"))]
+README = PROJECT_ROOT / "README.md"
+DOCS = PROJECT_ROOT / "docs"
+PAGES = [README, PROJECT_ROOT / "CONTRIBUTING.md", PROJECT_ROOT / "SECURITY.md", *sorted(DOCS.rglob("*.md"))]
 _CODE = re.compile(r"```.*?```|^    .*?$|`[^`\n]*`", re.DOTALL | re.MULTILINE)
 
 
@@ -26,15 +29,47 @@ def leads_somewhere(page: Path, link: str) -> bool:
     return target.exists() and (not anchor or anchor in anchors(target))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def names_in(module: Path) -> set[str]:
+    """The functions and classes that a module defines anywhere."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    return {node.name for node in ast.walk(ast.parse(module.read_text())) if isinstance(node, kinds)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(PROJECT_ROOT)))
 def test_every_link_leads_somewhere(page: Path) -> None:
     links = re.findall(r"\]\(([^)\s]+)\)", _CODE.sub("", page.read_text()))
     assert [link for link in links if not link.startswith("https://") and not leads_somewhere(page, link)] == []
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:
-    readme = PAGES[0].read_text()
-    assert [page.name for page in PAGES[1:] if f"(docs/{page.name}" not in readme] == []
+    readme = README.read_text()
+    pages = [
+        *DOCS.glob("*.md"),
+        *DOCS.glob("*/README.md"),
+        PROJECT_ROOT / "CONTRIBUTING.md",
+        PROJECT_ROOT / "SECURITY.md",
+    ]
+    assert [page.name for page in pages if f"({page.relative_to(PROJECT_ROOT)}" not in readme] == []
+
+
+def test_every_decision_is_in_the_table_of_decisions() -> None:
+    folder = DOCS / "decisions"
+    table = (folder / "README.md").read_text()
+    assert [
+        page.name for page in folder.glob("*.md") if page.name != "README.md" and f"({page.name})" not in table
+    ] == []
+
+
+def test_the_invariants_name_code_and_tests_that_are_there() -> None:
+    named = re.findall(r"`([\w/]+\.py)(?:::([\w.]+))?`", (DOCS / "invariants.md").read_text())
+    missing = []
+    for path, name in named:
+        is_test = Path(path).name.startswith("test_")
+        module = PROJECT_ROOT / ("tests" if is_test else "spark_jobs") / path
+        if not module.exists() or not set(filter(None, name.split("."))) <= names_in(module):
+            missing.append(f"{path}::{name}")
+    assert named
+    assert missing == []
 
 
 def test_the_reference_is_that_of_the_models() -> None:

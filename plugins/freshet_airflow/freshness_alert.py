@@ -6,6 +6,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal
 
+from spark_jobs.shown_text import shown_line
+
 if TYPE_CHECKING:
     from spark_jobs.ledger.status.pipeline_status import PipelineStatus
     from spark_jobs.warehouse.freshness_episodes import Episode, News
@@ -67,7 +69,7 @@ class Alert:
             unread=status.lag.in_words,
             oldest_unread=None if oldest is None else oldest.isoformat(timespec="seconds"),
             target_ms=status.target_ms,
-            reason=episode.reason,
+            reason=shown_line(episode.reason),
             advice=_advice(what, status),
             link=f"{base_url.rstrip('/')}/dags/stream_load__{episode.pipeline}",
         )
@@ -115,7 +117,7 @@ def _advice(what: News, status: PipelineStatus) -> str:
     if status.state == "rejecting":
         return (
             f"What is rejected is kept, and becomes no fact: `freshet held {status.name}` shows the reasons. Correct "
-            "the source, the schema or the master data."
+            f"the source, the schema or the master data; `freshet requeue {status.name}` has it tried again."
         )
     if status.state == "late":
         return (

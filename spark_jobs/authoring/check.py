@@ -82,7 +82,12 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
 
 def _check_topic(pipeline: str, source: Source, kafka: Kafka, report: CheckReport) -> None:
     try:
-        RecordDecoder.of(source)
+        decoder = RecordDecoder.of(source)
+        registry = None if decoder.avro is None else decoder.avro.registry
+        if registry is not None and registry.tells_password_to_others:
+            report.notes.append(
+                f"the password for the schema registry at {registry.url} goes over the network as it is: write https://"
+            )
         _, partitions = TopicOffsets(KafkaClient.of(kafka, pipeline), kafka.topic).described()
     except (PipelineDefinitionError, SourceAwayError) as error:
         report.problems.append(str(error))

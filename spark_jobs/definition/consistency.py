@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from spark_jobs.byte_sizes import parse_bytes
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.kafka import KAFKA_COLUMNS
 from spark_jobs.definition.operation import Between, Expectation
@@ -35,6 +36,8 @@ _JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
 
 # What spark_jobs.source.records knows. The names are those of Spark's readers.
 _READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": (), "avro": ()}
+# Of files: what one that is packed may become.
+_FILE_OPTIONS = ("most_unpacked", "most_rejected")
 # Options that are one character, and what they must differ from, with what that is by default.
 _CHARACTERS = {"sep": {"quote": '"'}, "quote": {"sep": ","}, "escape": {"sep": ","}}
 _KAFKA_FORMATS = ("json", "avro")
@@ -125,7 +128,7 @@ def _encoding_problems(path: str, source: Source) -> Iterator[Problem]:
 
 
 def _format_problems(path: str, source: Source) -> Iterator[Problem]:
-    allowed = _READER_OPTIONS[source.format]
+    allowed = (*_READER_OPTIONS[source.format], *(() if source.path is None else _FILE_OPTIONS))
     choice = f"Allowed for {source.format}: {', '.join(allowed)}." if allowed else f"{source.format} takes none."
     if source.format == "csv":
         for name, kind in source.columns.items():
@@ -137,6 +140,13 @@ def _format_problems(path: str, source: Source) -> Iterator[Problem]:
         key = path_of(path, "options", option)
         if option not in allowed:
             yield Problem(key, f"is not an option of this format.{suggestion(option, allowed)} {choice}")
+        elif option == "most_unpacked":
+            try:
+                parse_bytes(value)
+            except ValueError as error:
+                yield Problem(key, str(error))
+        elif option == "most_rejected" and not re.fullmatch(r"[0-9]{1,12}", value):
+            yield Problem(key, f"{value!r} is not a number of records. Allowed: a whole number, for example 100000.")
         elif option == "header" and value not in {"true", "false"}:
             yield Problem(key, f"{value!r} is not allowed. Allowed: true, false.")
         elif option in _CHARACTERS and not (len(value) == 1 and value.isascii() and value not in "\r\n\0"):

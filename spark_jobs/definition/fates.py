@@ -17,6 +17,10 @@ WaitingPlace = Literal["shed", "unmatched"]
 WAITING_PLACES: tuple[WaitingPlace, ...] = ("shed", "unmatched")
 """Those of them whose tuples reprocessing tries again."""
 
+FailedPlace = Literal["unmatched", "rejected"]
+FAILED_PLACES: tuple[FailedPlace, ...] = ("unmatched", "rejected")
+"""Those of them whose tuples became no facts for what they are, and not for want of time."""
+
 Share = Literal["joined", "waiting", "expired", "rejected", "duplicates"]
 """Where an event of one of several streams is: arrived = joined + waiting + expired + rejected + duplicates."""
 
@@ -39,6 +43,7 @@ class Fate:
             late tuple can be joined after all; once the part that makes its row has come. None: never.
         requeue: whether `freshet requeue` may make a fact of it.
         barred: whether the tuple is sound, and yet kept from the join of its streams.
+        awaits_try: whether it only waits for its next try, and is counted as requeued: nothing has shed it.
     """
 
     name: str
@@ -48,6 +53,7 @@ class Fate:
     retried: Retry | None = None
     requeue: bool = False
     barred: bool = False
+    awaits_try: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -55,10 +61,18 @@ class Fate:
 
 SHED = Fate("shed", "It was not looked up, for lack of time.", place="shed", retried="each run")
 REQUEUED = Fate(
-    "requeued", "It was rejected, and waits for the try that was asked for.", place="shed", retried="each run"
+    "requeued",
+    "It was rejected, and waits for the try that was asked for.",
+    place="shed",
+    retried="each run",
+    awaits_try=True,
 )
 JOINED_LATE = Fate(
-    "joined_late", "Reprocessing has joined it: a part of it was late.", place="shed", retried="each run"
+    "joined_late",
+    "Reprocessing has joined it: a part of it was late.",
+    place="shed",
+    retried="each run",
+    awaits_try=True,
 )
 
 UNMATCHED = Fate("unmatched", "The master data has no tuple of its key yet.", place="unmatched", retried="each run")
@@ -79,6 +93,7 @@ WAITING = Fate(
 )
 
 MALFORMED = Fate("malformed", "Its record could not be read.", place="rejected", share="rejected", requeue=True)
+POISON = Fate("poison", "Reading its record ended the process that read it.", place="rejected", share="rejected")
 UNIDENTIFIED = Fate(
     "unidentified",
     "It has no event id, or event time, that can be used.",

@@ -77,7 +77,7 @@ class Removal(Part):
 
     Attributes:
         archive: folder that it is moved to.
-        delete_after: how long after that it is deleted.
+        delete_after: how long after that it is deleted; longer than an asynchronous replica that may take over can lag.
     """
 
     archive: Annotated[str, AfterValidator(_path)] | None = Field(

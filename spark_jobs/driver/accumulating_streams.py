@@ -68,11 +68,7 @@ class AccumulatingStreams(SeveralStreams):
         shuffle: bool,
     ) -> RDD[Parcel]:
         """As of `Intake`: of parts that make rows those are left that miss a front stage; all others are loaded."""
-        table = AccumulatingTable.of(self._definition, context.destination.fact)
-        plans = [
-            StreamPlan(held_stream(part), self._readers[part.stream], self._correlate.on[part.stream])
-            for part in table.parts
-        ]
+        plans = self._stream_plans(context.destination.fact)
         return accumulated(self._spark, tasks, plans, context, report, shuffle=shuffle)
 
     def close(
@@ -96,6 +92,13 @@ class AccumulatingStreams(SeveralStreams):
             return tallies
 
         batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, settle=settle)
+
+    def _stream_plans(self, fact: FactTable) -> tuple[StreamPlan, ...]:
+        table = AccumulatingTable.of(self._definition, fact)
+        return tuple(
+            StreamPlan(held_stream(part), self._readers[part.stream], self._correlate.on[part.stream])
+            for part in table.parts
+        )
 
     def _read_back(self, table: AccumulatingTable) -> tuple[HeldRecords, ...]:
         return HeldRecords.of_parts({name: reader.decoder for name, reader in self._readers.items()}, table)

@@ -16,11 +16,13 @@ from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.intake import Intake, LandedSource, SourceSlice
+from spark_jobs.driver.poisoned_batch import search, set_aside
 from spark_jobs.driver.session import jobs_of, take_turns
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
 from spark_jobs.hot_set.learned import rehearse_learning
 from spark_jobs.ledger import batch_ledger
+from spark_jobs.ledger.poison import PoisonSpan
 from spark_jobs.ledger.source_ranges import RangeEnd, RecordMark, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.relation.relation_spec import RelationSpec
@@ -131,6 +133,22 @@ class BatchRun:
         except BaseException:
             self._lookups.release(batch.batch_no)
             raise
+
+    def without_poison(
+        self, connection: extensions.connection, batch: batch_ledger.OpenBatch
+    ) -> batch_ledger.OpenBatch | None:
+        """The batch with what of it ends the processes that read it, which the ledger knows then; None: none was found.
+
+        Raises:
+            WriterFencedError: a newer driver has taken over.
+        """
+        wanted = [(number, each) for number, each in enumerate(batch.ranges) if number not in batch.lost]
+        pieces = [piece for task in self._source.pieces(wanted, 1) for piece in task]
+        trials = [self._intake.trial(piece, self._tables.event, self.fact) for piece in pieces]
+        found: dict[int, list[PoisonSpan]] = {}
+        for piece, spans in zip(pieces, search(self._definition.name, trials, self._parts), strict=True):
+            found.setdefault(piece.range_no, []).extend(spans)
+        return set_aside(connection, self._definition.name, self.epoch, batch, found)
 
     def await_learning(self) -> None:
         """Wait until what the last batch found out is taken in."""
@@ -271,4 +289,4 @@ def waited_seconds(ranges: Sequence[SourceRange], began_at: float) -> float | No
 
 def _read_from(spec: RelationSpec) -> tuple[object, ...]:
     """What a lookup knows of R's definition; sizes, which change all the time, left out."""
-    return spec.relation, spec.key, spec.fetched, spec.validity
+    return spec.relation, spec.key, spec.fetched, spec.validity, spec.declared

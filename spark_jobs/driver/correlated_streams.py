@@ -40,7 +40,7 @@ from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.pinned_tasks import pinned_over_parcels
 from spark_jobs.stages.rehearsal import rehearse_bucket
 from spark_jobs.stages.reports import BatchReport
-from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
+from spark_jobs.stages.stream_plan import JoinPlan
 from spark_jobs.warehouse.fact_table import FactTable
 
 # Nothing has landed for so long: what has expired is told now, and does not wait for more.
@@ -161,11 +161,10 @@ class CorrelatedStreams(SeveralStreams):
 
     def _plan(self, connection: extensions.connection, batch: OpenBatch, fact: FactTable) -> JoinPlan:
         buckets = self._folder.open(connection, batch.after)
-        streams = tuple(StreamPlan.of(self._definition, name, fact, self._readers[name]) for name in self._streams)
         by_name = {course.stream: course for course in batch.streams}
         courses = [by_name[name] for name in self._streams]
         return JoinPlan(
-            streams=streams,
+            streams=self._stream_plans(fact),
             bucket=BucketPlan.of(self._definition, buckets),
             joined=self._joined_schema(),
             identified=bool(self._correlate.emitting),

@@ -25,6 +25,7 @@ from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, front_stage
 from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.reports import BatchReport
+from spark_jobs.stages.trial_reading import TrialReading
 from spark_jobs.warehouse.fact_table import FactTable
 
 LandedSource = LandedFiles | LandedStreams | KafkaTopic
@@ -32,6 +33,9 @@ LandedSource = LandedFiles | LandedStreams | KafkaTopic
 
 SourceSlice = FileSlice | OffsetSlice | StreamSlice
 """A piece of it that one task reads."""
+
+Trial = tuple[TrialReading, FileSlice | OffsetSlice]
+"""A slice, and what reads it."""
 
 Rehearse = Callable[[], str | None]
 
@@ -102,6 +106,15 @@ class Intake(Protocol):
             shuffle: as of `settle`.
         """
 
+    def trial(self, piece: Any, event: EventColumns, fact: FactTable) -> Trial:
+        """What tells whether a slice can be read without the end of the process that reads it.
+
+        Args:
+            piece: the slice.
+            event: the pipeline's event columns.
+            fact: its fact table.
+        """
+
     def close(
         self,
         connection: extensions.connection,
@@ -170,6 +183,10 @@ class OneStream:
     ) -> RDD[Parcel]:
         """As of `Intake`."""
         return front_stage(self._spark, tasks, self._reader, context, report)
+
+    def trial(self, piece: FileSlice | OffsetSlice, event: EventColumns, fact: FactTable) -> Trial:
+        """As of `Intake`."""
+        return TrialReading.of_one(self._reader, event, fact), piece
 
     def close(
         self,

@@ -20,7 +20,7 @@ from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.after_load import LoadedFiles
 from spark_jobs.stages.obstacles import Obstacle, obstacle
-from spark_jobs.task_errors import kind_of, told_by
+from spark_jobs.task_errors import kind_of, lost_its_process, told_by
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection_pool import Borrower
 from spark_jobs.warehouse.fencing import require_epoch
@@ -35,6 +35,8 @@ _LISTENING_SECONDS = 0.2
 _TIDY_SECONDS = 2.0
 # To find the files that may go takes the longer the more are kept: after that, so many times as long without.
 _REST = 20
+# A process may be killed from outside, or lack memory that others had. Twice in a row it may be the batch's doing.
+_SUSPICIOUS = 2
 _CHANGED = "it was changed after it had been read: files have to appear whole, and to stay as they are"
 
 
@@ -73,6 +75,7 @@ class StreamLoop:
         self._loaded_files = loaded_files
         self._batches = batches
         self._setbacks = Setbacks()
+        self._lost_processes = 0  # how often in a row the batch has ended those that read it
         self._blocked = False
         self._draining = False
         self._tidied_at = 0.0
@@ -141,9 +144,16 @@ class StreamLoop:
             self._load(batch, replayed=False)
 
     def _load(self, batch: batch_ledger.OpenBatch, *, replayed: bool) -> None:
+        if self._lost_processes == _SUSPICIOUS:  # the batch that failed is the oldest one that is open
+            sound = self._batches.without_poison(self._session.connection(), batch)
+            if sound is not None:
+                batch = sound
+                self._lost_processes = 0
+                self._setbacks.forget()
         self._batches.load(self._session.connection(), batch, replayed=replayed, draining=self._draining)
         self._loaded_at = time.monotonic()
         self._setbacks.forget()
+        self._lost_processes = 0
         self._unblock()
 
     def _look(self) -> None:
@@ -207,6 +217,7 @@ class StreamLoop:
         _log.error("%s: %s", self._pipeline, error)
         self._session.drop()
         found = obstacle(error)
+        self._lost_processes = self._lost_processes + 1 if lost_its_process(error) else 0
         if found is Obstacle.BLOCKED:
             self._block(told_by(error))
             self._session.rest()

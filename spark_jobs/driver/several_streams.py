@@ -11,12 +11,17 @@ from pyspark import SparkContext
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import Fate
+from spark_jobs.definition.stream_tuple import EventColumns
+from spark_jobs.driver.intake import Trial
 from spark_jobs.driver.stream_courses import CourseRules
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, StreamTally, former_batch
-from spark_jobs.source.landed_streams import LandedStreams
+from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.reports import BatchReport
+from spark_jobs.stages.stream_plan import StreamPlan
+from spark_jobs.stages.trial_reading import TrialReading
+from spark_jobs.warehouse.fact_table import FactTable
 
 
 class SeveralStreams:
@@ -45,6 +50,14 @@ class SeveralStreams:
         self._source = source
         self._readers = readers
         self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
+
+    def trial(self, piece: StreamSlice, event: EventColumns, fact: FactTable) -> Trial:
+        """As of `Intake`."""
+        return TrialReading.of_several(self._stream_plans(fact)[piece.stream], fact), piece.piece
+
+    def _stream_plans(self, fact: FactTable) -> tuple[StreamPlan, ...]:
+        """The streams as tasks know them, in their order."""
+        return tuple(StreamPlan.of(self._definition, name, fact, self._readers[name]) for name in self._streams)
 
     def _last_batch(self, connection: extensions.connection) -> FormerBatch:
         """The last committed batch, with the courses of all streams, in their order."""

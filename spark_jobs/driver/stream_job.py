@@ -33,6 +33,7 @@ from spark_jobs.source.landed_files import LandedFiles
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse import drivers
+from spark_jobs.warehouse.cluster import settle_in_cluster
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
 from spark_jobs.warehouse.registration import check_registration, register_pipeline
@@ -143,6 +144,7 @@ class StreamJob:
             self.check()
         assert self._tables is not None
         definition, connection = self.definition, self._session.connection()
+        settle_in_cluster(connection)
         register_pipeline(
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )

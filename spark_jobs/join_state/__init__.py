@@ -10,7 +10,7 @@
 | sorted_join | joins by the sorted keys of segments, for what memory does not hold |
 | key_codes, joined_tuples | keys as int64 codes; the tuples of all streams side by side |
 | state_folder | versions, their records, and the lock of the process that writes |
-| durable_join, spill_files | any operator, brought back by repeating its calls; the disk that joins spill to |
+| spill_files | the disk that an operator may spill to |
 
 `joins` itself opens no file.
 """

@@ -134,7 +134,7 @@ class Bucket:
         self._reached = record.reached if record else [FROM_THE_BEGINNING] * len(self._streams)
         self._next_segment = record.next_segment if record else 1
         self._spill = SpillFiles(self._folder / "extents")
-        self._spill.clean(())
+        self._spill.clear()
         self._operator = self._made_operator()
         # More would be written to the operator's disk, which it reads for whatever comes.
         self._most_in_memory = int(self._operator.capacity * _AREA_SHARE)
@@ -214,7 +214,7 @@ class Bucket:
                 segment.mapped(self._folder) if segment.number in contents else segment for segment in stream.segments
             ]
         self._files[version] = record.files
-        self._spill.clean(())
+        self._spill.clear()
         self.version = version
         self._amid = False
 

@@ -9,16 +9,13 @@ All numbers are little-endian.
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.durable_files import WRITING, sync_folder
 from spark_jobs.errors import StateDamagedError
 
 Int64Array = NDArray[np.int64]
@@ -39,8 +36,7 @@ _SUFFIX = ".extent"
 class SpillFiles:
     """A `SpillStore` in a folder of its own.
 
-    What is written is on the disk for certain after `sync` only. An extent that is removed keeps its file until
-    `clean`, because an older version of the join's state may still name it.
+    No version of a state names them: they are of use to the process that wrote them, and to no other.
 
     Args:
         folder: where the files are; made if it is not there.
@@ -54,13 +50,7 @@ class SpillFiles:
         self.pages_read = 0
         self._next = 0
         self._live: dict[int, int] = {}  # For each extent its columns.
-        self._unsynced: list[Path] = []
         folder.mkdir(parents=True, exist_ok=True)
-
-    @property
-    def extents(self) -> frozenset[int]:
-        """The numbers of those that have not been removed."""
-        return frozenset(self._live)
 
     def write(self, columns: Int64Array) -> int:
         """Write an extent: int64, shape (c, n), n > 0. Its number. O(n)."""
@@ -71,14 +61,11 @@ class SpillFiles:
         filled[:, :count] = columns
         header = _FIELDS.pack(_MAGIC, _FORMAT, width, count, rows)
         path = self._path(self._next)
-        writing = path.with_name(path.name + WRITING)
-        with writing.open("wb") as file:
+        with path.open("wb") as file:
             file.write(_sealed(header))
             for page in np.ascontiguousarray(filled.reshape(width, pages, rows).transpose(1, 0, 2)):
                 file.write(page.data)
                 file.write(_CHECKSUM.pack(zlib.crc32(page.data)))
-        writing.rename(path)
-        self._unsynced.append(path)
         self._live[self._next] = width
         self.pages_written += pages
         self._next += 1
@@ -116,35 +103,15 @@ class SpillFiles:
         return np.array(tuples.transpose(1, 0, 2).reshape(width, -1)[:, first - offset : until - offset])
 
     def remove(self, extent: int) -> None:
-        """Forget an extent; its file stays until `clean`."""
+        """Delete an extent."""
         del self._live[extent]
+        self._path(extent).unlink(missing_ok=True)
 
-    def sync(self) -> None:
-        """Bring all that was written to the disk. O(extents written since)."""
-        for path in self._unsynced:
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        if self._unsynced:
-            sync_folder(self.folder)
-        self._unsynced.clear()
-
-    def clean(self, keep: Iterable[int]) -> None:
-        """Delete the files of extents that were removed, but for some, and what writers that were killed have left."""
-        kept = {self._path(extent) for extent in (*keep, *self._live)}
+    def clear(self) -> None:
+        """Delete all files, also those that a process left which was killed."""
+        self._live.clear()
         for path in self.folder.iterdir():
-            if path not in kept:
-                path.unlink(missing_ok=True)
-        self._unsynced = [path for path in self._unsynced if path in kept]
-
-    def state(self) -> dict[str, Int64Array]:
-        """Which extents there are, and the counts: for `load`. O(extents)."""
-        counts = np.array([self._next, self.pages_written, self.pages_read], np.int64)
-        return {"counts": counts, "live": np.array(list(self._live.items()), np.int64).reshape(-1, 2)}
-
-    def load(self, counts: Int64Array, live: Int64Array) -> None:
-        """Take over the extents of an earlier store of this folder, of the same page size."""
-        self._next, self.pages_written, self.pages_read = counts.tolist()
-        self._live = dict(live.tolist())
+            path.unlink(missing_ok=True)
 
     def _page_rows(self, width: int) -> int:
         return max(1, (self.page_bytes - _CHECKSUM_BYTES) // (8 * width))

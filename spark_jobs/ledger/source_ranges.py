@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.ledger.poison import Poison, poison_of
 from spark_jobs.ledger.unread_files import TAKEN, landing_time
 from spark_jobs.warehouse.copy_encoding.characters import storable
 
@@ -34,6 +35,7 @@ class SourceRange:
         last: offset after its last byte, which ends a record.
         size: bytes of the whole file, as it was planned; None where that is not known.
         modified_ns: when the file was changed last, as it was planned, in ns since 1970: that is when it landed.
+        poison: what of it is not decoded.
     """
 
     unit: str
@@ -41,6 +43,7 @@ class SourceRange:
     last: int
     size: int | None
     modified_ns: int | None
+    poison: Poison = ()
 
     @property
     def bytes(self) -> int:
@@ -199,22 +202,26 @@ def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges:
 def planned_ranges(cursor: extensions.cursor, batch_no: int) -> tuple[list[SourceRange], frozenset[int]]:
     """What an open batch is to read, in its order, and the numbers of the ranges that were given up as lost."""
     cursor.execute(
-        "SELECT unit, first, last, size, modified_ns, state = 'lost' FROM freshet.source_range "
+        "SELECT unit, first, last, size, modified_ns, poison, state = 'lost' FROM freshet.source_range "
         "WHERE batch_no = %s ORDER BY range_id",
         [batch_no],
     )
     rows = cursor.fetchall()
-    return [SourceRange(*row[:-1]) for row in rows], frozenset(number for number, row in enumerate(rows) if row[-1])
+    return [_range(*row[:-1]) for row in rows], frozenset(number for number, row in enumerate(rows) if row[-1])
 
 
 def loaded_ranges(cursor: extensions.cursor, batch_no: int) -> list[SourceRange]:
     """What a committed batch has read, in its order; also what was, or is to be, read once more by another one."""
     cursor.execute(
-        "SELECT unit, first, last, size, modified_ns FROM freshet.source_range WHERE batch_no = %s "
+        "SELECT unit, first, last, size, modified_ns, poison FROM freshet.source_range WHERE batch_no = %s "
         "AND (state = 'loaded' OR state IN ('to retry', 'retried') AND reason IS NULL) ORDER BY range_id",
         [batch_no],
     )
-    return [SourceRange(*row) for row in cursor.fetchall()]
+    return [_range(*row) for row in cursor.fetchall()]
+
+
+def _range(unit: str, first: int, last: int, size: int | None, modified_ns: int | None, poison: Any) -> SourceRange:
+    return SourceRange(unit, first, last, size, modified_ns, poison_of(poison))
 
 
 def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeEnd]) -> int | None:

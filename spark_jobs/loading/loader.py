@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import threading
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Protocol
 
@@ -18,6 +19,8 @@ from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.held_earlier import HeldEarlier
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.loading.refusals import ErrorKind, kind_of_error, words
+from spark_jobs.relation.catalog.declared_types import check_types
+from spark_jobs.relation.relation_spec import RelationSpec
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.connection import PATIENCE, address, connect
 from spark_jobs.warehouse.fact_table import FactTable
@@ -214,6 +217,7 @@ class Loader:
         url: libpq URL of the warehouse.
         destination: where to.
         retried: whether this is a retry of the task: some of its tuples may be stored already.
+        read: the relations that facts have values of.
         patience: how long to wait for a warehouse that does not answer.
 
     Attributes:
@@ -221,12 +225,19 @@ class Loader:
     """
 
     def __init__(
-        self, url: str, destination: Destination, *, retried: bool = False, patience: timedelta = PATIENCE
+        self,
+        url: str,
+        destination: Destination,
+        *,
+        retried: bool = False,
+        read: Sequence[RelationSpec] = (),
+        patience: timedelta = PATIENCE,
     ) -> None:
         self._url = url
         self._destination = destination
         self._is_careful = retried or destination.careful
         self._session = destination.session(url, patience)
+        self._read = read
         self.settled = IdSketch()
 
     def load(self, outcome: Outcome) -> LoadCounts:
@@ -235,7 +246,7 @@ class Loader:
         Raises:
             WriterFencedError: a newer driver has taken over, or the destination is closed.
             WarehouseUnavailableError: the warehouse went away and did not come back in time.
-            SchemaMismatchError: the fact table is no longer what it was.
+            SchemaMismatchError: the fact table, or a relation that was read, is no longer what it was.
             LoadBlockedError: it refuses most of a chunk for one reason, or the server can't store anything for now.
         """
         counts = LoadCounts()
@@ -253,6 +264,7 @@ class Loader:
             try:
                 counts = transaction.recorded(self._session) if uncertain else None
                 if counts is None:
+                    self._check_types()
                     counts = transaction.store(self._session, mode)
             except psycopg2.Error as error:
                 found = self._reaction(error, mode)
@@ -267,6 +279,13 @@ class Loader:
             f"The warehouse at {address(self._url)} broke off {_MOST_ATTEMPTS} attempts to load a chunk of "
             f"{self._destination}. Look into the server's log for the reason."
         )
+
+    def _check_types(self) -> None:
+        """Have nothing stored that was read of a relation by other types than it has; one round trip."""
+        if self._read:
+            connection = self._session.connection()
+            with connection:
+                check_types(connection, self._read)
 
     def _reaction(self, error: psycopg2.Error, mode: StorageMode) -> ErrorKind:
         """What an error means; raises those that a retry can't fix."""

@@ -13,7 +13,7 @@ from spark_jobs.errors import PlatformError
 
 COMPONENTS = ("scheduler", "triggerer", "dag_processor")
 REQUEST_TIMEOUT_SECONDS = 30.0
-TRIES = 3
+PATIENCE_SECONDS = 3.0
 PAUSE_SECONDS = 1.0
 
 
@@ -24,13 +24,16 @@ class AirflowApi:
         url: address of the API server, without a path.
         user: a user of the SimpleAuthManager.
         password: the user's password.
+        patience_seconds: how long requests are sent again while the server does not answer, or fails: it may be
+            starting again, or its database be away.
     """
 
-    def __init__(self, url: str, user: str, password: str) -> None:
+    def __init__(self, url: str, user: str, password: str, *, patience_seconds: float = PATIENCE_SECONDS) -> None:
         self.url = url
         self._credentials = {"username": user, "password": password}
         self._client = httpx.Client(base_url=url, timeout=REQUEST_TIMEOUT_SECONDS, trust_env=False)
         self._token: str | None = None
+        self._patience_seconds = patience_seconds
 
     def __enter__(self) -> AirflowApi:
         return self
@@ -113,24 +116,26 @@ class AirflowApi:
         return answer
 
     def _answer(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        tries_left = TRIES
+        until = time.monotonic() + self._patience_seconds
         while True:
-            tries_left -= 1
             try:
                 response = self._send(method, path, **arguments)
                 if response.status_code == httpx.codes.UNAUTHORIZED:  # the token has expired
                     self._token = None
                     response = self._send(method, path, **arguments)
-                return response
+                if not response.is_server_error or time.monotonic() > until:
+                    return response
             except httpx.TransportError as error:
-                if not tries_left:
+                if time.monotonic() > until:
                     raise PlatformError(f"Airflow's API server at {self.url} does not answer: {error}.") from error
-                # Sending anything twice does no harm: a second start finds the driver of the first one.
-                time.sleep(PAUSE_SECONDS)
+            # Sending anything twice does no harm: a second start finds the driver of the first one.
+            time.sleep(PAUSE_SECONDS)
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         if self._token is None:
             answer = self._client.post("/auth/token", json=self._credentials)
+            if answer.is_server_error:
+                return answer
             if answer.is_error:
                 raise PlatformError(
                     f"Airflow refused the login of {self._credentials['username']}: {answer.text[:500]}"

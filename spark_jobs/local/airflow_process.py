@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import configparser
+import contextlib
 import io
 import json
 import os
@@ -17,6 +18,7 @@ import sys
 import time
 from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import psycopg2
@@ -25,6 +27,7 @@ from psycopg2 import errors, sql
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.airflow_api import COMPONENTS, AirflowApi
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+from spark_jobs.local.keeper import Keeper
 from spark_jobs.local.kept_bytecode import keeping_bytecode
 from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.private_files import write_private
@@ -44,6 +47,8 @@ _COMMANDS = {
 START_TIMEOUT_SECONDS = 180.0
 STOP_GRACE_SECONDS = 8.0
 POLL_SECONDS = 0.25
+_STEADY_SECONDS = 60.0
+_PATIENCE_SECONDS = 90.0  # its database and then the API server may be started again
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -165,7 +170,9 @@ class EmbeddedAirflow:
         self._environment = {**inherited, **environment, "AIRFLOW_HOME": str(home.airflow)}
         self._components = components
         self.started_at = _NEVER
-        self._processes: list[SessionProcess] = []
+        self._processes: dict[str, SessionProcess] = {}
+        self._keepers: dict[str, Keeper] = {}
+        self._keeping = contextlib.ExitStack()
 
     def prepare(self) -> None:
         """Make the metadata database, or bring it to the installed Airflow's version, and write the configuration."""
@@ -189,17 +196,19 @@ class EmbeddedAirflow:
         """Start the API server and the components, and return at once; see `wait_until_healthy`."""
         self.started_at = datetime.now(UTC)
         for component in ("api_server", *self._components):
-            name = _process_name(component)
-            self._processes.append(
-                SessionProcess.start(
-                    name,
-                    _airflow(*_COMMANDS[component]),
-                    environment=self._environment,
-                    folder=self._home.root,
-                    log=self._log(name),
-                    record=_record(self._home, name),
-                )
+            self._start_component(component)
+
+    def keep_running(self) -> None:
+        """Until `stop`, start a component again whenever it has ended by itself: for lack of its database, say."""
+        for component, process in self._processes.items():
+            keeper = self._keepers[component] = Keeper(
+                process.name,
+                partial(self._needs_no_start, component),
+                partial(self._start_component, component),
+                partial(self._end_of, component),
+                steady_seconds=_STEADY_SECONDS,
             )
+            self._keeping.enter_context(keeper.at_work())
 
     def wait_until_healthy(self) -> None:
         """Wait until the API answers and every component has sent a heartbeat since it was started.
@@ -225,23 +234,50 @@ class EmbeddedAirflow:
                 time.sleep(POLL_SECONDS)
 
     def check(self) -> None:
-        """Raise a PlatformError if a component has ended by itself."""
-        for process in self._processes:
-            if not process.is_running():
-                log = self._log(process.name)
-                raise PlatformError(
-                    f"{process.name} ended with exit status {process.exit_status()}; the end of {log}:\n{log_tail(log)}"
-                )
+        """Raise a PlatformError if a component has ended by itself, or if one that is kept running can't be.
+
+        That its database can't be kept running is told first.
+        """
+        self._server.check()
+        for component, process in self._processes.items():
+            if keeper := self._keepers.get(component):
+                keeper.check()
+            elif not process.is_running():
+                raise PlatformError(self._end_of(component))
 
     def api(self) -> AirflowApi:
         """A REST client for the administrator; use it as a context manager."""
         password, _ = administrator_password(self._home)
-        return AirflowApi(self.url, ADMINISTRATOR, password)
+        return AirflowApi(self.url, ADMINISTRATOR, password, patience_seconds=_PATIENCE_SECONDS)
 
     def stop(self) -> None:
         """End all components with everything they started, except Spark drivers: those lead sessions of their own."""
-        stop_sessions(self._processes, STOP_GRACE_SECONDS)
+        self._keeping.close()
+        self._keepers.clear()
+        stop_sessions(self._processes.values(), STOP_GRACE_SECONDS)
         self._processes.clear()
+
+    def _start_component(self, component: str) -> None:
+        name = _process_name(component)
+        if ended := self._processes.get(component):
+            stop_sessions([ended], STOP_GRACE_SECONDS)  # what it has left behind
+        self._processes[component] = SessionProcess.start(
+            name,
+            _airflow(*_COMMANDS[component]),
+            environment=self._environment,
+            folder=self._home.root,
+            log=self._log(name),
+            record=_record(self._home, name),
+        )
+
+    def _needs_no_start(self, component: str) -> bool:
+        """Whether a component runs, or waits for its database, without which it would end at once."""
+        return self._processes[component].is_running() or not self._server.is_running()
+
+    def _end_of(self, component: str) -> str:
+        process = self._processes[component]
+        log = self._log(process.name)
+        return f"{process.name} ended with exit status {process.exit_status()}; the end of {log}:\n{log_tail(log)}"
 
     def _log(self, name: str) -> Path:
         return self._home.logs / f"{name}.log"

@@ -55,6 +55,10 @@ class StreamRuns:
         """Pipelines whose watching run does not wait for its driver yet."""
         return [pipeline for pipeline in self._dags if not self._is_watching(pipeline)]
 
+    def can_be_asked(self) -> bool:
+        """Whether Airflow answers: it does not while it, or its database, is started again."""
+        return bool(self._api.heartbeats())
+
     def start_drain(self) -> None:
         """Start a drain of each pipeline."""
         for pipeline, dag_id in self._dags.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spark_jobs.private_files import make_trusted
 from spark_jobs.settings import Home
 
 
@@ -19,7 +20,6 @@ def keeping_bytecode(environment: Mapping[str, str], home: Home) -> dict[str, st
     """
     kept = dict(environment)
     if kept.pop("PYTHONDONTWRITEBYTECODE", None):
-        home.bytecode.mkdir(mode=0o700, parents=True, exist_ok=True)
-        home.bytecode.chmod(0o700)
+        make_trusted(home.bytecode)
         kept.setdefault("PYTHONPYCACHEPREFIX", str(home.bytecode))
     return kept

@@ -20,6 +20,7 @@ from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.lag import SourceLook
 from spark_jobs.ledger.status.pipeline_status import Freshness, PipelineStatus, StatusReader
 from spark_jobs.ledger.status.table import StatusTable
+from spark_jobs.shown_text import shown_line
 from spark_jobs.warehouse.connection import connect
 
 PLAIN_LINE_SECONDS = 5.0
@@ -103,10 +104,11 @@ def _plain_line(status: PipelineStatus) -> str:
     percentiles = " / ".join("-" if ms is None else _duration(ms) for ms in (shown.p50_ms, shown.p99_ms))
     hits = "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}"
     reason = status.overload_reason or status.blocked_by
-    state = f"{status.state} ({reason})" if reason else status.state_in_words
+    state = f"{status.state} ({shown_line(reason)})" if reason else status.state_in_words
+    requeued = f"requeued {status.requeued}, " if status.requeued else ""
     return (
         f"{status.name}: {state}, unread {status.lag.in_words}, arrived {status.arrived}, loaded {status.loaded}, "
-        f"shed {status.shed}, unmatched {status.unmatched}, rejected {status.rejected}, "
+        f"shed {status.put_off}, {requeued}unmatched {status.unmatched}, rejected {status.rejected}, "
         f"{status.service_rate:.0f} facts/s, hit ratio {hits}, freshness p50 / p99 {percentiles}, "
         f"target {_duration(status.target_ms)}"
     )

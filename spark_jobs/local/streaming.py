@@ -20,6 +20,7 @@ from spark_jobs.local.dag_runs import BatchDags, StreamRuns
 from spark_jobs.local.detached_driver import find_driver
 from spark_jobs.local.live_status import LiveStatus
 from spark_jobs.local.session_process import log_tail
+from spark_jobs.local.warehouse_server import PATIENCE
 from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.settings import Home
 from spark_jobs.source.landing_look import LandingLook
@@ -88,16 +89,16 @@ class WatchedTime:
             doing: what is going on, if there is more to say than the status does.
 
         Raises:
-            PlatformError: a process has ended by itself.
+            PlatformError: a process has ended by itself, and could not be started again.
         """
         if self._stop.wait(seconds):
             return False
-        if time.monotonic() - self._asked_at > ASK_AIRFLOW_SECONDS:
+        self._airflow.check()
+        if time.monotonic() - self._asked_at > ASK_AIRFLOW_SECONDS and self._runs.can_be_asked():
             # No reason to end: an operator may fix the cause, and clear the run in the UI.
             self._failures = " ".join(map(failed_run, self._runs.failed()))
             self._asked_at = time.monotonic()
         self._live.update(" ".join(filter(None, [doing, self._failures])))
-        self._airflow.check()
         self._workload.check()
         return True
 
@@ -186,6 +187,7 @@ class Streaming:
             with StopSignal() as hurry:
                 try:
                     self._workload.stop()
+                    self._airflow.check()
                     batches.pause()
                     drained = self._drain(runs, live, hurry)
                     if drained:
@@ -267,7 +269,7 @@ class Streaming:
         return True
 
     def _drain_without_airflow(self, live: LiveStatus, hurry: StopSignal) -> bool:
-        with contextlib.closing(connect(self._url)) as connection:
+        with contextlib.closing(connect(self._url, patience=PATIENCE)) as connection:
             for pipeline in self._pipelines:
                 if find_driver(connection, pipeline, self._home) is not None:
                     drivers.request_state(connection, pipeline, "draining")

@@ -21,7 +21,13 @@ from sqlalchemy import make_url
 from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.driver.session import DEFAULT_MASTER
 from spark_jobs.durable_files import exclusive_lock
-from spark_jobs.errors import PipelineDefinitionError, PlatformError, SchemaMismatchError
+from spark_jobs.errors import (
+    FreshetError,
+    PipelineDefinitionError,
+    PlatformError,
+    SchemaMismatchError,
+    WarehouseUnavailableError,
+)
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
 from spark_jobs.local.airflow_process import (
@@ -47,7 +53,8 @@ from spark_jobs.local.kafka_pipelines import kafka_broker, running_with_topics, 
 from spark_jobs.local.live_status import show_once
 from spark_jobs.local.streaming import Course, Streaming, uneventful
 from spark_jobs.local.terminal_progress import StartupSteps
-from spark_jobs.local.warehouse_server import warehouse
+from spark_jobs.local.warehouse_server import PATIENCE, is_embedded, warehouse
+from spark_jobs.local.warehouse_users import READING, VALIDATING, admit_users, as_user
 from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.private_files import make_private
 from spark_jobs.proof.verification import verify
@@ -62,6 +69,8 @@ from spark_jobs.workload.tpch_files import check_scale
 
 INTERRUPTED_STATUS = 130
 _SPARK_CONNECTION = "AIRFLOW_CONN_SPARK_DEFAULT"
+# What the page and the validations come as, see freshet_airflow/warehouse_connection.py.
+_USERS = {"AIRFLOW_CONN_FRESHET_READER": READING, "AIRFLOW_CONN_FRESHET_VALIDATOR": VALIDATING}
 # One core for what is not urgent, which leaves the others to the streams.
 BATCH_MASTER = "local[1,4]"
 
@@ -186,17 +195,23 @@ class _Up:
                 with steps.step("PostgreSQL"):
                     url = stack.enter_context(warehouse(self._home))
                     server = stack.enter_context(EmbeddedPostgres(self._home.postgres).use())
+                    stack.enter_context(server.kept_running())
                 if self._broker is not None:
                     with steps.step("Kafka"):
                         stack.enter_context(running_with_topics(self._broker))
                 airflow = EmbeddedAirflow(self._home, server, self._port, self._environment(url))
                 stack.callback(self._stop_processes, airflow, url)
                 self._bring_up(steps, airflow, url)
+            airflow.keep_running()
             streaming = Streaming(self._home, self._definitions, airflow, url, self._workload, self._console)
-            end = streaming.run(course)
-            with self._console.status("Ending all processes ..."):
-                self._stop_processes(airflow, url)
-            holds = self._prove(url, complete=not end.cut_short)
+            try:
+                end = streaming.run(course)
+                with self._console.status("Ending all processes ..."):
+                    self._stop_processes(airflow, url)
+                holds = self._prove(url, complete=not end.cut_short)
+            except FreshetError:
+                server.check()  # what it comes of, perhaps
+                raise
         if end.problem is not None:
             self._console.print(f"[bold red]Error:[/] {escape(str(end.problem))}", soft_wrap=True, highlight=False)
         return 0 if holds and end.problem is None else 1
@@ -231,6 +246,8 @@ class _Up:
         if workload_process.OF_TPCH & self._definitions.keys():
             with steps.step(f"TPC-H master data, scale {self._scale:g}"):
                 seed(url, self._home, self._scale, steps.report)
+        if is_embedded():
+            admit_users(url, self._definitions.values())
         self._launch_drivers(url)
 
     def _launch_drivers(self, url: str) -> None:
@@ -274,7 +291,11 @@ class _Up:
         airflow.stop()
         # Without Airflow and the server they would be on their own.
         end_drivers(self._home)
-        with contextlib.closing(connect(url)) as connection, contextlib.suppress(UndefinedTable):  # not migrated yet
+        # A warehouse that is away, or not migrated yet, keeps nothing from ending.
+        with (
+            contextlib.suppress(UndefinedTable, WarehouseUnavailableError),
+            contextlib.closing(connect(url, patience=PATIENCE)) as connection,
+        ):
             note_stopped(connection, self._definitions)
 
     def _environment(self, url: str) -> dict[str, str]:
@@ -286,6 +307,7 @@ class _Up:
             PIPELINES_VARIABLE: str(self._pipelines),
             _SPARK_CONNECTION: os.environ.get(_SPARK_CONNECTION, spark),
             "AIRFLOW_CONN_SPARK_BATCH": os.environ.get("AIRFLOW_CONN_SPARK_BATCH", batch),
+            **({name: os.environ.get(name, as_user(url, of)) for name, of in _USERS.items()} if is_embedded() else {}),
         }
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import timedelta
 
 import psycopg2
 
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+from spark_jobs.local.warehouse_users import admit_users, as_user
 from spark_jobs.settings import WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse.connection import connect
 
@@ -48,6 +50,31 @@ def warehouse(home: Home, *, create: bool = True) -> Iterator[str]:
             _create_database(server.url())
         _check(server.url(DATABASE), has_schema=not create)
         yield server.url(DATABASE)
+
+
+@contextlib.contextmanager
+def warehouse_as(user: str, home: Home, definitions: Iterable[PipelineDefinition] = ()) -> Iterator[str]:
+    """Have the warehouse, which must be there, at hand for what needs few rights; yields its libpq URL.
+
+    Args:
+        user: who comes to the embedded server, of `warehouse_users`. FRESHET_WAREHOUSE_URL names a user itself.
+        home: the installation.
+        definitions: pipelines whose tables the user has to read.
+
+    Raises:
+        WarehouseUnavailableError, PlatformError: see `warehouse`.
+    """
+    with warehouse(home, create=False) as url:
+        if is_embedded():
+            admit_users(url, definitions)
+            yield as_user(url, user)
+        else:
+            yield url
+
+
+def is_embedded() -> bool:
+    """Whether an installation's warehouse is the embedded server: no other is named."""
+    return not os.environ.get(WAREHOUSE_URL_VARIABLE)
 
 
 def _check(url: str, *, has_schema: bool) -> None:

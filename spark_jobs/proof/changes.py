@@ -28,7 +28,7 @@ _STATED = "change.changed_at"
 
 # Each tuple of R that was replaced, and each key that a tuple was inserted for; nulls where it is not known which.
 _NOTED = """
-    SELECT change.xid, {until} AS until, noted.former, noted.key
+    SELECT change.xid, change.former_xid, {until} AS until, noted.former, noted.key
     FROM freshet.relation_change AS change CROSS JOIN LATERAL (
         SELECT change.former, CASE WHEN change.former IS NULL THEN change.key END AS key WHERE change.formers IS NULL
         UNION ALL SELECT value, NULL FROM jsonb_array_elements(change.formers)
@@ -120,7 +120,9 @@ class FormerRelation:
         replaced: sql.Composable = sql.SQL("false")
         if self._lookup.has_default:
             key = _COMMA.join(map(self._lookup.column, self._lookup.key_columns))
-            replaced = sql.SQL("bool_or(noted.former IS NOT NULL) OVER (PARTITION BY noted.xid, {})").format(key)
+            replaced = sql.SQL(
+                "bool_or(noted.former IS NOT NULL) OVER (PARTITION BY noted.xid, noted.former_xid, {})"
+            ).format(key)
         self._execute(
             """
             CREATE TEMPORARY TABLE {former} ON COMMIT DROP AS

@@ -76,14 +76,20 @@ class Comparison:
         self.explained = Explained(0, 0)
         self.gone = 0
 
-    def take_read_again(self) -> None:
+    def take_read_again(self) -> int:
         """Take records that are held as unreadable, and are facts all the same, for what they are by now.
 
-        They were read again, by a definition that was corrected.
+        They were read again, by a definition that was corrected. Gives how many tuples are held of them still.
         """
         self._execute(
             "UPDATE {landed} AS landed SET raw_held = false WHERE raw_held AND event_id IS NOT NULL "
             "AND EXISTS (SELECT FROM {fact} AS fact WHERE {same_key})"
+        )
+        if not self._cursor.rowcount:
+            return 0
+        return self._number(
+            "SELECT count(*) FROM {held} AS held WHERE EXISTS (SELECT FROM {landed} AS landed "
+            "WHERE landed.raw_id = held.event_id AND NOT landed.raw_held AND landed.event_id IS NOT NULL)"
         )
 
     def find_unstored(self) -> None:
@@ -108,6 +114,18 @@ class Comparison:
         labels = self._origins.labels
         self._findings.put("missing", count, [f"{id} of {labels[file]}" for id, file in self._cursor])
         return self._number("SELECT count(*) FROM pg_temp.unstored WHERE pending")
+
+    def duplicates(self) -> int:
+        """Records of events that other records have brought as well, but for those of `unstored` that are pending."""
+        return self._number(
+            """
+            SELECT count(*) - count(DISTINCT id) FROM (
+                SELECT CASE WHEN raw_held THEN raw_id ELSE coalesce(event_id, raw_id) END AS id, pending FROM {landed}
+            ) AS landed
+            WHERE NOT (landed.pending AND EXISTS (
+                SELECT FROM pg_temp.unstored WHERE unstored.pending AND unstored.id = landed.id))
+            """
+        )
 
     def in_two_places(self) -> None:
         """Events with two places; to have been pruned is one as well, since what is sent again is a duplicate."""

@@ -13,7 +13,7 @@ from psycopg2 import extensions
 from spark_jobs.definition import Source
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.proof.landed_records import LandedRecords, landed_records
-from spark_jobs.proof.landing_folder import AbsentFile, Landing, LedgerRange, ledger_ranges
+from spark_jobs.proof.landing_folder import AbsentFile, Landing, LedgerRange, ledger_ranges, poison_in
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_offsets import TopicOffsets
 from spark_jobs.source.kafka_reading import read_offsets
@@ -60,7 +60,7 @@ class LandedPartition:
             UnreadableFileError: some were removed meanwhile; after all others.
             SourceAwayError: no broker answers for the partition.
         """
-        whole = OffsetSlice(0, self.partition, self.first, self.size)
+        whole = OffsetSlice(0, self.partition, self.first, self.size, None, poison_in(self.ranges))
         return landed_records(read_offsets(whole, RecordDecoder.of(source), self.client), source)
 
     def _reached(self) -> int:

@@ -61,7 +61,7 @@ def read_records(file: LandedFile, source: Source) -> Iterator[LandedRecords]:
         UnreadableFileError: it is damaged, or its columns don't fit the schema; before the first record.
         SourceRangeGoneError: it is gone, or another file than before.
     """
-    whole = FileSlice(0, str(file.path), 0, file.size, file.size, file.modified_ns)
+    whole = FileSlice(0, str(file.path), 0, file.size, file.size, file.modified_ns, file.poison)
     return landed_records(read_slice(whole, source), source)
 
 

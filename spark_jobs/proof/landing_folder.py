@@ -14,6 +14,7 @@ from typing import NamedTuple
 from psycopg2 import extensions
 
 from spark_jobs.definition import Source
+from spark_jobs.ledger.poison import Poison, poison_of
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.settings import Home
 from spark_jobs.source.file_names import compression_of, is_landed, modified_ns_of, name_of, unit_of
@@ -38,7 +39,7 @@ _RANGES = """
                 SELECT coalesce(sum(other.records), 0) FROM freshet.source_range AS other
                 WHERE other.batch_no = batch.batch_no AND other.state <> 'lost' AND other.reason IS NULL), 0))
         END::bigint,
-        dismissed_at IS NOT NULL
+        dismissed_at IS NOT NULL, poison
     FROM freshet.source_range LEFT JOIN freshet.batch USING (batch_no)
         CROSS JOIN LATERAL (SELECT facts + shed + unmatched + rejected AS stored) AS counted
     WHERE source_range.pipeline = %s AND starts_with(unit, %s)
@@ -64,6 +65,7 @@ class LedgerRange(NamedTuple):
         was_removed: whether the driver has removed the file after it was loaded.
         most_stored: of a range that was given up, how many of its records may be stored; None where that is not known.
         was_dismissed: whether an operator wants to be told no more that it was not loaded.
+        stated_poison: what of it is not decoded, as the ledger states it.
     """
 
     unit: str
@@ -79,6 +81,7 @@ class LedgerRange(NamedTuple):
     range_id: int
     most_stored: int | None
     was_dismissed: bool
+    stated_poison: list[tuple[int, int, str]] | None = None
 
     @property
     def was_loaded(self) -> bool:
@@ -108,6 +111,11 @@ class LedgerRange(NamedTuple):
         return (self.last - self.first + 1) // 2
 
 
+def poison_in(ranges: Sequence[LedgerRange]) -> Poison:
+    """What is not decoded of what these ranges lie in."""
+    return tuple(span for each in ranges for span in poison_of(each.stated_poison))
+
+
 @dataclass(frozen=True)
 class LandedFile:
     """A landed file that can be read.
@@ -135,6 +143,11 @@ class LandedFile:
         """The file that is there now; None where there is none, or it can't be looked at."""
         found = regular_status(path)
         return None if found is None else cls(unit, path, found.st_size, modified_ns_of(found), found.st_ctime_ns)
+
+    @property
+    def poison(self) -> Poison:
+        """What of it is not decoded."""
+        return poison_in(self.ranges)
 
     @property
     def arrived(self) -> datetime:

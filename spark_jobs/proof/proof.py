@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from spark_jobs.definition.fates import OPEN_SHARES
+from spark_jobs.shown_text import shown_line
 
 EXAMPLES = 10
 _LONGEST_VALUE = 80
@@ -104,7 +105,7 @@ class StreamPlaces:
         expired: held, or rejected, since they found no partner in their time.
         rejected: held for other reasons.
         late: those of them that came too late.
-        pruned: that were held until retention deleted them.
+        pruned: that were held, and were deleted since, by retention or by hand.
         duplicates: records of events that had landed before.
         pending: records that are not loaded yet.
         after_last: those of the rejected that came after the last of their key.
@@ -134,14 +135,17 @@ class Proof:
         pending_files: those that are not loaded yet, or not to their end.
         records: landed records, those sent more than once counted each time.
         pending_records: records that are not loaded yet, nor stored; not a difference.
+        duplicates: records of events that other records have brought as well; not a difference.
         facts, shed, unmatched, rejected: stored events by place.
-        pruned: events that were held until retention deleted them; not a difference.
+        pruned: events that were held, and were deleted since, by retention or by hand; not a difference.
         resolvable: unmatched events whose master data is there by now; not a difference.
         unchecked: rejected events whose reason can't be checked without trying to store them; not a difference.
         former: facts that equal the join with R as it was when they were loaded, not as it is now; not a difference.
         unprovable: facts about which nothing can be proved: they do not equal the join with R as it is now, while it is
             not known how R was when they were loaded; or their landed records are there no longer. Not a difference.
         gone_facts, gone_held: facts and held tuples whose landed records are there no longer; not a difference.
+        read_again: tuples that are held as they could not be read once, and are facts by now: their definition was
+            corrected, and their file read again. Not a difference.
         differences: what does not hold; empty if all does.
         notes: what is not a difference, but worth reporting.
         streams: of a pipeline that joins several streams, where the events of each are; shed, unmatched, rejected and
@@ -154,6 +158,7 @@ class Proof:
     pending_files: int
     records: int
     pending_records: int
+    duplicates: int
     facts: int
     shed: int
     unmatched: int
@@ -168,6 +173,7 @@ class Proof:
     differences: tuple[Finding, ...]
     notes: tuple[Finding, ...]
     streams: tuple[StreamPlaces, ...] = ()
+    read_again: int = 0
     seconds: float = 0.0
 
     @property
@@ -188,9 +194,8 @@ class Proof:
         balance = Table.grid(padding=(0, 2))
         balance.add_column()
         balance.add_column(justify="right")
-        stored = self.facts + self.shed + self.unmatched + self.rejected + self.pruned
-        what = "results" if self.streams else "stored"
-        balance.add_row(what, f"{stored:,}", f"of {self.records:,} records in {self.files:,} files or partitions")
+        for row in self._results_of_streams() if self.streams else self._stored_of_landed():
+            balance.add_row(*row)
         balance.add_row("= facts", f"{self.facts:,}")
         if self.former:
             balance.add_row("", f"{self.former:,}", "of them equal their master data as it was when they were loaded")
@@ -211,9 +216,7 @@ class Proof:
                 "", f"{self.gone_held:,}", "of these three are held of records that are not in the source any more"
             )
         if self.pruned:
-            balance.add_row("+ pruned", f"{self.pruned:,}", "held, until their time of retention was over")
-        if self.pending_files:
-            balance.add_row("not yet loaded", f"{self.pending_records:,}", f"in {self.pending_files:,} files")
+            balance.add_row("+ pruned", f"{self.pruned:,}", "held once, and deleted: by retention, or by hand")
         parts: list[RenderableType] = [self._streams_table(), balance] if self.streams else [balance]
         for note in self.notes:
             parts += _shown(note, NOTES[note.kind], "yellow")
@@ -223,6 +226,33 @@ class Proof:
         style = "bold green" if self.holds else "bold red"
         text = f"{self.pipeline}: the tuple's law {verdict} ({self.seconds:.1f} s)"
         return Group(*parts, Text(text, style=style))
+
+    @property
+    def _stored(self) -> int:
+        return self.facts + self.shed + self.unmatched + self.rejected + self.pruned
+
+    def _stored_of_landed(self) -> Iterator[tuple[str, str, str]]:
+        """How the records that landed become what is stored: rows that sum up, whether the law holds or not."""
+        yield "landed", f"{self.records:,}", f"records in {self.files:,} files or partitions"
+        missing = sum(difference.count for difference in self.differences if difference.kind == "missing")
+        otherwise = self._stored - (self.records - self.duplicates - self.pending_records - missing)
+        unlanded = otherwise - self.read_again
+        if self.duplicates:
+            yield "- duplicates", f"{self.duplicates:,}", "of events that other records have brought"
+        if self.pending_files:
+            yield "- not yet loaded", f"{self.pending_records:,}", f"in {self.pending_files:,} files"
+        if missing:
+            yield "- missing", f"{missing:,}", "stored nowhere"
+        if self.read_again:
+            yield "+ read again", f"{self.read_again:,}", "facts by a corrected definition, and still held as rejected"
+        if unlanded:
+            yield "+ not landed", f"{unlanded:,}", "stored, but no record of the source is theirs alone"
+        yield "stored", f"{self._stored:,}", ""
+
+    def _results_of_streams(self) -> Iterator[tuple[str, str, str]]:
+        yield "results", f"{self._stored:,}", f"of {self.records:,} records in {self.files:,} files or partitions"
+        if self.pending_files:
+            yield "not yet loaded", f"{self.pending_records:,}", f"in {self.pending_files:,} files"
 
     def _streams_table(self) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0))
@@ -247,7 +277,7 @@ class Proof:
 
 def _shown(finding: Finding, words: str, style: str) -> Iterator[Text]:
     yield Text(f"{finding.count:,} {words}:", style=style)
-    yield from (Text(f"  {example}") for example in finding.examples)
+    yield from (Text(f"  {shown_line(example)}") for example in finding.examples)
     if finding.count > len(finding.examples):
         yield Text("  ...")
 

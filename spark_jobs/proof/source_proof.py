@@ -46,9 +46,10 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
     account.read(progress)
     progress.add_task("comparing", total=None)
     comparison = Comparison(cursor, definition, joined, stored, account, findings)
-    comparison.take_read_again()
+    read_again = comparison.take_read_again()
     comparison.find_unstored()
     pending_records = comparison.missing()
+    duplicates = comparison.duplicates()
     comparison.in_two_places()
     held_comparison = HeldComparison(cursor, stored, LANDED, account.absent, findings)
     held_comparison.extra()
@@ -65,6 +66,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
         pending_files=account.pending_files,
         records=account.records,
         pending_records=pending_records,
+        duplicates=duplicates,
         facts=comparison.facts,
         **held_counts,
         pruned=held_comparison.pruned.total(),
@@ -74,6 +76,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
         unprovable=comparison.explained.unprovable + comparison.gone,
         gone_facts=comparison.gone,
         gone_held=held_comparison.gone,
+        read_again=read_again,
         differences=findings.of(DIFFERENCES),
         notes=findings.of(NOTES),
     )

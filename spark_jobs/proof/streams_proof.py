@@ -107,6 +107,7 @@ class _StreamsProof:
             pending_files=sum(account.pending_files for account in accounts),
             records=sum(account.records for account in accounts),
             pending_records=sum(stream.pending for stream in places),
+            duplicates=sum(stream.duplicates for stream in places),
             facts=comparison.facts,
             **held_counts,
             pruned=held.pruned.total(),

@@ -10,7 +10,6 @@ import time
 from dataclasses import replace
 
 from psycopg2 import extensions
-from rich.console import Console
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
@@ -19,6 +18,7 @@ from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.source_proof import prove_source
 from spark_jobs.proof.streams_proof import prove_streams
 from spark_jobs.settings import Home
+from spark_jobs.shown_text import SafeConsole
 from spark_jobs.warehouse.connection import connect
 
 # Whole tables are hashed here, and the statements run one after the other. That all columns of a fact are right is
@@ -51,7 +51,7 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
         connection.set_session(isolation_level=extensions.ISOLATION_LEVEL_REPEATABLE_READ)
         with connection, connection.cursor() as cursor:
             cursor.execute(_SESSION)
-            terminal = Console(stderr=True)
+            terminal = SafeConsole(stderr=True)
             with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
                 prove = prove_source if definition.streams is None else prove_streams
                 proof = prove(cursor, definition, home, progress)

@@ -80,6 +80,7 @@ class RelationSpec:
         row_count: tuples of R, as far as the catalog knows.
         tuple_bytes: memory of one tuple's key, code and fetched columns on average, in bytes.
         page_refusal: why pages of R can't be read, and what to do; None where they can.
+        declared: the types of its columns, as `declared_types` has them; None where they are not known.
     """
 
     schema: str
@@ -91,6 +92,13 @@ class RelationSpec:
     row_count: int = 0
     tuple_bytes: int = 0
     page_refusal: str | None = None
+    declared: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns that a read returns, in its order; one may come twice."""
+        validity = () if self.validity is None else (self.validity.begin.name, self.validity.end.name)
+        return (*(column.name for column in self.key), *validity, *(column.name for column in self.fetched))
 
     @property
     def relation(self) -> str:

@@ -12,14 +12,12 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.reprocessing.settlement import FailedTries, ReprocessingRun
 from spark_jobs.stages.obstacles import obstacle
-from spark_jobs.task_errors import kind_of
+from spark_jobs.task_errors import kind_of, lost_its_process
 
 # Ours; out of disk, not allowed to, no such table or file.
 _SAME_FOR_ALL_TUPLES = (FreshetError, OSError, psycopg2.OperationalError, psycopg2.ProgrammingError)
 
 _TASK_TRACEBACK = "Traceback (most recent call last):"
-# What Spark says of a task that took its Python process, or its executor, down with it.
-_LOST_WORKERS = ("Python worker exited unexpectedly", "exited caused by one of the running tasks")
 
 
 def tuples_may_be_to_blame(error: Exception) -> bool:
@@ -33,10 +31,9 @@ def tuples_may_be_to_blame(error: Exception) -> bool:
 
     if not isinstance(error, Py4JJavaError | PySparkException) or obstacle(error):
         return False
-    told = str(error)
-    if any(lost in told for lost in _LOST_WORKERS):
+    if lost_its_process(error):
         return True
-    return _TASK_TRACEBACK in told and not issubclass(kind_of(error), _SAME_FOR_ALL_TUPLES)
+    return _TASK_TRACEBACK in str(error) and not issubclass(kind_of(error), _SAME_FOR_ALL_TUPLES)
 
 
 def note_failure(cursor: extensions.cursor, run: ReprocessingRun, condition: str, reason: str) -> None:

@@ -9,16 +9,18 @@ from typing import Any
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.fates import PLACES, UNMATCHED, Place, listed, named
+from spark_jobs.definition.fates import PLACES, UNMATCHED, WAITING_PLACES, Place, listed, named
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
+from spark_jobs.ledger.status.backlog import REQUEUED
 from spark_jobs.loading.payload import RECORD_ENCODINGS
 from spark_jobs.reprocessing.request import NAMED
 
 _RECORDS = ", ".join(f"'{encoding}'" for encoding in RECORD_ENCODINGS)
-UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123))"
+_TRIED = f"(place IN ({listed(WAITING_PLACES)}) OR fate IN ({listed(named(requeue=True))}))"
+UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123)) AND {_TRIED}"
 """SQL condition: a record that was no tuple of the source, or had no id; by a corrected schema it may be one."""
-HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') OR {UNREAD})"
-"""SQL condition: a try may make a fact of it. What one of several streams can't read stays held."""
+HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') AND {_TRIED} OR {UNREAD})"
+"""SQL condition: a try may make a fact of it. What one of several streams can't read stays held, and so does poison."""
 # As `LateDue.of` has it: of outer joins, and without a window, nothing is joined later.
 _JOINS_LATE = """
     correlate ->> 'emit' = 'complete' AND correlate ->> 'within' IS NOT NULL
@@ -93,6 +95,7 @@ class HeldGroup:
         tuples: how many.
         hopeless: how many of them can't become facts.
         unread: how many of them could not be read: a new try may, once the schema is corrected.
+        requeued: how many of them only wait for their next try: nothing has shed them.
         unjoined: how many of them wait to be joined with other streams' tuples; a new try is not for them.
         oldest: when the first of them arrived.
         keys: the keys that most of them have, and how many have each; of unmatched JSON records only.
@@ -104,6 +107,7 @@ class HeldGroup:
     tuples: int
     hopeless: int
     unread: int
+    requeued: int
     unjoined: int
     oldest: datetime
     keys: tuple[tuple[str, int], ...] = ()
@@ -181,7 +185,7 @@ def held_groups(
             "SELECT place, CASE WHEN min(reason) = max(reason) THEN min(reason) "
             "ELSE regexp_replace(min(reason), '[0-9]+', '…', 'g') END, "
             f"relation, count(*), count(*) FILTER (WHERE NOT ({HAS_EVENT} OR {WAITS_TO_BE_JOINED})), "
-            f"count(*) FILTER (WHERE {UNREAD}), "
+            f"count(*) FILTER (WHERE {UNREAD}), count(*) FILTER (WHERE {REQUEUED}), "
             f"count(*) FILTER (WHERE {WAITS_TO_BE_JOINED}), min(arrived_at) FROM freshet.held_tuple WHERE {_CHOSEN} "
             "GROUP BY place, relation, regexp_replace(reason, '[0-9]+', '', 'g') "
             f"ORDER BY count(*) DESC, 1, 2 LIMIT {_MOST_GROUPS}",

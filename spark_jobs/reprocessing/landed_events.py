@@ -74,11 +74,12 @@ class LandedEvents:
         if partition is not None and reader.client is not None:
             if self._topic_id(partition.topic, reader.client) != partition.topic_id:
                 raise FreshetError(f"{partition} is needed, and can't be read: the topic was deleted and made anew.")
-            return str(partition), OffsetSlice(0, partition, planned.first, planned.last)
+            return str(partition), OffsetSlice(0, partition, planned.first, planned.last, None, planned.poison)
         path = self._path(name_of(planned.unit), reader.source)
         assert planned.size is not None
         assert planned.modified_ns is not None
-        return str(path), FileSlice(0, str(path), planned.first, planned.last, planned.size, planned.modified_ns)
+        piece = FileSlice(0, str(path), planned.first, planned.last, planned.size, planned.modified_ns, planned.poison)
+        return str(path), piece
 
     def _path(self, name: str, source: Source) -> Path:
         if source.path is None:

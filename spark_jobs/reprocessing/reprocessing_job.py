@@ -28,6 +28,7 @@ from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
 from spark_jobs.settings import Home, home
 from spark_jobs.task_errors import cause_of
+from spark_jobs.warehouse.cluster import settle_in_cluster
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import ConnectionPool
 from spark_jobs.warehouse.registration import check_registered
@@ -112,6 +113,7 @@ class ReprocessingJob:
         if not self._is_registered():
             _log.info("%s was never loaded into this warehouse: there is nothing to reprocess", self._name)
             return RunEnd("finished")
+        settle_in_cluster(self._connect())
         tables = check_tables(self._connect(), self._definition)
         opened = run_ledger.open_run(self._connect(), self._name, self._request)
         self._batch_no = opened.batch_no

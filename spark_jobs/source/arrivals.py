@@ -29,3 +29,8 @@ class Arrivals(NamedTuple):
     records: int
     ignored: int = 0
     mark: RecordMark | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all of them in memory."""
+        return self.tuples.nbytes + sum(group.tuples.nbytes for group in self.rejected)

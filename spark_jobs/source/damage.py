@@ -35,14 +35,15 @@ def damage_told(file: str) -> Iterator[None]:
 
 
 def checked_whole(
-    read: Callable[[], Iterator[Part]], size_of: Callable[[Part], int], kept: int = _KEPT_BYTES
+    read: Callable[[Callable[[], bool] | None], Iterator[Part]], size_of: Callable[[Part], int], kept: int = _KEPT_BYTES
 ) -> Iterator[Part]:
     """The parts that `read` gives, once it has given all of them without an error.
 
     What takes more memory than `kept` is read twice.
 
     Args:
-        read: reads from the beginning.
+        read: reads from the beginning. What it is given the first time tells whether the next part will be read again,
+            so that it is enough to glance at it; it is given None the second time.
         size_of: bytes of a part.
         kept: bytes that may be held in memory.
 
@@ -52,7 +53,11 @@ def checked_whole(
     """
     parts: list[Part] = []
     size = 0
-    for part in read():
+
+    def is_read_again() -> bool:
+        return size > kept
+
+    for part in read(is_read_again):
         size += size_of(part)
         if size <= kept:
             parts.append(part)
@@ -62,6 +67,6 @@ def checked_whole(
         yield from parts
         return
     try:
-        yield from read()
+        yield from read(None)
     except UnreadableFileError as error:
         raise SourceRangeGoneError(f"It was changed while it was read. {error}") from error

@@ -24,7 +24,10 @@ from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kafka_client import KafkaClient
 from spark_jobs.source.kafka_consumer import Consumed, KafkaConsumer
 from spark_jobs.source.kafka_slice import OffsetSlice, Partition
+from spark_jobs.source.records.decoded import KEPT_OF_TOO_LONG, cut_record
+from spark_jobs.source.records.long_values import too_long
 from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.source.sparing import decode_sparing, undecoded
 
 SILENCE_SECONDS = 30.0
 """After that long without an answer a partition is taken for unreachable."""
@@ -64,6 +67,17 @@ def read_offsets(piece: OffsetSlice, decoder: RecordDecoder, client: KafkaClient
 
 
 def _arrivals(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arrivals:
+    unfit = too_long(read.values)
+    if not unfit:
+        return _of_usual_length(piece, decoder, read)
+    where = np.zeros(len(read.offsets), np.bool_)
+    where[list(unfit)] = True
+    usual = _of_usual_length(piece, decoder, _where(read, ~where))
+    rejected = [*usual.rejected, _too_long(piece, decoder.source, _where(read, where), list(unfit.values()))]
+    return usual._replace(rejected=rejected, records=usual.records + len(unfit))
+
+
+def _of_usual_length(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arrivals:
     missing = pc.equal(pc.fill_null(pc.binary_length(read.values), 0), 0)
     if not pc.any(missing).as_py():
         return _decoded(piece, decoder, read)
@@ -100,7 +114,8 @@ def _mark(read: Consumed, row: int) -> RecordMark:
 
 
 def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arrivals:
-    decoded = decoder.decode(read.values)
+    columns = decoder.source.record_columns
+    decoded = decode_sparing(piece.poison, read.values, read.offsets, columns, decoder.decode)
     records = read.values
     if decoder.avro is not None:  # what is held of it is its columns, which can be read without its schema
         records = pc.if_else(pc.is_valid(decoded.reasons), records, None)
@@ -108,17 +123,26 @@ def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arri
     count = len(read.offsets)
     if decoded.reasons.null_count == count:
         return Arrivals(tuples, [], count)
-    sound = pc.is_null(decoded.reasons)
-    malformed = tuples.filter(pc.invert(sound))
-    held = Held(MALFORMED, decoded.reasons.drop_null(), None, malformed, identified=decoder.source.is_known_by_place)
-    return Arrivals(tuples.filter(sound), [held], count)
+    held = undecoded(piece.poison, tuples, decoded.reasons, identified=decoder.source.is_known_by_place)
+    return Arrivals(tuples.filter(pc.is_null(decoded.reasons)), held, count)
+
+
+def _too_long(piece: OffsetSlice, source: Source, read: Consumed, told: list[str]) -> Held:
+    """Records that are too long, in their order: of each its beginning is held."""
+    beginnings = [value.as_buffer()[:KEPT_OF_TOO_LONG].to_pybytes() for value in read.values]
+    records = pa.array([cut_record(*each) for each in zip(beginnings, told, strict=True)], pa.binary())
+    tuples = _with_place(_nothing(source, len(told)), piece, read, records)
+    reasons = pa.array([f"malformed: too long: {each}" for each in told])
+    return Held(MALFORMED, reasons, None, tuples, identified=source.is_known_by_place)
+
+
+def _nothing(source: Source, count: int) -> pa.Table:
+    return pa.table({name: pa.nulls(count, kind.arrow()) for name, kind in source.record_columns.items()})
 
 
 def _without_value(piece: OffsetSlice, source: Source, read: Consumed, reason: str) -> Held:
     """Records of which there is nothing to keep but where they were: each is held under a text that says so."""
-    count = len(read.offsets)
-    columns = source.record_columns
-    nothing = pa.table({name: pa.nulls(count, kind.arrow()) for name, kind in columns.items()})
+    nothing = _nothing(source, len(read.offsets))
     records = [f"({reason}: {piece.partition} at offset {offset})".encode() for offset in read.offsets.tolist()]
     tuples = _with_place(nothing, piece, read, pa.array(records, pa.binary()))
     told = f"{reason}: a record of Kafka that has nothing to load"

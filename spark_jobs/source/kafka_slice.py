@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
+from spark_jobs.ledger.poison import Poison
 from spark_jobs.ledger.source_ranges import TOPIC_ID, RecordMark, SourceRange
 
 _UNIT = re.compile(rf"(?P<topic>[^:@/]+):(?P<partition>[0-9]+)@(?P<topic_id>{TOPIC_ID})")
@@ -67,6 +68,7 @@ class OffsetSlice:
         first: offset of the first one.
         last: offset after the last one. Offsets between them may have no record.
         after: the last record that was read before the slice, of which the ledger knows; None: it knows of none.
+        poison: what of it is not decoded.
     """
 
     range_no: int
@@ -74,6 +76,7 @@ class OffsetSlice:
     first: int
     last: int
     after: RecordMark | None = None
+    poison: Poison = ()
 
     @property
     def is_of_topic(self) -> bool:

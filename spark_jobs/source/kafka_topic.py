@@ -185,7 +185,10 @@ class KafkaTopic:
             count = -(-(each.last - each.first) // share)
             cuts = [each.first + (each.last - each.first) * cut // count for cut in range(count + 1)]
             slices += [
-                OffsetSlice(number, partition, first, last, marks.get(each.unit) if first == each.first else None)
+                OffsetSlice(
+                    *(number, partition, first, last, marks.get(each.unit) if first == each.first else None),
+                    each.poison,
+                )
                 for first, last in itertools.pairwise(cuts)
             ]
         tasks: list[tuple[int, int, list[OffsetSlice]]] = [(0, number, []) for number in range(min(parts, len(slices)))]

@@ -226,7 +226,7 @@ class LandedFiles:
             cut = planned.first + planned.bytes * number_of_slice // count
             last = planned.last if number_of_slice == count else min(self._line_end(name, cut), planned.last)
             if last > first:
-                yield FileSlice(number, path, first, last, planned.size, planned.modified_ns)
+                yield FileSlice(number, path, first, last, planned.size, planned.modified_ns, planned.poison)
             first = last
 
     def _end(self, name: str, first: int, size: int, most: int) -> int:

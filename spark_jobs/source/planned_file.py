@@ -13,6 +13,7 @@ from typing import IO, BinaryIO, cast
 import pyarrow as pa
 
 from spark_jobs.errors import SourceRangeChangedError, SourceRangeGoneError
+from spark_jobs.ledger.poison import Poison
 from spark_jobs.shown_text import shown_text
 from spark_jobs.source.file_names import modified_ns_of
 from spark_jobs.source.regular_files import open_regular
@@ -31,6 +32,7 @@ class FileSlice:
         last: offset after its last byte, which ends a record. A compressed file and a Parquet file are one slice.
         size: bytes of the whole file when it was planned.
         modified_ns: when it was last changed, in ns since 1970, when it was planned; that is when its records arrived.
+        poison: what of it is not decoded.
     """
 
     range_no: int
@@ -39,6 +41,7 @@ class FileSlice:
     last: int
     size: int
     modified_ns: int
+    poison: Poison = ()
 
     @property
     def is_of_topic(self) -> bool:

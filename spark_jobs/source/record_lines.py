@@ -17,14 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.source.records.decoded import BYTE_ORDER_MARK, cut_record
+from spark_jobs.source.records.decoded import BYTE_ORDER_MARK, KEPT_OF_TOO_LONG, LONGEST_RECORD, cut_record, told_length
 from spark_jobs.source.regular_files import open_regular
 
 BLOCK_BYTES = 4 << 20
-_LONGEST_RECORD = 16 << 20
-"""Bytes of a record beyond which it is malformed; of such a one only the beginning is kept."""
-
-_KEPT_OF_TOO_LONG = 64 << 10
 _LINE_END, _CARRIAGE_RETURN = ord("\n"), ord("\r")
 _BLANKS = b" \t\r"
 
@@ -50,7 +46,7 @@ def line_end_at_or_after(path: str | Path, offset: int) -> int:
         return 0
     with open_regular(path) as file:
         position = file.seek(offset - 1)
-        while content := file.read(_KEPT_OF_TOO_LONG):
+        while content := file.read(KEPT_OF_TOO_LONG):
             found = content.find(b"\n")
             if found >= 0:
                 return position + found + 1
@@ -59,7 +55,7 @@ def line_end_at_or_after(path: str | Path, offset: int) -> int:
 
 
 def line_blocks(
-    read: Callable[[int], bytes], position: int, block_bytes: int = BLOCK_BYTES, longest: int = _LONGEST_RECORD
+    read: Callable[[int], bytes], position: int, block_bytes: int = BLOCK_BYTES, longest: int = LONGEST_RECORD
 ) -> Iterator[Block]:
     """Cut a stream of bytes into blocks of whole lines. O(bytes); in memory are a block and a record.
 
@@ -78,7 +74,7 @@ def line_blocks(
             content, position = content[len(BYTE_ORDER_MARK) :], len(BYTE_ORDER_MARK)
         first = content.find(b"\n")
         if len(carried) + (len(content) if first < 0 else first) > longest:
-            beginning = (carried + content)[: min(longest, _KEPT_OF_TOO_LONG)]
+            beginning = (carried + content)[: min(longest, KEPT_OF_TOO_LONG)]
             line, length, content = _pass_over(read, beginning, carried + content, block_bytes)
             yield Block(line, position)
             position += length
@@ -106,9 +102,13 @@ def _pass_over(
         digest.update(part)
         length += len(part)
         if end >= 0:
-            return cut_record(beginning, length, digest.hexdigest()) + b"\n", length + 1, content[end + 1 :]
+            return (
+                cut_record(beginning, told_length(length, digest.hexdigest())) + b"\n",
+                length + 1,
+                content[end + 1 :],
+            )
         content = read(block_bytes)
-    return cut_record(beginning, length, digest.hexdigest()), length, b""
+    return cut_record(beginning, told_length(length, digest.hexdigest())), length, b""
 
 
 class Lines(NamedTuple):

@@ -29,7 +29,8 @@ class TaskLoading:
     """
 
     def __init__(self, context: BatchContext) -> None:
-        self._loader = Loader(context.warehouse_url, context.destination, retried=is_retried())
+        read = [plan.spec for plan in context.lookups]
+        self._loader = Loader(context.warehouse_url, context.destination, retried=is_retried(), read=read)
         self._facts: list[pa.Table] = []
         self._held: list[Held] = []
         self._filled = 0.0  # share of a chunk

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
 from spark_jobs.local.detached_driver import driver_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.shown_text import shown_text
 from spark_jobs.validation.selection import Selection
 
 
@@ -110,4 +111,4 @@ class ValidationProcess:
 
     def _tell(self, output: IO[str]) -> None:
         for line in output:
-            self._log(line.rstrip())
+            self._log(shown_text(line.rstrip()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from spark_jobs.shown_text import shown_line
+
 Result = Literal["passed", "failed", "no data", "error"]
 
 
@@ -72,7 +74,8 @@ class Report:
         if self.result == "passed":
             return f"{self.facts:,} facts of {about}: all {len(self.findings)} expectations are met."
         count = f"{len(self.failures)} of {len(self.findings)} expectations failed"
-        return "\n".join([f"{self.facts:,} facts of {about}: {count}.", *(f"- {text}" for text in self.failures)])
+        failures = (f"- {shown_line(text)}" for text in self.failures)
+        return "\n".join([f"{self.facts:,} facts of {about}: {count}.", *failures])
 
     def to_json(self) -> dict[str, Any]:
         """Plain values, for JSON; examples may hold times and decimals."""

@@ -7,7 +7,8 @@
     freshet_change_noter    notes changes of master data, and reads what is truncated: the triggers
 
 They can't log in. An administrator makes users that are members of them, for example with
-`CREATE ROLE etl LOGIN PASSWORD '...' IN ROLE freshet_loader`. Only the migrator is a member of the last one, and hands
+`CREATE ROLE etl LOGIN PASSWORD '...' IN ROLE freshet_loader`. On the embedded server `freshet up` makes two users, see
+spark_jobs/local/warehouse_users.py. Only the migrator is a member of the last one, and hands
 the triggers' function over to it.
 """
 
@@ -49,10 +50,13 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "ledger_pruned",
             "stream_pruned",
             "fate_pruned",
+            "cluster",
         ),
         "INSERT": ("pruned_tuple", "pipeline_event"),
         # Retention runs as the loader, and ends validations that were cut off.
         "UPDATE (result, error, closed_at)": ("validation",),
+        # A warehouse that was moved to another cluster is settled there by whoever comes first.
+        "UPDATE (xid, former_xid)": ("relation_change",),
         "DELETE": (
             "ledger_minute",
             "freshness_episode",
@@ -70,7 +74,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
 
 # Columns that a role has no use for, and that hold what it may not read otherwise: former master data, whole records.
 # The views of held tuples, which have the records, are closed to whom those are.
-_FORMER: dict[str, tuple[str, ...]] = {"relation_change": ("key", "former")}
+_FORMER: dict[str, tuple[str, ...]] = {"relation_change": ("key", "former", "keys", "formers")}
 _HIDDEN_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     READER: _FORMER,
     VALIDATOR: {**_FORMER, "held_tuple": ("payload",), **dict.fromkeys(PLACES, ())},
@@ -217,6 +221,9 @@ def grant_roles(connection: extensions.connection, definitions: Iterable[Pipelin
     """
     definitions = list(definitions)
     with connection, connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_advisory_xact_lock(hashtext('freshet.migrate'))"
+        )  # two can't change one table's rights
         roles = (*_GRANTEES, NOTER)
         cursor.execute("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", [list(roles)])
         there = {role for (role,) in cursor.fetchall()}

@@ -113,18 +113,24 @@ def _environment(process: psutil.Process) -> dict[str, str]:
 
 @pytest.fixture
 def installation(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Installation]:
-    """`freshet up --for 45s` of all pipelines that ship, in an empty home, with options of the test's own."""
+    """`freshet up --for 45s` of the pipelines that ship, in an empty home, with options of the test's own.
+
+    Without options it also has an optional one; only in their own folder the shipped ones are loaded from topics.
+    """
+    options = getattr(request, "param", [])
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     home = Home(tmp_path / "home")
-    pipelines = tmp_path / "pipelines"
-    shutil.copytree(SHIPPED, pipelines)
-    shutil.copy(SHIPPED / "optional" / "auction_bids.yaml", pipelines)
+    pipelines = SHIPPED
+    if not options:
+        pipelines = tmp_path / "pipelines"
+        shutil.copytree(SHIPPED, pipelines)
+        shutil.copy(SHIPPED / "optional" / "auction_bids.yaml", pipelines)
     environment = {**os.environ, HOME_VARIABLE: str(home.root), PIPELINES_VARIABLE: str(pipelines)}
     environment.pop(WAREHOUSE_URL_VARIABLE, None)
     process = subprocess.Popen(
-        [*FRESHET, "up", "--for", "45s", "--scale", "0.01", "--port", str(port), *getattr(request, "param", [])],
+        [*FRESHET, "up", "--for", "45s", "--scale", "0.01", "--port", str(port), *options],
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -171,13 +177,15 @@ def test_a_stream_runs_under_airflow_and_is_proved_at_the_end(installation: Inst
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("installation", [["--source", "kafka", "--for", "30s"]], indirect=True)
-def test_topics_are_loaded_and_proved_though_the_broker_is_killed(installation: Installation) -> None:
+def test_topics_are_loaded_and_proved_though_broker_and_server_are_killed(installation: Installation) -> None:
     pipelines = ("orders", "order_lines")
     for pipeline in pipelines:
         installation.driver(pipeline)
     wait_for(lambda: installation.has_loaded("orders"), "the first orders", START_SECONDS)
     process = json.loads((installation.home.kafka / "process.json").read_text())
     os.kill(process["process_id"], signal.SIGKILL)
+    postmaster = int((installation.home.postgres / "postmaster.pid").read_text().split()[0])
+    os.kill(postmaster, signal.SIGQUIT)  # an immediate shutdown
     assert installation.finish() == 0
     status = installation.status()
     for pipeline in pipelines:

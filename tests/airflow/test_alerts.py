@@ -22,7 +22,7 @@ from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.freshness_episodes import Episode, begin, end
 from tests.airflow.alert_receivers import MailServer, Webhook, serving
-from tests.ledger.ledger_rows import add_batch, drive, execute, register
+from tests.ledger.ledger_rows import add_batch, drive, execute, hold, register
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(180)]
 
@@ -147,10 +147,10 @@ def test_pipelines_are_told_one_by_one(dag: DAG, webhook: Webhook, connection: e
     assert len(webhook.received) == 3
 
 
-def alert(connection: extensions.connection, home: Home) -> Alert:
+def alert(connection: extensions.connection, home: Home, reason: str = "late") -> Alert:
     register(connection)
     (status,) = read_status(connection)
-    return Alert.of("missed", Episode(1, "orders", NOON, "late", None, None), status, "http://airflow/")
+    return Alert.of("missed", Episode(1, "orders", NOON, reason, None, None), status, "http://airflow/")
 
 
 def test_a_webhook_that_refuses_does_not_betray_its_url(
@@ -175,13 +175,20 @@ def test_an_alert_tells_what_is_unread(home: Home, connection: extensions.connec
     assert told.to_dict()["oldest_unread"] is not None
 
 
+def test_an_alert_quotes_others_on_one_line(home: Home, connection: extensions.connection) -> None:
+    register(connection)
+    told = alert(connection, home, "no decimal: 'x\u202e\n\nState:   running\nhttp://elsewhere.example'")
+    assert told.text.count("\nState: ") == 1
+    assert r"x\u202e State:   running http://elsewhere.example" in told.reason
+
+
 def test_what_to_do_first_depends_on_the_state(home: Home, connection: extensions.connection) -> None:
     register(connection)
     epoch = drive(connection)
     assert "driver-orders.log" in alert(connection, home).advice
     add_batch(connection, facts=1, shed=1)
     assert "More arrives than can be loaded" in alert(connection, home).advice
-    add_batch(connection, rejected=20)
+    hold(connection, "1", "rejected", add_batch(connection, rejected=20), NOON)
     rejecting = alert(connection, home)
     assert rejecting.subject == "Freshet: orders rejects what it reads"
     assert "`freshet held orders` shows the reasons" in rejecting.advice

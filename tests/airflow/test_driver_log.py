@@ -17,6 +17,7 @@ from spark_jobs.settings import Home
         ("sasl.password=s3cret sasl.username=etl", "sasl.password=*** sasl.username=etl"),
         ("Token : s3cret", "Token : ***"),
         ("at http://host:8080/a, 3 files", "at http://host:8080/a, 3 files"),
+        ("a\u2028b \x1b[2J \u202e", r"a\u2028b \x1b[2J \u202e"),
     ],
 )
 def test_secrets_are_masked(home: Home, line: str, shown: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import closing
 
 import psycopg2
 import pytest
@@ -9,6 +10,7 @@ from freshet_airflow.warehouse_connection import reader_url, warehouse_url, ware
 from psycopg2.extensions import parse_dsn
 
 from spark_jobs.errors import WarehouseUnavailableError
+from spark_jobs.local.warehouse_users import READING, admit_users, as_user
 
 CONNECTION = {
     "conn_type": "postgres",
@@ -43,6 +45,18 @@ def test_a_unix_socket_is_reached_through_its_folder(monkeypatch: pytest.MonkeyP
     from freshet_airflow import warehouse_connection
 
     psycopg2.connect(warehouse_connection.warehouse_url("elsewhere")).close()
+
+
+def test_users_of_the_embedded_server_come_without_a_password(
+    monkeypatch: pytest.MonkeyPatch, warehouse_url: str
+) -> None:
+    """The page and its validations, as `freshet up` has Airflow connect them."""
+    admit_users(warehouse_url)
+    monkeypatch.setenv("AIRFLOW_CONN_FRESHET_READER", as_user(warehouse_url, READING))
+    assert parse_dsn(reader_url()) == {**parse_dsn(warehouse_url), "user": READING}
+    with closing(psycopg2.connect(reader_url())) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT session_user, count(*) FROM freshet.pipeline")
+        assert cursor.fetchall() == [(READING, 0)]
 
 
 def test_without_a_connection_the_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -331,10 +331,11 @@ def open_episode(connection: extensions.connection) -> None:
 def test_a_stream_that_rejects_what_it_reads_is_told_however_fresh_it_is(
     freshness: Looks, connection: extensions.connection
 ) -> None:
-    add_batch(connection, facts=1, rejected=99, latencies_ms=(90,))
+    batch_no = add_batch(connection, facts=1, rejected=99, latencies_ms=(90,))
+    hold(connection, "1", "rejected", batch_no, datetime.now(UTC))
     assert [freshness.fires(later=later * SECOND) for later in (0, 61)] == [None, None]
     (episode,) = freshness.waiting().episodes
-    assert episode.reason.startswith("99 of 100 tuples of the last minute are rejected or unmatched")
+    assert episode.reason.startswith("99 of the newest 100 tuples are rejected or unmatched")
     assert freshness.fires(later=63 * SECOND) == {"episode": episode.episode_id, "news": "missed"}
     freshness_episodes.claim_news(connection, datetime.now(UTC))
     add_batch(connection, facts=1000, latencies_ms=(90,) * 1000)

@@ -16,6 +16,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_play
 
 from spark_jobs.local.airflow_process import EmbeddedAirflow, password_file
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
+from spark_jobs.local.warehouse_users import READING, admit_users, as_user
 from spark_jobs.private_files import write_private
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from tests.browser.dag_rights import DagRightsAuthManager
@@ -46,7 +47,9 @@ def home() -> Iterator[Home]:
 @pytest.fixture(scope="session")
 def shown_database(postgres: EmbeddedPostgres) -> str:
     """URL of the warehouse that the page shows."""
-    return make_migrated(postgres, DATABASE)
+    url = make_migrated(postgres, DATABASE)
+    admit_users(url)
+    return url
 
 
 @pytest.fixture(scope="package")
@@ -56,6 +59,7 @@ def airflow(home: Home, postgres: EmbeddedPostgres, shown_database: str) -> Iter
     environment = {
         HOME_VARIABLE: str(home.root),
         WAREHOUSE_URL_VARIABLE: shown_database,
+        "AIRFLOW_CONN_FRESHET_READER": as_user(shown_database, READING),
         PIPELINES_VARIABLE: str(PROJECT_ROOT / "dags" / "pipelines"),
         "AIRFLOW__CORE__AUTH_MANAGER": f"{DagRightsAuthManager.__module__}.{DagRightsAuthManager.__name__}",
         "PYTHONPATH": str(PROJECT_ROOT),

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from spark_jobs.cli import app
 from spark_jobs.local.airflow_process import EmbeddedAirflow
 from spark_jobs.reprocessing.held_tuples import HeldFilter, forget
+from spark_jobs.reprocessing.requeue import requeue
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers
 from tests.browser.conftest import LogIn
@@ -112,14 +113,31 @@ def test_a_stream_that_rejects_what_it_reads_comes_first_with_the_commonest_reas
     log_in: LogIn, warehouse: PageWarehouse
 ) -> None:
     warehouse.register("idle")
+    freshness = opened(log_in(), ROUTE)
     with warehouse.running_orders() as stream:
         warehouse.load(stream, facts=10, rejected=3)
-        freshness = opened(log_in(), f"{ROUTE}#orders")
-        expect(line_of(freshness, "orders")).to_contain_text("running")
-        warehouse.refuse(stream, "malformed: price: 1.234 is no decimal(10,2)", 30)
+        expect(line_of(freshness, "orders")).to_contain_text("orders")
+        expect(line_of(freshness, "orders")).not_to_contain_text("rejecting")
+        warehouse.refuse(stream, "malformed: price: 1.234\u202e is no decimal(10,2)", 30)
+        warehouse.look(stream)
         first = freshness.locator("tbody tr").first
         expect(first).to_contain_text("rejecting")
-        expect(first).to_contain_text("most often: malformed: price: 1.234 is no decimal(10,2)")
+        expect(first).to_contain_text(r"most often: malformed: price: 1.234\u202e is no decimal(10,2)")
+
+
+def test_what_was_requeued_does_not_look_like_overload(log_in: LogIn, warehouse: PageWarehouse) -> None:
+    freshness = opened(log_in(), f"{ROUTE}#orders")
+    with warehouse.running_orders() as stream:
+        warehouse.load(stream, facts=10, shed=3)
+        warehouse.refuse(stream, "no partition for May", 30)
+        requeue(stream.connection, "orders", "no partition")
+        warehouse.look(stream)
+        balance = freshness.locator("section.balance")
+        expect(balance.locator("tr", has_text="Requeued")).to_contain_text("30")
+        expect(balance.locator("tr", has_text="Put off under overload")).to_contain_text("3")
+        expect(balance.locator("tr", has_text="Bad input")).to_contain_text("0")
+        expect(freshness.locator("section.backlogs tr", has_text="requeued")).to_contain_text("30")
+        expect(line_of(freshness, "orders")).not_to_contain_text("rejecting")
 
 
 def test_a_stream_that_does_not_load_does_not_look_fresh(log_in: LogIn, warehouse: PageWarehouse) -> None:

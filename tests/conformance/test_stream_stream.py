@@ -148,36 +148,6 @@ def test_after_the_end_nothing_is_taken_and_there_is_no_second_end(case: Case) -
         run.arrive(0, random_streams(case, random.Random(5), counts(case))[0])
 
 
-@each_sized_case
-def test_a_state_that_was_stored_goes_on_as_if_nothing_had_happened(case: Case, size: str) -> None:
-    randomness = random.Random(6)
-    streams = random_streams(case, randomness, counts(case))
-    run = Run(case, memory_for(case, size))
-    for stream, rows in enumerate(streams):
-        run.arrive(stream, rows[: len(rows) // 2])
-        run.advance()
-        state = {name: array.copy() for name, array in run.join.state().items()}
-        run.join = case.joined(run.memory, run.spill)
-        run.join.load(state)
-        run.join.check()
-    for stream, rows in enumerate(streams):
-        run.arrive(stream, rows[len(rows) // 2 :])
-    run.finish()
-    run.assert_equals_naive_join()
-
-
-@each_sized_case
-def test_the_same_calls_do_the_same(case: Case, size: str) -> None:
-    streams = random_streams(case, random.Random(7), counts(case))
-
-    def play() -> tuple[object, ...]:
-        run = Run(case, memory_for(case, size))
-        run.play(streams, random.Random(8))
-        return run.found, run.unmatched, run.join.statistics, run.spill.pages_written, run.spill.pages_read
-
-    assert play() == play()
-
-
 @each_case
 def test_a_budget_too_small_for_a_step_is_refused_with_what_it_takes(case: Case) -> None:
     with pytest.raises(MemoryBudgetError, match=f"{case.algorithm} .*bytes"):

@@ -134,7 +134,7 @@ def refusal(folder: Path, text: str, name: str = "orders.yaml") -> str:
         ("customer_sk: customer_sk}}", "customer_sk: custmer_sk}}", "columns.customer_sk: 'custmer_sk' is neither"),
         ("order_key: o_orderkey, ", "", "fact.columns: leaves out o_orderkey"),
         ("event_time: ordered_at", "event_time: ordered_at\n  options: {header: true}", "source.options.header: is not "
-         "an option of this format. json takes none."),
+         "an option of this format. Allowed for json: most_unpacked, most_rejected."),
     ],
 )  # fmt: skip
 def test_a_mistake_is_named_with_its_key_and_what_is_allowed(tmp_path: Path, good: str, bad: str, message: str) -> None:
@@ -146,7 +146,10 @@ def test_a_mistake_is_named_with_its_key_and_what_is_allowed(tmp_path: Path, goo
     ("options", "message"),
     [
         ("{seperator: x}", "source.options.seperator: is not an option of this format."),
-        ("{headr: true}", "Did you mean 'header'? Allowed for csv: header, sep, quote, escape, nullValue."),
+        (
+            "{headr: true}",
+            "Did you mean 'header'? Allowed for csv: header, sep, quote, escape, nullValue, most_",
+        ),
         ("{header: yes}", "source.options.header: 'yes' is not allowed. Allowed: true, false."),
         ("{sep: '||'}", "source.options.sep: '||' is not one ASCII character."),
         ('{sep: "\\n"}', "source.options.sep: '\\n' is not one ASCII character."),
@@ -159,6 +162,8 @@ def test_a_mistake_is_named_with_its_key_and_what_is_allowed(tmp_path: Path, goo
             "source.options.escape: ',' has another meaning already; choose a character that sep is not.",
         ),
         ("{nullValue: [x]}", "source.options.nullValue: ['x'] is not text."),
+        ("{most_unpacked: 2 parsecs}", "source.options.most_unpacked: '2 parsecs' is not a size. Write a number and"),
+        ("{most_rejected: -1}", "source.options.most_rejected: '-1' is not a number of records. Allowed: a whole"),
     ],
 )
 def test_options_of_the_reader_are_checked(tmp_path: Path, options: str, message: str) -> None:

@@ -1,12 +1,13 @@
 """What is in a batch's way, by the error that reached the driver, or by what Spark tells of a task's error."""
 
 import psycopg2
+import pyarrow as pa
 import pytest
 from psycopg2 import errors
 
 from spark_jobs.errors import FreshetError, LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.stages.obstacles import Obstacle, obstacle
-from spark_jobs.task_errors import told_by
+from spark_jobs.task_errors import lost_its_process, told_by
 
 BLOCKING = [
     LoadBlockedError("warehouse.fact refuses 4,000 of 4,000 tuples"),
@@ -58,3 +59,15 @@ def test_an_error_of_the_driver_is_judged_by_itself(error: Exception) -> None:
 
 def test_the_words_of_an_error_of_several_lines_are_told_on_one() -> None:
     assert told_by(SchemaMismatchError("It does not fit:\n  no such table")) == "It does not fit: no such table"
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), MemoryError("no"), pa.lib.ArrowMemoryError("malloc of size 9 failed")]
+)
+def test_a_task_that_lacked_memory_has_lost_its_process_as_one_that_died(error: Exception) -> None:
+    assert lost_its_process(raised_in_a_task(error))
+
+
+@pytest.mark.parametrize("error", [*BLOCKING, *AWAY, *FAULTS[:-1]])
+def test_no_other_error_of_a_task_has(error: Exception) -> None:
+    assert not lost_its_process(raised_in_a_task(error))

@@ -98,7 +98,23 @@ def test_a_stream_of_several_that_is_rejected_is_told_however_many_the_others_br
     batch(orders, {"arrived": 10_000, "waiting": 20_000}, {"arrived": 40, "rejected": 40})
     count(orders, rejected=40)
     [status] = read_status(orders.connection)
-    assert (status.state, (status.overload_reason or "").split(" tuples")[0]) == ("rejecting", "89 of 140")
+    assert (status.state, (status.overload_reason or "").split(" tuples")[0]) == ("rejecting", "89 of the newest 140")
+
+
+def test_parts_that_wait_for_their_row_are_no_failure(orders: Stream) -> None:
+    drives(orders)
+    with orders.connection, orders.connection.cursor() as cursor:
+        cursor.execute('UPDATE freshet.pipeline SET definition = \'{"correlate": {"emit": "accumulate"}}\'')
+    batch(orders, {"arrived": 10, "joined": 10}, {"arrived": 40, "waiting": 30, "joined": 10})
+    count(orders, facts=20, unmatched=30)
+    assert read_status(orders.connection)[0].state != "rejecting"
+    batch(orders, {}, {"arrived": 100, "waiting": 130})
+    count(orders, unmatched=100)
+    assert read_status(orders.connection)[0].state != "rejecting"
+    batch(orders, {"arrived": 130, "joined": 130}, {"joined": 30, "waiting": 100})
+    count(orders, facts=30, unmatched=100 - 30)  # so many facts have no partner in a lookup
+    [status] = read_status(orders.connection)
+    assert (status.state, (status.overload_reason or "").split(" tuples")[0]) == ("rejecting", "100 of the newest 150")
 
 
 def test_events_that_find_no_partner_in_their_time_are_no_failure(orders: Stream) -> None:
@@ -115,4 +131,12 @@ def count(stream: Stream, **places: int) -> None:
             cursor.execute(
                 f"UPDATE freshet.batch SET {place} = %s WHERE batch_no = (SELECT max(batch_no) FROM freshet.batch)",
                 [number],
+            )
+            held = place in ("unmatched", "rejected")
+            cursor.execute(
+                "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "
+                "payload_encoding, arrived_at, batch_no) "
+                "SELECT 'orders', max(batch_no)::text, 0, %s, %s, 'r', '{}', 'json', now(), max(batch_no) "
+                "FROM freshet.batch HAVING %s",
+                [place, place, held],
             )

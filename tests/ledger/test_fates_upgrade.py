@@ -14,12 +14,14 @@ from spark_jobs.definition.fates import FATES
 from spark_jobs.warehouse.migration import migrate
 from tests.ledger.ledger_rows import execute
 
+ENDED = "malformed: reading this record ended the process that read it"
 DIGEST = '{"sha256":"00"}'
 # Event id, place, reason, relation, key of its row -> fate.
 HELD: list[tuple[str, str, str, str | None, str | None, str]] = [
     ("[1]", "shed", "the batch's time was spent before a tuple of this key was read", "shop.r", None, "shed"),
     ("[2]", "shed", "requeued; it was rejected before: late: orders had come to it", None, None, "requeued"),
     ("[3]", "shed", "joined by reprocessing: a part of it was late", None, None, "joined_late"),
+    ("[25]", "shed", "a task that tried it failed", None, None, "requeued"),
     ("[4]", "unmatched", "no tuple of shop.r has the key in customer", "shop.r", None, "unmatched"),
     ("orders/[5]", "unmatched", "no payments within 2:00:00 of it", None, None, "expired"),
     (
@@ -33,6 +35,8 @@ HELD: list[tuple[str, str, str, str | None, str | None, str]] = [
     ("paid/[7]", "unmatched", "its orders part is not there yet", None, "[7]", "waiting"),
     ("paid/[8]", "unmatched", "its orders part is not there yet", None, None, "waiting"),
     (DIGEST, "rejected", "malformed: customer: 1 is no bigint", None, None, "malformed"),
+    ('{"sha256":"02"}', "rejected", f"{ENDED} (signal SIGSEGV)", None, None, "poison"),
+    ('orders/{"sha256":"02"}', "rejected", f"{ENDED} (exit status 3), or one beside it did", None, None, "poison"),
     (f"orders/{DIGEST}", "rejected", "it is none", None, None, "malformed"),
     ('["topic",0,9]', "rejected", "no value: a record of Kafka that has nothing to load", None, None, "malformed"),
     ('{"sha256":"01"}', "rejected", "event id: id is null, and an event id must not be", None, None, "unidentified"),
@@ -75,7 +79,7 @@ COUNTS = {
 @pytest.fixture
 def upgraded(empty_database_url: str) -> Iterator[extensions.connection]:
     """A warehouse of before, with tuples of each kind, and two streams that were counted; migrated."""
-    migrate(empty_database_url, "0025")
+    migrate(empty_database_url, "0029")
     with closing(psycopg2.connect(empty_database_url)) as connection:
         execute(
             connection,

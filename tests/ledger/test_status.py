@@ -465,18 +465,61 @@ def test_a_stream_that_makes_no_facts_of_half_of_its_tuples_is_rejecting(connect
     status = only(read_status(connection))
     assert status.state == "rejecting"
     assert status.overload_reason is not None
-    assert status.overload_reason.startswith("11 of 22 tuples of the last minute are")
+    assert status.overload_reason.startswith("11 of the newest 22 tuples are")
     assert status.overload_reason.endswith("are rejected or unmatched; most often: a: 2"), (
         "reasons that differ by number"
     )
 
 
+def reject(connection: extensions.connection, number: int, age: timedelta = timedelta()) -> None:
+    """A batch that rejects so many, of which one is held here."""
+    batch_no = add_batch(connection, age=age, rejected=number, arrival_ms=(100,))
+    hold(connection, str(batch_no), "rejected", batch_no, datetime.now(UTC))
+
+
 def test_few_tuples_tell_nothing_and_a_rejecting_stream_recovers(connection: extensions.connection) -> None:
     register(connection)
     drive(connection)
-    add_batch(connection, rejected=19, arrival_ms=(100,))
+    add_batch(connection, facts=1, latencies_ms=(100,))
+    reject(connection, 18)
     assert only(read_status(connection)).state == "running"
-    add_batch(connection, rejected=1, arrival_ms=(100,))
+    reject(connection, 1)
     assert only(read_status(connection)).state == "rejecting"
-    add_batch(connection, facts=1000, latencies_ms=(100,) * 1000)
+    add_batch(connection, facts=18, latencies_ms=(100,) * 18)
+    assert only(read_status(connection)).state == "rejecting"
+    add_batch(connection, facts=2, latencies_ms=(100,) * 2)
     assert only(read_status(connection)).state == "running"
+
+
+def test_where_all_are_rejected_few_tell(connection: extensions.connection) -> None:
+    register(connection)
+    drive(connection)
+    reject(connection, 4)
+    assert only(read_status(connection)).state == "running"
+    reject(connection, 1)
+    assert only(read_status(connection)).state == "rejecting"
+
+
+def test_a_slow_stream_is_judged_by_its_newest_tuples_of_a_day(connection: extensions.connection) -> None:
+    register(connection)
+    drive(connection)
+    add_batch(connection, age=1500 * MINUTE, facts=1000, latencies_ms=(100,) * 1000)
+    for number in range(5):
+        reject(connection, 1, age=(50 - 10 * number) * MINUTE)
+    assert only(read_status(connection)).state == "rejecting"
+    add_batch(connection, facts=6, latencies_ms=(100,) * 6)
+    assert only(read_status(connection)).state == "running"
+
+
+@pytest.mark.parametrize("done", ["DELETE FROM freshet.held_tuple", "UPDATE freshet.held_tuple SET place = 'shed'"])
+def test_a_stream_that_falls_silent_after_it_rejected_all_is_not_well_until_that_is_settled(
+    connection: extensions.connection, done: str
+) -> None:
+    register(connection)
+    drive(connection)
+    reject(connection, 1000, age=10 * MINUTE)
+    for _ in range(3):  # events that come again are no news
+        add_batch(connection, duplicates=100, arrival_ms=(100,))
+    assert only(read_status(connection)).state == "rejecting"
+    execute(connection, done)
+    assert only(read_status(connection)).state != "rejecting"

@@ -129,6 +129,8 @@ def test_of_a_stream_that_was_drained_it_is_told_that_nothing_was_unread_then() 
     told = " ".join(shown(replace(STATUS, state="stopped", lag=lag)).split())
     assert "orders: nothing was unread when it stopped, as of 2024-05-01 12:30:00 UTC" in told
     assert "nobody has looked" not in told
+    assert "none at its end" in told
+    assert "unknown" not in told
 
 
 def test_a_rejecting_stream_tells_why_below_the_table() -> None:

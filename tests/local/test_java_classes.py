@@ -39,6 +39,20 @@ def test_java_starts_from_the_archive_of_the_classes_that_it_noted(tmp_path: Pat
     _run(java, "-Xshare:on", *shlex.split(options))  # it fails where it can't use the archive
 
 
+@pytest.mark.parametrize(("of", "mode"), [("archive", 0o620), ("archive", 0o602), ("folder", 0o720), ("folder", 0o702)])
+def test_an_archive_that_others_may_write_is_not_used(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, of: str, mode: int
+) -> None:
+    home, java = Home(tmp_path), Path(java_program())
+    noted = Path(shlex.split(class_options(home, java, noting=True))[-1].rpartition("=")[2])
+    archive = noted.with_name(f"{noted.name.split('.')[0]}.jsa")
+    archive.touch(mode=0o600)
+    assert str(archive) in class_options(home, java, noting=False)
+    (archive if of == "archive" else archive.parent).chmod(mode)
+    assert class_options(home, java, noting=True) == ""
+    assert f"{archive} can be written by other users" in caplog.text
+
+
 class _JavaThatCanArchiveNothing:
     """What a driver asks its JVM, of a Java at whose place there is a program that fails."""
 

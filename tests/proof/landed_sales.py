@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 from psycopg2 import sql
+from rich.console import Console
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import FATES
@@ -246,6 +248,23 @@ class LandedSales:
     def differences(self) -> dict[str, tuple[str, ...]]:
         """The examples of every difference, by kind."""
         return {difference.kind: difference.examples for difference in self.verify().differences}
+
+
+def balance(proof: Proof) -> dict[str, int]:
+    """The rows of the printed proof that are a sum, by their first words; checks that they sum up."""
+    console = Console(width=160)
+    with console.capture() as capture:
+        console.print(proof.render())
+    rows: dict[str, int] = {}
+    for line in capture.get().splitlines():
+        if found := re.match(r"([-+=]? ?[a-z ]+?) +(-?[\d,]+)( |$)", line):
+            rows[found[1]] = int(found[2].replace(",", ""))
+    signs = {"-": -1, "+": 1, "l": 1}
+    before = list(rows)[: list(rows).index("stored")]
+    assert sum(signs[name[0]] * rows[name] for name in before) == rows["stored"], rows
+    places = [name for name in rows if name[0] in "=+" and name not in before]
+    assert sum(rows[name] for name in places) == rows["stored"], rows
+    return rows
 
 
 def digest_id(record: bytes) -> str:

@@ -11,7 +11,7 @@ from rich.console import Console
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.proof.proof import DIFFERENCES, EXAMPLES, Proof
 from spark_jobs.proof.verification import verify
-from tests.proof.landed_sales import TABLES, LandedSales, digest_id, ids, sale
+from tests.proof.landed_sales import TABLES, LandedSales, balance, digest_id, ids, sale
 
 
 @pytest.fixture
@@ -50,6 +50,9 @@ def test_events_in_every_place_hold(sales: LandedSales) -> None:
     assert proof.differences == ()
     assert (proof.files, proof.records) == (2, 6)
     assert (proof.facts, proof.shed, proof.unmatched, proof.rejected) == (1, 1, 1, 2)
+    assert balance(proof) == {
+        "landed": 6, "- duplicates": 1, "stored": 5, "= facts": 1, "+ shed": 1, "+ unmatched": 1, "+ rejected": 2,
+    }  # fmt: skip
     assert "the tuple's law holds" in shown(proof)
     assert json.loads(proof.to_json())["holds"] is True
 

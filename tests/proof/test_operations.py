@@ -74,7 +74,7 @@ def test_pruned_tuples_are_not_missing(sales: LandedSales) -> None:
     console = Console(width=160)
     with console.capture() as capture:
         console.print(proof.render())
-    assert "+ pruned     2  held, until their time of retention was over" in capture.get()
+    assert "+ pruned     2  held once, and deleted: by retention, or by hand" in capture.get()
     assert json.loads(proof.to_json())["pruned"] == 2
 
 

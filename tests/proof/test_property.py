@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.proof.landed_sales import LandedSales, sale
+from tests.proof.landed_sales import LandedSales, balance, sale
 
 # For each id: how often it lands in a committed and in a pending file, whether it is a fact, where it is held.
 EVENT = st.tuples(
@@ -60,3 +60,4 @@ def test_the_law_is_judged_as_a_naive_count_does(
     assert found == naive(events)
     assert proof.facts == sum(event[2] for event in events)
     assert proof.records == len(committed) + len(pending)
+    balance(proof)

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from spark_jobs.cli import app
 from spark_jobs.proof.proof import Finding, Proof
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
-from tests.proof.landed_sales import LandedSales, ids, sale, sales_definition
+from tests.proof.landed_sales import LandedSales, balance, ids, sale, sales_definition
 
 HOUR = 3600.0
 
@@ -249,6 +249,8 @@ def test_nothing_is_proved_of_a_file_that_was_changed_after_it_was_loaded(sales:
     # The record of the file that is there is to be loaded.
     assert (proof.records, proof.unprovable, proof.gone_facts, proof.gone_held) == (1, 1, 1, 1)
     assert proof.pending_files == 1
+    rows = balance(proof)
+    assert (rows["landed"], rows["- not yet loaded"], rows["+ not landed"], rows["stored"]) == (1, 1, 2, 2)
     assert "1 files were changed after they were loaded" in shown(proof)
 
 

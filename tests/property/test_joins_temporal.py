@@ -117,14 +117,13 @@ QUERY = st.tuples(st.just("query"), st.lists(st.tuples(intervals(KEYS), TIMES, s
 REORGANISE = st.tuples(st.just("reorganise"), st.integers(0, 3))
 REBUILD = st.tuples(st.just("rebuild"), st.integers(0, 3))
 TAKE = st.tuples(st.just("take"), st.integers(0, 4))
-STORE = st.tuples(st.just("store"), st.none())
 
 
 @settings(deadline=None, max_examples=150)
 @given(
     st.integers(2, 40) | st.just(700),
     st.integers(1, 3),
-    st.lists(st.tuples(st.integers(0, 2), INSERT | QUERY | REORGANISE | REBUILD | TAKE | STORE), max_size=25),
+    st.lists(st.tuples(st.integers(0, 2), INSERT | QUERY | REORGANISE | REBUILD | TAKE), max_size=25),
 )
 def test_sweep_areas_behave_like_lists(capacity: int, streams: int, operations: list) -> None:
     area = SweepArea(max(capacity, streams), streams)
@@ -169,15 +168,11 @@ def test_sweep_areas_behave_like_lists(capacity: int, streams: int, operations: 
                 assert dropped.tuples == len(gone)
                 assert dropped.unmatched.tolist() == [row[4] for row in gone if not row[5]]
             assert area.room(stream) >= wanted[stream]
-        elif operation == "take":
+        else:
             taken = area.take_oldest(stream, argument).T.tolist()
             assert bool(taken) == bool(held[stream][:argument])
             assert taken == held[stream][: min(argument, len(taken))]
             held[stream] = held[stream][len(taken) :]
-        else:
-            state = {name: array.copy() for name, array in area.state().items()}
-            area = SweepArea(max(capacity, streams), streams)
-            area.load(state)
         area.check()
         standing = [area.oldest(s, 999).T.tolist() for s in range(streams)]
         assert [[row for row in rows if row[3] != LOWEST] for rows in standing] == held
@@ -242,10 +237,6 @@ def test_queues_of_tuples_and_of_extents_are_first_in_first_out(chunk: int, oper
                 expected = expected[count:]
         assert len(queue) == len(expected)
         assert len(extents) == len(numbers)
-        state = {name: array.copy() for name, array in (queue.state("q") | extents.state("e")).items()}
-        queue, extents = TupleQueue(spill, 2, chunk), ExtentQueue(spill, 1)
-        queue.load(state, "q")
-        extents.load(state, "e")
         assert extents.memory_used() <= ExtentQueue.bytes_for(1)
     while numbers:
         assert extents.pop() == (numbers.pop(0),)

@@ -50,6 +50,7 @@ def test_tuples_of_a_reason_become_due_and_the_ledger_knows(rejected: Stream) ->
     after = read_status(rejected.connection)[0]
     assert (before.shed, before.rejected, before.arrived) == (0, 8, 8)
     assert (after.shed, after.rejected, after.arrived) == (6, 2, 8)
+    assert (after.requeued, after.put_off) == (6, 0), "nothing was shed"
     assert requeue(rejected.connection, "orders", "no partition") == Requeued(0, 0)
     assert rejected.query("SELECT count(*) FROM freshet.reprocessing_run") == [(1,)]
 
@@ -79,6 +80,19 @@ def test_retention_leaves_what_was_rejected_long_ago_its_new_try(rejected: Strea
     kept: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": "30d"}
     assert prune(rejected.connection, "orders", kept) == {}
     assert prune(rejected.connection, "orders", kept | {"rejected": "30d"}) == {"rejected": 2}
+
+
+def test_nobody_reads_overload_out_of_it(rejected: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRESHET_WAREHOUSE_URL", rejected.url)
+    rejected.load(rejected.held([8, 9], "shed", "no time"))
+    requeue(rejected.connection, "orders", "no partition")
+    _, output, _ = invoke("held", "orders")
+    told = [line.split()[:2] for line in output.splitlines()]
+    assert sorted(told) == [["1", "requeued"], ["2", "rejected"], ["2", "shed"], ["5", "requeued"]]
+    _, output, _ = invoke("status")
+    told = [line.split() for line in output.splitlines()]
+    counts = {words[0]: words[-1] for words in told if len(words) == 2}
+    assert (counts["shed"], counts["requeued"], counts["rejected"]) == ("2", "6", "2"), output
 
 
 def test_the_command_gives_a_new_try(rejected: Stream, monkeypatch: pytest.MonkeyPatch) -> None:

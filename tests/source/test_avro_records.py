@@ -234,7 +234,7 @@ def test_a_registry_that_is_away_or_asks_for_a_password_is_an_outage(
     record = confluent(1, b"\2")
     with guarded.answering():
         without = decoder(tmp_path, "id int", registry=guarded.url)
-        with pytest.raises(SourceAwayError, match="can't be asked: it answers with status 401"):
+        with pytest.raises(SourceAwayError, match="can't be asked for schema 1: it answers with status 401"):
             decoded(without, record)
         with pytest.raises(PipelineDefinitionError, match="AIRFLOW_CONN_REGISTRY"):
             decoder(tmp_path, "id int", registry=guarded.url, avro={"connection": "registry"})

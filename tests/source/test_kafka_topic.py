@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -464,3 +465,23 @@ def test_a_partition_without_leader_waits_shown_and_holds_no_other_back(
     monkeypatch.undo()
     assert sorted(stream.read(stream.plan())) == list(range(1, 7))
     assert all(lag.trouble is None for lag in stream.topic.unread.partitions)
+
+
+def test_a_record_that_is_too_long_is_rejected_alone_and_cut(
+    broker: KafkaBroker, topic: Topic, connection: extensions.connection
+) -> None:
+    large = Topic(broker, f"{topic.name}-large", max_message_bytes=str(20 << 20))
+    too_long = b'{"id": 2, "more": "' + b"x" * (16 << 20) + b'"}'
+    large.send([b'{"id": 1}', too_long, b"", b'{"id": 3}'])
+    stream = Reader(large, connection)
+    arrivals = stream.arrivals(stream.plan(64 * MEBIBYTE), 1)
+    assert [number for each in arrivals for number in each.tuples["id"].to_pylist()] == [1, 3]
+    held = [row for each in arrivals for group in each.rejected for row in group.tuples.to_pylist()]
+    (cut,) = [row for row in held if row["_position"] == 1]
+    digest = hashlib.sha256(too_long).hexdigest()
+    assert cut["_record"] == too_long[: 64 << 10] + f"{len(too_long)} bytes, SHA-256 {digest}]".encode().join(
+        [b"\xff[cut: ", b""]
+    )
+    reasons = [group.reason for each in arrivals for group in each.rejected if not isinstance(group.reason, str)]
+    assert [each.to_pylist() for each in reasons] == [[f"malformed: too long: {len(too_long)} bytes, SHA-256 {digest}"]]
+    assert sum(each.records for each in arrivals) == 4

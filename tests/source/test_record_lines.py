@@ -4,6 +4,7 @@ import gzip
 import hashlib
 import io
 import tracemalloc
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -67,17 +68,17 @@ def test_a_file_is_cut_at_its_line_ends(tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_into_memory_is_read_twice() -> None:
-    reads = 0
+    glances: list[bool | None] = []
 
-    def read() -> object:
-        nonlocal reads
-        reads += 1
-        yield from [b"ab", b"cd", b"ef"]
+    def read(is_read_again: Callable[[], bool] | None) -> Iterator[bytes]:
+        for part in (b"ab", b"cd", b"ef"):
+            glances.append(None if is_read_again is None else is_read_again())
+            yield part
 
-    for kept, expected in ((6, 1), (5, 2)):
-        reads = 0
-        assert list(checked_whole(read, len, kept)) == [b"ab", b"cd", b"ef"]  # type: ignore[arg-type]
-        assert reads == expected
+    for kept, expected in ((6, [False] * 3), (3, [False, False, True, None, None, None])):
+        glances.clear()
+        assert list(checked_whole(read, len, kept)) == [b"ab", b"cd", b"ef"]
+        assert glances == expected
 
 
 @pytest.mark.parametrize("packed", [False, True])

@@ -14,7 +14,7 @@ from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
 from spark_jobs.warehouse.drivers import request_state
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import RunningStream, running
-from tests.spark.shop import land, query, sale
+from tests.spark.shop import land, query, sale, sales_definition
 from tests.waiting import wait_for
 
 # A trigger that raises 53100 does what a full disk does to the server's sessions, without filling that of this machine.
@@ -93,3 +93,29 @@ def test_a_blocked_stream_that_is_to_drain_ends_and_says_that_it_has_not_loaded_
     query(shop.url, REFUSE_NONE)
     shop.load()
     assert not shop.verify().differences
+
+
+def test_a_looked_up_column_of_another_type_of_the_same_width_is_not_misread(shop: Shop) -> None:
+    """As an integer, the bytes of 1000 as a real are 1,148,846,080: hot tuples and cold ones are to be read anew."""
+    query(shop.url, "ALTER TABLE shop.customer ADD points integer NOT NULL DEFAULT 1000")
+    query(shop.url, "ALTER TABLE shop.fact_sales ADD points double precision")
+    definition = sales_definition(shop.folder)
+    definition["lookups"][0]["fetch"]["points"] = "points"
+    definition["fact"]["columns"]["points"] = "points"
+    shop.define(definition)
+    shop.load()
+    stream = RunningStream(shop)
+    stream.thread.start()
+    try:
+        stream.heat([1, 2])
+        query(shop.url, "ALTER TABLE shop.customer ALTER points TYPE real")
+        with pytest.raises(FreshetError, match="the stream has to be started anew"):
+            stream.sell([1, 2, 3, 4])
+    finally:
+        with closing(psycopg2.connect(shop.url)) as connection:
+            request_state(connection, "sales", "draining")
+        stream.thread.join()
+    shop.load()
+    wrong = "SELECT count(*) FILTER (WHERE points <> 1000), count(*) FILTER (WHERE city IN ('city 3', 'city 4')) "
+    assert query(shop.url, wrong + "FROM shop.fact_sales") == [(0, 2)]
+    assert shop.verify().holds

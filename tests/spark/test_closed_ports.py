@@ -85,6 +85,8 @@ def test_what_a_killed_driver_left_is_removed_and_what_a_living_one_uses_is_not(
 def test_a_home_that_others_may_read_is_closed_but_for_what_lands_there(tmp_path: Path, mode: int) -> None:
     home = Home(tmp_path / "home")
     (home.root / "state" / "sales").mkdir(parents=True)
+    (home.java / "of others").mkdir(parents=True)
+    home.java.chmod(mode)
     home.landing("sales").mkdir(parents=True)
     for folder in (home.root, home.root / "state", home.landing("sales").parent):
         folder.chmod(mode)
@@ -93,3 +95,5 @@ def test_a_home_that_others_may_read_is_closed_but_for_what_lands_there(tmp_path
     assert modes.pop("landing") == mode
     assert set(modes.values()) == {0o700}
     assert stat.S_IMODE(home.root.stat().st_mode) == mode
+    assert list(home.java.iterdir()) == []  # it may be another user's, and would be run
+    assert (home.root / "state" / "sales").exists()

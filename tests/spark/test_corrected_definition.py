@@ -17,6 +17,7 @@ from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.requeue import Requeued, requeue
 from spark_jobs.warehouse.connection import connect
+from tests.proof.landed_sales import balance
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition
 
@@ -87,7 +88,10 @@ def test_a_file_that_is_read_again_by_a_corrected_schema_leaves_a_proof_that_hol
         assert files_not_loaded.ask_to_retry(connection, "sales", "narrow.json")
     narrow.load()
     assert query(narrow.url, FACTS) == [(50, "1.234"), (51, "2.345")]
-    assert narrow.verify().holds
+    proof = narrow.verify()
+    assert proof.holds
+    rows = balance(proof)
+    assert (rows["landed"], rows["- duplicates"], rows["+ read again"], rows["stored"]) == (9, 1, 2, 10)
     if forgotten:
         with closing(connect(narrow.url)) as connection:
             assert forget(connection, HeldFilter("sales", ("rejected",)), "somebody") == 3
@@ -96,6 +100,7 @@ def test_a_file_that_is_read_again_by_a_corrected_schema_leaves_a_proof_that_hol
         assert query(narrow.url, "SELECT count(*) FROM freshet.held_tuple") == [(1,)]
     proof = narrow.verify()
     assert (proof.holds, proof.facts) == (True, 7)
+    balance(proof)
     assert unaccounted(narrow) == 0
 
 

@@ -6,7 +6,7 @@ Revision ID: 0030
 from alembic import op
 
 revision = "0030"
-down_revision = "0025"
+down_revision = "0029"
 branch_labels = None
 depends_on = None
 
@@ -14,9 +14,9 @@ depends_on = None
 _FATE = """
     CASE place
     WHEN 'shed' THEN CASE
-        WHEN starts_with(reason, 'requeued; it was rejected before: ') THEN 'requeued'
+        WHEN relation IS NOT NULL THEN 'shed'
         WHEN reason = 'joined by reprocessing: a part of it was late' THEN 'joined_late'
-        ELSE 'shed' END
+        ELSE 'requeued' END
     WHEN 'unmatched' THEN CASE
         WHEN relation IS NOT NULL OR event_id !~ '^[a-z0-9_]+/' THEN 'unmatched'
         WHEN reason ~ '^no .* with its key, and no more to come, by correlate.punctuations$' THEN 'expired_early'
@@ -28,6 +28,7 @@ _FATE = """
         WHEN starts_with(reason, 'event id: ') OR starts_with(reason, 'event time: ') THEN 'unidentified'
         WHEN starts_with(reason, 'its payload can''t be read back: ')
             OR starts_with(reason, 'its payload holds no record of the source') THEN 'not_read_back'
+        WHEN starts_with(reason, 'malformed: reading this record ended the process that read it') THEN 'poison'
         WHEN starts_with(reason, 'malformed: ') OR event_id ~ '^([a-z0-9_]+/)?\\{'
             OR reason ~ ': a record of Kafka that has nothing to load$' THEN 'malformed'
         WHEN starts_with(reason, 'PostgreSQL refuses it: ') THEN 'refused'
@@ -60,8 +61,8 @@ _OF_BATCH = {**_COUNTED, "waiting": "waiting"}
 _FORMER = {
     "expired": ("expired", "expired_early", "expired_rejected"),
     "rejected": (
-        "rejected", "malformed", "unidentified", "can_not_match", "not_found", "refused", "given_up", "not_read_back",
-        "too_many", "second_part",
+        "rejected", "malformed", "poison", "unidentified", "can_not_match", "not_found", "refused", "given_up",
+        "not_read_back", "too_many", "second_part",
     ),
 }  # fmt: skip
 _TALL = (
@@ -85,6 +86,10 @@ def upgrade() -> None:
         DROP INDEX freshet.held_tuple_awaiting_row;
         CREATE INDEX held_tuple_awaiting_row ON freshet.held_tuple (pipeline, correlation_key)
             WHERE correlation_key IS NOT NULL AND fate = 'waiting';
+
+        DROP INDEX freshet.held_tuple_requeued;
+        CREATE INDEX held_tuple_requeued ON freshet.held_tuple (pipeline) WHERE fate IN ('requeued', 'joined_late');
+        COMMENT ON COLUMN freshet.held_tuple.relation IS 'The relation whose lookup it is about.';
 
         CREATE TABLE freshet.batch_fate (
             batch_no  bigint NOT NULL REFERENCES freshet.batch (batch_no) ON DELETE CASCADE,
@@ -134,7 +139,11 @@ def downgrade() -> None:
         op.execute(f"CREATE VIEW freshet.{place} AS SELECT {columns} FROM freshet.held_tuple WHERE place = '{place}'")
     op.execute("""
         DROP INDEX freshet.held_tuple_awaiting_row;
+        DROP INDEX freshet.held_tuple_requeued;
         ALTER TABLE freshet.held_tuple DROP COLUMN fate;
+        CREATE INDEX held_tuple_requeued ON freshet.held_tuple (pipeline) WHERE place = 'shed' AND relation IS NULL;
+        COMMENT ON COLUMN freshet.held_tuple.relation IS
+            'The relation whose lookup it is about. A shed tuple without one was not shed: it waits for its new try.';
         CREATE INDEX held_tuple_awaiting_row ON freshet.held_tuple (pipeline, correlation_key)
             WHERE correlation_key IS NOT NULL AND place = 'unmatched' AND relation IS NULL;
         COMMENT ON COLUMN freshet.held_tuple.reason IS NULL;

@@ -9,6 +9,7 @@ from airflow.sdk.log import redact
 
 from spark_jobs.local.session_process import log_tail
 from spark_jobs.settings import home
+from spark_jobs.shown_text import shown_text
 
 # Up to the last @: a password may hold some.
 _PASSWORD_IN_URL = re.compile(r"(?<=://)([^\s/:@]*):\S+@")
@@ -33,5 +34,5 @@ def log_end(file: str | None) -> list[str]:
         return [f"(it is not among the drivers' logs of this installation, {logs})"]
     if not path.exists():
         return ["(it is not on this host, or was deleted)"]
-    lines = _NAMED_SECRET.sub(r"\1***", _PASSWORD_IN_URL.sub(r"\1:***@", log_tail(path))).splitlines()
-    return [str(redact(line)) for line in lines]
+    lines = _NAMED_SECRET.sub(r"\1***", _PASSWORD_IN_URL.sub(r"\1:***@", log_tail(path))).split("\n")
+    return [shown_text(str(redact(line)).rstrip("\r")) for line in lines]

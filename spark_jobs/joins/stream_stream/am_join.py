@@ -6,10 +6,8 @@ tuple of stream 2:   bit vector 1 0 1 1 0 -> set its own -> 1 0 1 1 0: not all, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.base import Int64Array
 from spark_jobs.joins.stream_stream.multi_way_join import MultiWayJoin
@@ -18,7 +16,6 @@ from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.value_flushing import MostBits, ValueFlushing
 from spark_jobs.joins.structures.bit_vector_table import BLOCK, BitVectorTable
 from spark_jobs.joins.structures.multi_way_probe import join_with
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 
 class AMJoin(MultiWayJoin):
@@ -102,10 +99,3 @@ class AMJoin(MultiWayJoin):
 
     def _own_bytes(self) -> int:
         return self._own_bytes_for(self.capacity)
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        return super()._state() | nested("bits", self._bits.state())
-
-    def _load(self, state: State) -> None:
-        super()._load(state)
-        self._bits.load(part_of(state, "bits"))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.errors import JoinStateError
-from spark_jobs.joins.structures.nested_state import State
 
 if TYPE_CHECKING:
     from spark_jobs.joins.stream_stream.patterns import Pattern
@@ -250,26 +249,6 @@ class StreamStreamJoin(ABC):
     def check(self) -> None:
         """Assert every invariant of the data structures; for tests, O(memory)."""
 
-    def state(self) -> dict[str, NDArray[np.generic]]:
-        """All that the operator holds in memory, as arrays by name: `load` goes on from there. O(memory).
-
-        Copies or views: they must be written away before the operator is used again.
-        """
-        return {
-            **self._state(),
-            "statistics": np.array(astuple(self.statistics)),
-            "finished": np.array(self._finished),
-            "arrived_before": np.array(self._arrived_before),
-        }
-
-    def load(self, state: State) -> None:
-        """Take over the state of an operator that was made alike; this one has not been used yet. O(memory)."""
-        names = [count.name for count in fields(Statistics)]
-        self.statistics = Statistics(**dict(zip(names, state["statistics"].tolist(), strict=True)))
-        self._finished = bool(state["finished"])
-        self._arrived_before = int(state["arrived_before"])
-        self._load(state)
-
     @abstractmethod
     def _arrive(self, stream: int, tuples: Tuples) -> Results:
         """Take at least one tuple."""
@@ -293,14 +272,6 @@ class StreamStreamJoin(ABC):
     @abstractmethod
     def _finish(self) -> Iterator[Results]:
         """Settle all that is left, in pieces that fit the memory."""
-
-    @abstractmethod
-    def _state(self) -> dict[str, NDArray[np.generic]]:
-        """What the algorithm holds, by name."""
-
-    @abstractmethod
-    def _load(self, state: State) -> None:
-        """The reverse of `_state`."""
 
     def _none(self) -> Results:
         """Results of a call that settled nothing."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,16 +83,6 @@ class DiskArea:
     def memory_used(self) -> int:
         """Bytes of the directory."""
         return self._extents.memory_used()
-
-    def state(self, name: str) -> dict[str, Int64Array]:
-        """What is in memory."""
-        counts = np.array([self.tuples, self.largest_end, self._next_end])
-        return {f"{name}.counts": counts, **self._extents.state(f"{name}.extents")}
-
-    def load(self, state: Mapping[str, NDArray[Any]], name: str) -> None:
-        """The reverse of `state`."""
-        self.tuples, self.largest_end, self._next_end = state[f"{name}.counts"].tolist()
-        self._extents.load(state, f"{name}.extents")
 
     def _push(self, extent: int, columns: Int64Array) -> None:
         unmatched = int((columns[MATCHED_ROW] == 0).sum())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,18 +67,3 @@ class ExtentQueue:
         """Bytes of the directories."""
         here = (len(self._oldest) + len(self._newest)) * self._columns * 8
         return here + (self._between.memory_used() if self._between is not None else 0)
-
-    def state(self, name: str) -> dict[str, Int64Array]:
-        """The entries in memory."""
-        entries = np.array(self._oldest + self._newest, np.int64).reshape(-1, self._columns)
-        state = {f"{name}.entries": entries, f"{name}.oldest": np.array([len(self._oldest), self._count])}
-        return state | (self._between.state(f"{name}.between") if self._between is not None else {})
-
-    def load(self, state: Mapping[str, NDArray[Any]], name: str) -> None:
-        """The reverse of `state`."""
-        entries = [tuple(entry) for entry in state[f"{name}.entries"].tolist()]
-        oldest, self._count = state[f"{name}.oldest"].tolist()
-        self._oldest, self._newest = entries[:oldest], entries[oldest:]
-        if f"{name}.between.entries" in state:
-            self._between = ExtentQueue(self._spill, 1)
-            self._between.load(state, f"{name}.between")

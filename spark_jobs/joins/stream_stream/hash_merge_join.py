@@ -16,10 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_jobs.joins.memory_budget import tuples_within
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples, of_stream
@@ -37,7 +35,6 @@ from spark_jobs.joins.stream_stream.spilled_partitions import (
 )
 from spark_jobs.joins.stream_stream.sweeps import sweep_for
 from spark_jobs.joins.structures.hashed_streams import ID, KEY, MATCHED, HashedStreams
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sorted_runs import Layout, Run, RunMerge, Source, order_of
 
 # Parts of the memory: to sort what leaves it, or to merge; and for the runs' directories.
@@ -288,21 +285,3 @@ class HashMergeJoin(StreamStreamJoin):
     def _directories_used(self) -> int:
         written = 0 if self._merging is None else self._merging.directory_bytes
         return written + sum(run.memory_used() for run in self._runs())
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        groups = [(partition, group) for partition, groups in enumerate(self._groups) for group in groups]
-        state: dict[str, NDArray[Any]] = {
-            "groups": np.array([(partition, group.level) for partition, group in groups], np.int64).reshape(-1, 2),
-        }
-        for number, (_, group) in enumerate(groups):
-            for stream, run in enumerate(group.runs):
-                state |= nested(f"run{number}.{stream}", run.state())
-        return state | nested("memory", self._memory.state())
-
-    def _load(self, state: State) -> None:
-        for number, (partition, level) in enumerate(state["groups"].tolist()):
-            group = _Group([Run(self._spill) for _ in range(STREAMS)], level)
-            for stream, run in enumerate(group.runs):
-                run.load({name: state[f"run{number}.{stream}.{name}"] for name in run.state()})
-            self._groups[partition].append(group)
-        self._memory.load(part_of(state, "memory"))

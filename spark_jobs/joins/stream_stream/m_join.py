@@ -6,9 +6,6 @@ tuple of stream 2:   table 4: there   table 1: there   table 3: not there   (tab
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.base import Int64Array
 from spark_jobs.joins.stream_stream.multi_way_join import MultiWayJoin
@@ -17,7 +14,6 @@ from spark_jobs.joins.stream_stream.probe_order import ObservedSelectivity, Prob
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.value_flushing import RandomValue, ValueFlushing
 from spark_jobs.joins.structures.multi_way_probe import BLOCK, join_with
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 
 class MJoin(MultiWayJoin):
@@ -68,10 +64,3 @@ class MJoin(MultiWayJoin):
 
     def _promising(self, keys: Int64Array, ids: Int64Array, streams: Sequence[int]) -> tuple[Int64Array, Int64Array]:
         return keys, ids
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        return super()._state() | nested("order", self._order.state())
-
-    def _load(self, state: State) -> None:
-        super()._load(state)
-        self._order.load(part_of(state, "order"))

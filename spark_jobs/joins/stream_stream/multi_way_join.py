@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,6 @@ from spark_jobs.joins.stream_stream.value_flushing import ValueFlushing
 from spark_jobs.joins.structures.bit_vector_table import BitVectorTable
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, COLUMNS, ID, KEY, STREAM, HashedStreams
 from spark_jobs.joins.structures.multi_way_probe import END, START, held_from, incomplete, join_sorted, join_with
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 # Parts of the budget: the write buffers, and what a step of work takes for itself.
 _BUFFER_SHARE, _WORK_SHARE = 8, 8
@@ -279,23 +277,6 @@ class MultiWayJoin(StreamStreamJoin):
         """Memory of tables and directories for so many tuples."""
         tables = HashedStreams.bytes_for(capacity, self.streams)
         return tables + (1 << (capacity.bit_length() - 1)) + self._own_bytes_for(capacity)
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        state: dict[str, NDArray[Any]] = {
-            "arrivals": np.array(self._arrivals),
-            "flushed": np.array((self.values_flushed, self.tuples_freed)),
-            "flags": self._flags,
-        }
-        state |= nested("tables", self._tables.state()) | nested("spilled", self._spilled.state())
-        return state | nested("flush", self._flush_policy.state())
-
-    def _load(self, state: State) -> None:
-        self._arrivals = int(state["arrivals"])
-        self.values_flushed, self.tuples_freed = state["flushed"].tolist()
-        self._flags[:] = state["flags"]
-        self._tables.load(part_of(state, "tables"))
-        self._spilled.load(part_of(state, "spilled"))
-        self._flush_policy.load(part_of(state, "flush"))
 
     _bit_vectors: BitVectorTable | None = None
     """What AMJoin has."""

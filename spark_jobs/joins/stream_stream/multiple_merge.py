@@ -12,15 +12,13 @@ them is joined with what was written, extent by extent, until it is done: a bloc
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.sweeps import Sweep
-from spark_jobs.joins.structures.nested_state import nested, part_of
 from spark_jobs.joins.structures.sorted_runs import (
     CLOSED,
     EXTENT,
@@ -182,31 +180,6 @@ class MultipleMerge:
         """Memory of the directories of what it writes, and of a page of each but one while they are gone through."""
         page = Run.directory_page_bytes(self._store.page_bytes)
         return sum(run.memory_used() for run in self.runs) + (self._streams - 1) * page
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """What memory holds, by name."""
-        state: dict[str, NDArray[Any]] = {
-            "table": self._table.tuples[:, self._table.reading : self._filled],
-            "over": np.array(self._over),
-            "open": self._open,
-            "extents_open": np.array(self._extents_open),
-        }
-        state |= nested("merge", self._merge.state())
-        for stream, run in enumerate(self.runs):
-            state |= nested(f"run{stream}", run.state())
-        return state
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse of `state`, for a merge that was made alike."""
-        rows = state["table"]
-        self._filled = self._table.reading + rows.shape[1]
-        self._table.tuples[:, self._table.reading : self._filled] = rows
-        self._over = bool(state["over"])
-        self._open[:] = state["open"]
-        self._extents_open = int(state["extents_open"])
-        self._merge.load(part_of(state, "merge"))
-        for stream, run in enumerate(self.runs):
-            run.load(part_of(state, f"run{stream}"))
 
     def _join(self, new: int, until: int) -> list[Int64Array]:
         """Results of the tuples that have just come, with each other and with all that is kept."""

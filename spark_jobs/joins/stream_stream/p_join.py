@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,11 @@ from spark_jobs.joins.stream_stream.events import Component, Event, Monitor, Reg
 from spark_jobs.joins.stream_stream.flushing import FlushingPolicy
 from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern
 from spark_jobs.joins.stream_stream.predicates import Predicate
-from spark_jobs.joins.stream_stream.punctuation_set import MOST_LOOKED_UP, PunctuationSet, pattern_of, state_of
+from spark_jobs.joins.stream_stream.punctuation_set import MOST_LOOKED_UP, PunctuationSet
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.spilled_partitions import MOST_PARTITIONS, STREAMS, SpilledPartitions, paired
 from spark_jobs.joins.stream_stream.x_join import XJoin
 from spark_jobs.joins.structures.hashed_streams import KEY
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 Find = Literal["index", "scan"]
 # Ranges of punctuations of one stream that wait for a purge, or to be counted; more are dealt with at once. Their
@@ -392,31 +391,6 @@ class PJoin(XJoin):
         yield replace(self._none(), propagated=[(stream, pattern) for stream, pattern in rest if len(pattern)])
 
     # State.
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        state = super()._state()
-        for stream, told in enumerate(self._told):
-            state |= nested(f"told{stream}", told.state())
-            for name, pattern in (("unpurged", self._unpurged[stream]), ("uncounted", self._uncounted[stream])):
-                state |= state_of(pattern, f"{name}{stream}")
-        counts = (self._told_ids, self.scanned, self.monitor.since_purge, self.monitor.since_propagation)
-        return state | {
-            "waiting": self._waiting,
-            "counts": np.array(counts),
-            "last_propagation": np.array(self.monitor.last_propagation),
-        }
-
-    def _load(self, state: State) -> None:
-        super()._load(state)
-        for stream, told in enumerate(self._told):
-            told.load(part_of(state, f"told{stream}"))
-            self._unpurged[stream], self._uncounted[stream] = (
-                pattern_of(state, f"{name}{stream}") for name in ("unpurged", "uncounted")
-            )
-        counts = state["counts"].tolist()
-        self._told_ids, self.scanned, self.monitor.since_purge, self.monitor.since_propagation = counts
-        self.monitor.last_propagation = float(state["last_propagation"])
-        self._waiting[:] = state["waiting"]
 
 
 def _most_pending(memory_bytes: int) -> int:

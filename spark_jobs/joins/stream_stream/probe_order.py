@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +19,6 @@ class ProbeOrder(Protocol):
 
     def learn(self, stream: int, probes: Int64Array, hits: Int64Array) -> None:
         """Take in what came of it: int64, shape (streams,), tuples looked up in each stream, those found there."""
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """What it has learned, by name; `load` goes on from there."""
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse."""
 
 
 class FixedOrder:
@@ -49,13 +43,6 @@ class FixedOrder:
         return np.array([other for other in turns if other != stream], np.int64)
 
     def learn(self, stream: int, probes: Int64Array, hits: Int64Array) -> None:
-        """Nothing."""
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Nothing."""
-        return {}
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Nothing."""
 
 
@@ -88,14 +75,6 @@ class ObservedSelectivity:
         self._know(len(probes))
         kept = 0.5 ** (probes / self._remembered)
         self._seen[stream] = self._seen[stream] * kept + np.stack((probes, hits))
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """The weighted counts."""
-        return {"seen": self._seen}
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse."""
-        self._seen = state["seen"].astype(np.float64)
 
     def _know(self, streams: int) -> None:
         if len(self._seen) != streams:

@@ -7,8 +7,6 @@ Ranges of keys are few: they have a list, in which each is counted in the same w
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -16,7 +14,6 @@ from spark_jobs.joins.stream_stream.base import Int64Array
 from spark_jobs.joins.stream_stream.patterns import EMPTY, Pattern, enumeration, ranges_of, union
 from spark_jobs.joins.stream_stream.spilled_partitions import STREAMS
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, KEY, MATCHED, HashedStreams
-from spark_jobs.joins.structures.nested_state import State
 
 # Counts of a punctuation that has not been counted yet, and of one with tuples on disk.
 NOT_COUNTED, ON_DISK = -1, -2
@@ -247,24 +244,6 @@ class PunctuationSet:
             self.forgotten += taken.shape[1]
             count -= taken.shape[1]
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Its content as arrays, but for what is in memory's chains."""
-        return {
-            **state_of(self.covered, "covered"),
-            "forgotten": np.array(self.forgotten),
-            "ranges": self._ranges,
-            "clear": self._clear,
-            "ready": self._ready,
-            "all_may_be_ready": np.array(self._all_may_be_ready),
-        }
-
-    def load(self, state: State) -> None:
-        """The reverse."""
-        self.covered = pattern_of(state, "covered")
-        self.forgotten = int(state["forgotten"])
-        self._ranges, self._clear = np.array(state["ranges"]), np.array(state["clear"])
-        self._ready, self._all_may_be_ready = np.array(state["ready"]), bool(state["all_may_be_ready"])
-
     def check(self) -> None:
         """Assert that the counts are those of the tuples in memory. O(memory)."""
         for partition in range(self._memory.partitions):
@@ -303,13 +282,3 @@ class PunctuationSet:
 
 def _most_ranges(most_ready: int) -> int:
     return max(_LEAST_RANGES, min(most_ready // _KEYS_PER_RANGE, _MOST_RANGES))
-
-
-def state_of(pattern: Pattern, name: str) -> dict[str, NDArray[Any]]:
-    """A pattern as arrays whose names begin with one."""
-    return {f"{name}.firsts": pattern.firsts, f"{name}.lasts": pattern.lasts}
-
-
-def pattern_of(state: State, name: str) -> Pattern:
-    """The reverse. O(ranges)."""
-    return Pattern(np.array(state[f"{name}.firsts"], np.int64), np.array(state[f"{name}.lasts"], np.int64))

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,22 +103,6 @@ class ResultBuffer:
     def memory_used(self) -> int:
         """Bytes of runs and directory. O(runs)."""
         return self._held() * self._columns * 8 + self._on_disk.memory_used()
-
-    def state(self, name: str) -> dict[str, Int64Array]:
-        """What is in memory: only what still waits, here too from now on, so that both go on alike."""
-        for run in self._runs:
-            run.results, run.taken = run.waiting.copy(), 0
-        waiting = [run.waiting for run in self._runs]
-        runs = np.hstack([np.empty((self._columns, 0), np.int64), *waiting])
-        sizes = np.array([self._next_start, *(run.shape[1] for run in waiting)])
-        return {f"{name}.runs": runs, f"{name}.sizes": sizes, **self._on_disk.state(f"{name}.extents")}
-
-    def load(self, state: Mapping[str, NDArray[Any]], name: str) -> None:
-        """The reverse of `state`."""
-        self._next_start, *sizes = state[f"{name}.sizes"].tolist()
-        runs = np.split(state[f"{name}.runs"], np.cumsum(sizes), axis=1)
-        self._runs = [_Run(run.copy()) for run in runs[: len(sizes)]]
-        self._on_disk.load(state, f"{name}.extents")
 
     def _held(self) -> int:
         return sum(run.results.shape[1] for run in self._runs)

@@ -14,10 +14,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.stream_stream.arrival_table import ArrivalTable
@@ -27,7 +26,6 @@ from spark_jobs.joins.stream_stream.multiple_merge import MergeTable, MultipleMe
 from spark_jobs.joins.stream_stream.predicates import Predicate
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.sweeps import sweep_for
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sorted_runs import Layout, Run, RunMerge, Source
 from spark_jobs.joins.structures.sweep import ALWAYS, FIRST_TIME, Columns, Window
 
@@ -354,43 +352,3 @@ class SortBasedJoin(StreamStreamJoin):
             runs += self._merging.done
         written = 0 if self._merging is None else self._merging.merge.directory_bytes
         return sum(run.memory_used() for run in runs) + written
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        state: dict[str, NDArray[Any]] = {
-            "arrivals": self._arrivals.tuples[:, : self._arrivals.count],
-            "until": np.array([group.until for group in self._groups], np.int64),
-        }
-        for number, group in enumerate(self._groups):
-            state |= _runs_state(f"group{number}", group.runs)
-        if self._merging is not None:
-            span, ending, stream = self._merging.span, self._merging.ending, self._merging.stream
-            state["merging"] = np.array([*span, ending, stream], np.int64)
-            state |= _runs_state("done", self._merging.done)
-            state |= nested("merge", self._merging.merge.state())
-        return state
-
-    def _load(self, state: State) -> None:
-        arrivals = state["arrivals"]
-        self._arrivals.count = arrivals.shape[1]
-        self._arrivals.tuples[:, : arrivals.shape[1]] = arrivals
-        for number, until in enumerate(state["until"].tolist()):
-            self._groups.append(Group(_loaded_runs(self._spill, f"group{number}", state), until))
-        if "merging" in state:
-            first, count, ending, stream = state["merging"].tolist()
-            span = Span(first, count)
-            merge = self._merge_of(span, stream, ending=bool(ending))
-            merge.load(part_of(state, "merge"))
-            self._merging = _Merging(span, bool(ending), stream, merge, _loaded_runs(self._spill, "done", state))
-
-
-def _runs_state(name: str, runs: Sequence[Run]) -> dict[str, NDArray[Any]]:
-    return {f"{name}.{number}.{part}": a for number, run in enumerate(runs) for part, a in run.state().items()}
-
-
-def _loaded_runs(store: SpillStore, name: str, state: State) -> list[Run]:
-    runs: list[Run] = []
-    while f"{name}.{len(runs)}.count" in state:
-        run = Run(store)
-        run.load({part: state[f"{name}.{len(runs)}.{part}"] for part in run.state()})
-        runs.append(run)
-    return runs

@@ -22,7 +22,7 @@ one at a time, and never changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,6 @@ from spark_jobs.joins.memory_budget import tuples_within
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, of_stream
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, COLUMNS, ID, KEY, MATCHED, Found, HashedStreams
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 STREAMS = 2
 MOST_PARTITIONS = 64
@@ -405,28 +404,6 @@ class SpilledPartitions:
         self._extents[stream, partition] += 1
 
     # Its own life.
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Its content as arrays, for `load`. O(1) but for the views of used memory."""
-        return {
-            "events": np.array(self._events),
-            "on_disk": self.on_disk,
-            "fresh": self.fresh,
-            "newest": self._newest,
-            "extents": self._extents,
-            "passed": self._passed,
-            **nested("memory", self.memory.state()),
-        }
-
-    def load(self, state: State) -> None:
-        """Take over the content of one that was made alike, on the same disk. O(memory)."""
-        self._events = int(state["events"])
-        self.on_disk[:] = state["on_disk"]
-        self.fresh[:] = state["fresh"]
-        self._newest[:] = state["newest"]
-        self._extents[:] = state["extents"]
-        self._passed[:] = state["passed"]
-        self.memory.load(part_of(state, "memory"))
 
     def check(self) -> None:
         """Assert that memory is sound and within the budget, and that the directory agrees with it. O(memory)."""

@@ -12,7 +12,7 @@ A key with more tuples than fit is told as such, and read block by block.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,30 +212,6 @@ class SpilledValues:
         """Bytes of buffers and directory."""
         arrays = (self._buffers, self._fills, self._newest, self._extents, self.fresh, self.since)
         return sum(array.nbytes for array in arrays)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Its content as arrays. O(buffers)."""
-        used = [self._buffers[partition, :, 1:fill] for partition, fill in enumerate(self._fills)]
-        return {
-            "buffers": np.concatenate(used, axis=1),
-            "fills": self._fills,
-            "newest": self._newest,
-            "extents": self._extents,
-            "fresh": self.fresh,
-            "since": self.since,
-        }
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the content of another of the same size, on the same disk."""
-        arrays = (self._fills, self._newest, self._extents, self.fresh, self.since)
-        for array, name in zip(arrays, ("fills", "newest", "extents", "fresh", "since"), strict=True):
-            array[:] = state[name]
-        at = 0
-        for partition, fill in enumerate(self._fills):
-            self._buffers[partition, :, 1:fill] = state["buffers"][:, at : at + fill - 1]
-            at += fill - 1
-        self.buffered = at
-        self.on_disk = int(self._extents.sum()) * self.extent_tuples
 
     def check(self) -> None:
         """Assert that the counts are right, and each buffered tuple stands where its key belongs. O(buffers)."""

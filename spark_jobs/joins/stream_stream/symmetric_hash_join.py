@@ -9,17 +9,15 @@ stream 2 ----------------------------------+
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.memory_budget import tuples_within
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples, of_stream
 from spark_jobs.joins.stream_stream.predicates import Predicate, expect_equality
 from spark_jobs.joins.structures.hashed_streams import KEY, Found, HashedStreams
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 
 _LEFT, _RIGHT = 0, 1
 # Tuples that are looked at together at the end.
@@ -151,22 +149,6 @@ class SymmetricHashJoin(StreamStreamJoin):
                 if missed.any():
                     ids = self._tables[level].probe(side, held[KEY, missed]).ids
                     yield Results(nothing.ids, unmatched=of_stream(stream, ids))
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        state: dict[str, NDArray[Any]] = {"arrivals": np.array(self._arrivals)}
-        for level, table in enumerate(self._tables):
-            state |= nested(f"table{level}", table.state())
-        for level, parts in enumerate(self._parts, start=1):
-            state[f"parts{level}"] = parts[:, : int(self._tables[level].counts[_LEFT].sum())]
-        return state
-
-    def _load(self, state: State) -> None:
-        self._arrivals = int(state["arrivals"])
-        for level, table in enumerate(self._tables):
-            table.load(part_of(state, f"table{level}"))
-        for level, parts in enumerate(self._parts, start=1):
-            stored = state[f"parts{level}"]
-            parts[:, : stored.shape[1]] = stored
 
 
 def _place_of(stream: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ have passed its end.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +36,6 @@ from spark_jobs.joins.stream_stream.temporal_budget import TUPLE_COLUMNS, budget
 from spark_jobs.joins.stream_stream.tuple_queue import TupleQueue
 from spark_jobs.joins.stream_stream.validity_order import FIRST, LAST, ValidityOrder
 from spark_jobs.joins.structures import sweep_area
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sweep_area import END as END_ROW
 from spark_jobs.joins.structures.sweep_area import (
     FOUND_COLUMNS,
@@ -634,35 +633,6 @@ class TemporalJoin(StreamStreamJoin):
         unmatched, self._gone = _joined(self._gone, 2), []
         late = np.concatenate(refused) if refused else NO_TUPLES
         return Results(everything[2:], everything[0], everything[1], unmatched, late)
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        state: dict[str, NDArray[Any]] = {"bounds": self._bounds, "flags": np.array([self.materialised, self._behind])}
-        state |= nested("area", self._area.state()) | nested("validity", self._validity.state())
-        state |= nested("order", self._order.state())
-        for made_of, area in self._intermediate.items():
-            state |= nested(f"intermediate{made_of}", area.state())
-        for stream, disk in enumerate(self._disk):
-            state |= disk.state(f"disk{stream}")
-        for stream, queue in enumerate(self._queues):
-            state |= queue.state(f"queue{stream}")
-        return state | ({} if self._results is None else self._results.state("results"))
-
-    def _load(self, state: State) -> None:
-        self._bounds = np.array(state["bounds"])
-        self._area.load(part_of(state, "area"))
-        self._validity.load(part_of(state, "validity"))
-        self._order.load(part_of(state, "order"))
-        materialised, self._behind = state["flags"].tolist()
-        if not materialised:
-            self.drop_intermediate()
-        for made_of, area in self._intermediate.items():
-            area.load(part_of(state, f"intermediate{made_of}"))
-        for stream, disk in enumerate(self._disk):
-            disk.load(state, f"disk{stream}")
-        for stream, queue in enumerate(self._queues):
-            queue.load(state, f"queue{stream}")
-        if self._results is not None:
-            self._results.load(state, "results")
 
 
 def _joined(parts: list[Int64Array], rows: int) -> Int64Array:

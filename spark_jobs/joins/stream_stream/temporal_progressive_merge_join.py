@@ -19,13 +19,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, Tuples
 from spark_jobs.joins.stream_stream.merge_strategies import Span
 from spark_jobs.joins.stream_stream.sort_based_join import SortBasedJoin, Told
 from spark_jobs.joins.stream_stream.validity_order import ValidityOrder
-from spark_jobs.joins.structures.nested_state import State, nested, part_of
 from spark_jobs.joins.structures.sweep import FIRST_TIME, LAST_TIME, Window
 
 
@@ -51,11 +49,6 @@ class TemporalProgressiveMergeJoin(SortBasedJoin):
         # Of each stream, what starts before will not come: as `reach` told.
         self._reached: Int64Array = np.full(streams, FIRST_TIME)
         self._told_until = FIRST_TIME
-
-    @property
-    def told_until(self) -> int:
-        """Before which all results have been told."""
-        return self._told_until
 
     def _arrive(self, stream: int, tuples: Tuples) -> Results:
         kept = self._order.take(stream, tuples)
@@ -101,13 +94,3 @@ class TemporalProgressiveMergeJoin(SortBasedJoin):
         order = np.lexsort((ends, starts))
         unmatched = np.concatenate([part.unmatched for part in told], axis=1)
         return Results(np.array(ids)[:, order], starts[order], ends[order], unmatched)
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        own = {"written": self._written, "reached": self._reached, "told_until": np.array(self._told_until)}
-        return {**super()._state(), **own, **nested("order", self._order.state())}
-
-    def _load(self, state: State) -> None:
-        self._order.load(part_of(state, "order"))
-        self._written[:], self._reached[:] = state["written"], state["reached"]
-        self._told_until = int(state["told_until"])
-        super()._load(state)

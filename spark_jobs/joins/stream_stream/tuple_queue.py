@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -99,26 +96,3 @@ class TupleQueue:
         """Bytes of chunks and directory; a chunk that is half empty counts whole. O(1)."""
         chunks = len(self._chunks) + (self._front is not None)
         return chunks * self._shape[0] * self._shape[1] * 8 + self._on_disk.memory_used()
-
-    def state(self, name: str) -> dict[str, Int64Array]:
-        """What is in memory."""
-        filled = [*self._chunks[:-1], *(chunk[:, : self._last] for chunk in self._chunks[-1:])]
-        front = np.empty((self._shape[0], 0), np.int64) if self._front is None else self._front[:, self._taken :]
-        counts = np.array([self.tuples_on_disk, self._last])
-        arrays = {
-            f"{name}.front": front,
-            f"{name}.chunks": np.hstack([front[:, :0], *filled]),
-            f"{name}.counts": counts,
-        }
-        return arrays | self._on_disk.state(f"{name}.extents")
-
-    def load(self, state: Mapping[str, NDArray[Any]], name: str) -> None:
-        """The reverse of `state`."""
-        front, stored = state[f"{name}.front"], state[f"{name}.chunks"]
-        self._front = front if front.shape[1] else None
-        self.tuples_on_disk, self._last = state[f"{name}.counts"].tolist()
-        for first in range(0, stored.shape[1], self._shape[1]):
-            part = stored[:, first : first + self._shape[1]]
-            self._chunks.append(np.empty(self._shape, np.int64))
-            self._chunks[-1][:, : part.shape[1]] = part
-        self._on_disk.load(state, f"{name}.extents")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -65,14 +64,6 @@ class ValidityOrder:
             last = np.flatnonzero(kept)[-1]
             self.starts[stream], self._ends[stream] = starts[last], ends[last]
         return kept
-
-    def state(self) -> dict[str, Int64Array]:
-        """What is known."""
-        return {"starts": self.starts, "ends": self._ends}
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse of `state`."""
-        self.starts[:], self._ends[:] = state["starts"], state["ends"]
 
 
 def _before(starts: Any, ends: Any, other_starts: Any, other_ends: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +40,6 @@ class ValueFlushing(Protocol):
             int64, shape (v,), 0 < v <= most; at least one has tuples.
         """
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """What the next choice depends on, by name; `load` goes on from there."""
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse."""
-
 
 class RandomValue:
     """MJoin's: a hash value at random, of those that have tuples. O(1) each, while most have.
@@ -65,14 +58,6 @@ class RandomValue:
         chosen = np.empty(max(1, min(most, tuples // _TUPLES_OF_A_VALUE)), np.int64)
         _draw(tables.heads, self._drawn, chosen)
         return chosen
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """How many were drawn."""
-        return {"drawn": self._drawn}
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse."""
-        self._drawn[:] = state["drawn"]
 
 
 class MostBits:
@@ -100,14 +85,6 @@ class MostBits:
             count, self._line[0] = bits.hashes_with(fewest, tuples, int(self._line[0]), hashes)
             fewest = 1
         return hashes[:count] & (len(tables.heads) - 1)
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Where it stands."""
-        return {"line": self._line}
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse."""
-        self._line[:] = state["line"]
 
 
 @kernel

@@ -11,10 +11,8 @@ Urhan and Franklin, XJoin: A Reactively-Scheduled Pipelined Join Operator, 2000 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from spark_jobs.joins.stream_stream.activation import Activation
 from spark_jobs.joins.stream_stream.base import Int64Array, Results, StreamStreamJoin, Tuples
@@ -22,7 +20,6 @@ from spark_jobs.joins.stream_stream.flushing import FlushingPolicy, largest_part
 from spark_jobs.joins.stream_stream.predicates import Predicate, expect_equality
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.stream_stream.spilled_partitions import STREAMS, SpilledPartitions, expect_two_streams, paired
-from spark_jobs.joins.structures.nested_state import State
 
 
 class XJoin(StreamStreamJoin):
@@ -124,9 +121,3 @@ class XJoin(StreamStreamJoin):
     def _finish(self) -> Iterator[Results]:
         """Stage 3."""
         yield from self.parts.settle_all()
-
-    def _state(self) -> dict[str, NDArray[Any]]:
-        return self.parts.state()
-
-    def _load(self, state: State) -> None:
-        self.parts.load(state)

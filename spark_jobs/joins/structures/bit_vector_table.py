@@ -13,7 +13,6 @@ a look may promise a partner that is not there, never deny one that is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -121,16 +120,6 @@ class BitVectorTable:
     def memory_used(self) -> int:
         """Bytes of its arrays."""
         return self._words.nbytes + _LINE_BYTES + self._keys.nbytes + self._counters.nbytes
-
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Its content as arrays: views. O(1)."""
-        return {"words": self._words, "keys": self._keys, "counters": self._counters}
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the content of another of the same capacity. O(memory)."""
-        self._words[:] = state["words"]
-        self._keys[:] = state["keys"]
-        self._counters[:] = state["counters"]
 
     def check(self) -> None:
         """Assert that entries in use have bits and others none. O(memory)."""

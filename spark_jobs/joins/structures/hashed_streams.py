@@ -10,7 +10,7 @@ length, the partitions that XJoin flushes as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -268,26 +268,9 @@ class HashedStreams:
         """Bytes of its arrays."""
         return sum(array.nbytes for array in self._state) + _LINE_BYTES
 
-    def state(self) -> dict[str, NDArray[Any]]:
-        """Its content as arrays, the used parts only: views. O(1)."""
-        used = int(self._counters[_USED])
-        return {
-            "tuples": self.tuples[: used + 1],
-            "heads": self.heads[: self._buckets],
-            "counts": self.counts,
-            "counters": self._counters,
-        }
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Take over the content of another of the same capacity, streams and partitions. O(memory)."""
-        self.tuples[: len(state["tuples"])] = state["tuples"]
-        self.heads[: len(state["heads"])] = state["heads"]
-        self.counts[:] = state["counts"]
-        self._counters[:] = state["counters"]
-
     @property
-    def _buckets(self) -> int:
-        """How many are in use."""
+    def buckets(self) -> int:
+        """How many buckets are in use."""
         return self.partitions << int(self._counters[_SHIFT])
 
     def _expect_room(self, count: int) -> None:
@@ -296,7 +279,7 @@ class HashedStreams:
         if held + count > self.capacity:
             raise ValueError(f"{count} tuples inserted, but there is room for {self.capacity - held}")
         most = len(self.heads)
-        before = self._buckets
+        before = self.buckets
         if before < most and held + count > before:
             wanted = (held + count) << _GROWTH
             shift = (min(most, wanted if wanted <= _CACHED_BUCKETS else most) // self.partitions).bit_length() - 1
@@ -310,7 +293,7 @@ class HashedStreams:
         seen = _walk(self.tuples, int(self._counters[_FREE]))
         for stream in range(self.heads.shape[1]):
             counted = np.zeros(self.partitions, np.int64)
-            for bucket in np.flatnonzero(self.heads[: self._buckets, stream]):
+            for bucket in np.flatnonzero(self.heads[: self.buckets, stream]):
                 chain = _walk(self.tuples, int(self.heads[bucket, stream]))
                 keys = np.ascontiguousarray(self.tuples["key"][chain])
                 assert (_buckets_of(self._state, keys) == bucket).all()

@@ -12,7 +12,7 @@ id complemented, so that the mark goes with it to disk and back.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -222,19 +222,6 @@ class Run:
         """Bytes of the directory in memory."""
         return self._entries.nbytes + self._pages.nbytes
 
-    def state(self) -> dict[str, Int64Array]:
-        """What memory holds of the run, by name."""
-        return {"entries": self._entries[:, : self._recent], "pages": self._pages, "count": np.array([self.count])}
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse of `state`."""
-        entries = state["entries"]
-        self._recent = entries.shape[1]
-        self._entries = np.empty((_ENTRY_VALUES, max(_FEWEST_ENTRIES, self._recent)), np.int64)
-        self._entries[:, : self._recent] = entries
-        self._pages = np.array(state["pages"], np.int64)
-        self.count = int(state["count"][0])
-
 
 class Source(NamedTuple):
     """A run that takes part in a merge.
@@ -322,24 +309,6 @@ class RunMerge:
         pages = 0 if self._pages is None else self._pages.nbytes
         directories = sum(source.run.reader_bytes for source in self.sources) if pages else 0
         return pages + directories + self._marks.nbytes + self._extents.nbytes
-
-    def state(self) -> dict[str, Int64Array]:
-        """How far it has come in each run, by name. Pages are not kept: they are on disk."""
-        extents, marks = self._extents.copy(), self._marks
-        extents[:, 1] += marks[:, _NEXT]
-        return {"extents": extents, "left": np.array([self.left])}
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse of `state`, for a merge of the same runs."""
-        self._extents[:] = state["extents"]
-        self.left = int(state["left"][0])
-        for number, source in enumerate(self.sources):
-            self._marks[number, _MORE] = not self._is_over(source.run, int(self._extents[number, 0]), number)
-
-    def _is_over(self, run: Run, extent: int, number: int) -> bool:
-        if extent >= run.extents:
-            return True
-        return extent == run.extents - 1 and bool(self._extents[number, 1] >= self._entry(number, extent)[1])
 
     def _entry(self, number: int, extent: int) -> tuple[int, int]:
         """Number and count of an extent of a run."""

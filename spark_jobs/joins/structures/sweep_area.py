@@ -20,7 +20,6 @@ one of them leaves.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -278,27 +277,6 @@ class SweepArea:
     def memory_used(self) -> int:
         """Bytes of its arrays."""
         return sum(array.nbytes for array in self._state)
-
-    def state(self) -> dict[str, Int64Array]:
-        """The tuples, stream by stream, oldest first, and the rings. O(tuples)."""
-        rows = [self._rows_of(stream, self.span(stream)) for stream in range(self.streams)]
-        return {
-            "rings": self._rings,
-            "tuples": self.tuples[np.concatenate(rows)],
-            "buckets": self._buckets,
-        }
-
-    def load(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """The reverse of `state`. O(capacity)."""
-        self._rings[:] = state["rings"]
-        self._buckets[:] = state["buckets"]
-        stored, first = state["tuples"], 0
-        for stream in range(self.streams):
-            rows = self._rows_of(stream, self.span(stream))
-            self.tuples[rows] = stored[first : first + len(rows)]
-            first += len(rows)
-        self._heads[: self._buckets[0]] = 0
-        _link_all(self._state)
 
     def check(self) -> None:
         """Assert that rings don't overlap, that every tuple is in the chain of its cell, and that none is overlooked.

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.fates import PLACES, WAITING_PLACES
+from spark_jobs.definition.fates import PLACES, WAITING_PLACES, listed, named
+
+REQUEUED = f"(fate IN ({listed(named(awaits_try=True))}))"
+"""SQL condition: held as shed tuples are, for its next try, though nothing has shed it.
+
+It was rejected and requeued, or is made of events of several streams that came late.
+"""
 
 _PRUNED_READ_EVERY = timedelta(minutes=1)
 
@@ -54,7 +60,7 @@ class BacklogReader:
         self._pruned_read_at: datetime | None = None
 
     def read_pruned(self, cursor: extensions.cursor, now: datetime) -> dict[str, dict[str, int]]:
-        """Held tuples that retention has deleted, by pipeline and place; up to a minute old.
+        """Held tuples that retention has deleted, or somebody by hand, by pipeline and place; up to a minute old.
 
         They are counted one by one: it takes a tenth of a second for a million.
         """
@@ -65,6 +71,19 @@ class BacklogReader:
                 self._pruned.setdefault(pipeline, {})[place] = count
             self._pruned_read_at = now
         return self._pruned
+
+    @staticmethod
+    def read_requeued(cursor: extensions.cursor, names: Sequence[str]) -> dict[str, int]:
+        """How many of the shed tuples of pipelines only wait for their new try; those of which none do are not there.
+
+        They have an index of their own: O(their number).
+        """
+        cursor.execute(
+            f"SELECT pipeline, count(*) FROM freshet.held_tuple WHERE pipeline = ANY (%s) AND {REQUEUED} "
+            "GROUP BY pipeline",
+            [list(names)],
+        )
+        return dict(cursor.fetchall())
 
     def read(
         self, cursor: extensions.cursor, counts: Mapping[str, Mapping[str, int]], now: datetime

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.fates import PLACES
+from spark_jobs.definition.fates import FAILED_PLACES, PLACES
 from spark_jobs.ledger.files_not_loaded import FilesNotLoaded, read_files_not_loaded
 from spark_jobs.ledger.status.backlog import Backlog, BacklogReader
 from spark_jobs.ledger.status.driver_states import LOADING, DrivenPipeline, State, read_pipelines
@@ -57,8 +57,8 @@ class PipelineStatus:
         name: of the pipeline.
         state: starting (the driver gets ready), running, idle (all that has landed is loaded, and nothing comes), late
             (what is unread has waited for longer than the target), overloaded (it sheds, or does not keep its target),
-            catching up (it is late with what had waited until a driver was ready), rejecting (most tuples of the
-            last minute became no facts), blocked (the driver lives, and something outside the events keeps it from
+            catching up (it is late with what had waited until a driver was ready), rejecting (most of the newest
+            tuples became no facts), blocked (the driver lives, and something outside the events keeps it from
             loading them), draining (it ends with what has landed), stopped (it was drained, or never started),
             restarting (it has ended, and the next one is on its way), down (it has ended, has fallen silent, or
             has not come within five minutes of the start).
@@ -103,6 +103,8 @@ class PipelineStatus:
         restart: the attempt to bring the driver back that is under way.
         files_not_loaded: files of its source that were set aside or lost.
         streams: of a pipeline that joins several, each; else empty.
+        requeued: how many of the shed tuples were not shed for want of time: they were rejected once, or came late, and
+            wait for their next try.
         blocked_by, blocked_since: what keeps a blocked driver from loading, and since when; None in all other states.
     """
 
@@ -150,6 +152,18 @@ class PipelineStatus:
     lag: Lag = field(default_factory=Lag)
     freshness_now_ms: float | None = None
     streams: tuple[StreamStatus, ...] = ()
+    requeued: int = 0
+
+    @property
+    def put_off(self) -> int:
+        """Tuples that were shed for want of time, and not loaded yet."""
+        return self.shed - self.requeued
+
+    @property
+    def was_emptied(self) -> bool:
+        """Whether it is stopped, and nothing was unread when it was: what has landed since nobody has seen."""
+        lag = self.lag
+        return self.state == "stopped" and lag.at_least and lag.looked_at is not None and lag.oldest_unread is None
 
     @property
     def state_in_words(self) -> str:
@@ -201,10 +215,12 @@ class StatusReader:
             for name, ledger in ledgers.items()
         }
         backlogs = self._backlogs.read(cursor, held, now)
+        requeued = self._backlogs.read_requeued(cursor, names)
         operations = read_operations(cursor, names)
         not_loaded = read_files_not_loaded(cursor)
         streams = read_streams(cursor, names, now)
-        rejections = read_rejections(cursor, names, now)
+        failing = [name for name, places in held.items() if any(places[place] > 0 for place in FAILED_PLACES)]
+        rejections = read_rejections(cursor, failing)
         lags = read_lags(
             cursor, pipelines, {name: ledger.whole.last_commit for name, ledger in ledgers.items()}, self._look
         )
@@ -225,6 +241,7 @@ class StatusReader:
                     rejections.get(pipeline.name),
                 ),
                 streams.get(pipeline.name, ()),
+                requeued.get(pipeline.name, 0),
             )
             for pipeline in pipelines
         ]
@@ -253,6 +270,7 @@ class StatusReader:
         lag: Lag,
         judged: Verdict,
         streams: tuple[StreamStatus, ...],
+        requeued: int,
     ) -> PipelineStatus:
         whole = ledger.whole
         state = pipeline.state(judged.state)
@@ -305,6 +323,7 @@ class StatusReader:
             restart=pipeline.restart if state == "restarting" else None,
             files_not_loaded=not_loaded,
             streams=streams,
+            requeued=requeued,
         )
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:

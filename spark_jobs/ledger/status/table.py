@@ -10,11 +10,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.definition.fates import PLACES
+from spark_jobs.definition.fates import FAILED_PLACES, SHED
 from spark_jobs.durations import format_duration
 from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.operations import ValidationStatus
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus
+from spark_jobs.shown_text import shown_line
 
 Cells = dict[str, str | Text]
 
@@ -37,8 +38,7 @@ _ANY_WIDTH = 1000
 _MOST_COLUMNS = 4
 # What is older is counted as a day in histograms.
 _DAY_MS = 86_400_000.0
-_OPTIONAL = ("oldest waits", "cache staleness", "validation")
-_COUNTS = ("arrived", "loaded", *PLACES)
+_OPTIONAL = ("requeued", "oldest waits", "cache staleness", "validation")
 
 
 class StatusTable:
@@ -63,12 +63,14 @@ class StatusTable:
         for status in self._statuses:
             if status.blocked_since is not None:
                 since = f"{status.blocked_since:%Y-%m-%d %H:%M:%S} UTC"
-                yield Text(f"{status.name} has been blocked since {since}: {status.blocked_by}", style="red")
+                why = shown_line(str(status.blocked_by))
+                yield Text(f"{status.name} has been blocked since {since}: {why}", style="red")
             if status.state == "rejecting":
-                yield Text(f"{status.name} rejects what it reads: {status.overload_reason}", style="red")
+                why = shown_line(str(status.overload_reason))
+                yield Text(f"{status.name} rejects what it reads: {why}", style="red")
             if status.lag.at_least and status.lag.looked_at is not None:
                 since = f"{status.lag.looked_at:%Y-%m-%d %H:%M:%S} UTC"
-                if status.state == "stopped" and status.lag.oldest_unread is None:
+                if status.was_emptied:
                     told = f"nothing was unread when it stopped, as of {since}; what has landed since waits for a start"
                     yield Text(f"{status.name}: {told}", style="dim")
                 else:
@@ -86,7 +88,7 @@ class StatusTable:
                 )
             files = status.files_not_loaded
             if files.newest is not None:
-                told = f"{files.in_words}; the newest: {files.newest}"
+                told = f"{files.in_words}; the newest: {shown_line(files.newest)}"
                 yield Text(f"{status.name}: {told} (`freshet source {status.name}` shows them)", style="yellow")
             if status.unaccounted:
                 told = f"{status.unaccounted:,} events arrived and are in no place (`freshet verify` names them)"
@@ -118,11 +120,15 @@ def _cells(status: PipelineStatus) -> Cells:
     staleness = [cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None]
     return {
         "state": Text(status.state_in_words, style=_STATE_STYLES[status.state]),
-        "lag": status.lag.files_in_words,
+        "lag": "none at its end" if status.was_emptied else status.lag.files_in_words,
         "freshness": _freshness(status),
         "p50 / p99": _percentiles(status),
         "target": _duration(status.target_ms),
-        **{count: f"{getattr(status, count):,}" for count in _COUNTS},
+        "arrived": f"{status.arrived:,}",
+        "loaded": f"{status.loaded:,}",
+        SHED.name: f"{status.put_off:,}",
+        "requeued": f"{status.requeued:,}" if status.requeued else "-",
+        **{place: f"{getattr(status, place):,}" for place in FAILED_PLACES},
         "facts/s": f"{status.service_rate:,.0f}",
         "hit ratio": "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}",
         "oldest waits": _duration(max(waiting, default=None)),

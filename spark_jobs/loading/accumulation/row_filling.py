@@ -19,7 +19,25 @@ from spark_jobs.warehouse.part_table import PartTable
 
 Bools = NDArray[np.bool_]
 
-# One after the other, each with a savepoint of its own: what PostgreSQL refuses costs itself only.
+# A statement of its own for each part has only the key to go by. Of one that joins them all with the fact table,
+# PostgreSQL compares each part with each row where it takes the rows that lack one for few: all had theirs when it
+# looked last. That is why it is not told, either, that this asks for nulls: an index of that column is none to go by.
+_FILL_ONE = "UPDATE {fact} AS f SET {filled} WHERE {same_key} AND num_nulls(f.{presence}) = 1"
+_FILL = """
+    DECLARE
+        one record;
+        filled bigint[] := ARRAY[]::bigint[];
+    BEGIN
+        FOR one IN SELECT * FROM {staging} ORDER BY {key} LOOP
+            {fill_one};
+            IF FOUND THEN
+                filled := filled || one.number;
+            END IF;
+        END LOOP;
+        PERFORM set_config('freshet.filled', filled::text, true);
+    END
+"""
+# Each with a savepoint of its own, too: what PostgreSQL refuses costs itself only.
 _FILL_ACCEPTABLE = """
     DECLARE
         one record;
@@ -31,7 +49,7 @@ _FILL_ACCEPTABLE = """
     BEGIN
         FOR one IN SELECT * FROM {staging} LOOP
             BEGIN
-                UPDATE {fact} AS f SET {filled_of_one} WHERE {same_key_of_one} AND {absent};
+                {fill_one};
                 GET DIAGNOSTICS taken = ROW_COUNT;
                 IF taken = 1 THEN
                     INSERT INTO freshet_filled VALUES (one.number);
@@ -108,9 +126,17 @@ def _names(columns: Sequence[FactColumn]) -> dict[str, sql.Identifier]:
     return dict(zip((column.name for column in columns), staged_names(columns), strict=True))
 
 
-def _clauses(part: PartTable, staged_row: str) -> dict[str, sql.Composable]:
-    """SET list, equality of keys, and the condition that a row lacks the part."""
-    names, row = _names(part.table.columns), sql.Identifier(staged_row)
+def _fill(cursor: extensions.cursor, part: PartTable) -> list[int]:
+    """Numbers of the staged parts that are filled in."""
+    _run(cursor, part, _FILL)
+    cursor.execute("SELECT unnest(current_setting('freshet.filled')::bigint[])")
+    return [number for (number,) in cursor.fetchall()]
+
+
+def _run(cursor: extensions.cursor, part: PartTable, block: str) -> None:
+    """Run a block of PL/pgSQL that takes the staged parts one after the other."""
+    names, row = _names(part.table.columns), sql.Identifier("one")
+    assert part.presence is not None
     assignments = []
     for column in part.filled:
         value: sql.Composable = sql.SQL("{}.{}").format(row, names[column.name])
@@ -118,51 +144,30 @@ def _clauses(part: PartTable, staged_row: str) -> dict[str, sql.Composable]:
             value = sql.SQL("greatest(f.{}, {})").format(sql.Identifier(column.name), value)
         assignments.append(sql.SQL("{} = {}").format(sql.Identifier(column.name), value))
     same_key = [sql.SQL("f.{} = {}.{}").format(sql.Identifier(name), row, names[name]) for name in part.table.event_id]
-    assert part.presence is not None
-    return {
-        "filled": sql.SQL(", ").join(assignments),
-        "same_key": sql.SQL(" AND ").join(same_key),
-        "absent": sql.SQL("f.{} IS NULL").format(sql.Identifier(part.presence)),
-    }
-
-
-def _fill(cursor: extensions.cursor, part: PartTable) -> list[int]:
-    """Numbers of the staged parts that are filled in."""
-    clauses = _clauses(part, "s")
-    # With the few statistics that PostgreSQL has of a temporary table, it tends to read the whole fact table.
-    cursor.execute("SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off; SET LOCAL enable_seqscan = off")
-    cursor.execute(
-        sql.SQL("UPDATE {} AS f SET {} FROM (SELECT * FROM {} ORDER BY {}) AS s WHERE {} AND {} RETURNING s.{}").format(
-            part.table.identifier,
-            clauses["filled"],
-            STAGING,
-            sql.SQL(", ").join(_names(part.table.columns)[name] for name in part.table.event_id),
-            clauses["same_key"],
-            clauses["absent"],
-            NUMBER,
-        )
+    fill_one = sql.SQL(_FILL_ONE).format(
+        fact=part.table.identifier,
+        filled=sql.SQL(", ").join(assignments),
+        same_key=sql.SQL(" AND ").join(same_key),
+        presence=sql.Identifier(part.presence),
     )
-    numbers = [number for (number,) in cursor.fetchall()]
-    cursor.execute("RESET enable_hashjoin; RESET enable_mergejoin; RESET enable_seqscan")
-    return numbers
+    body = sql.SQL(block).format(
+        staging=STAGING,
+        key=sql.SQL(", ").join(names[name] for name in part.table.event_id),
+        fill_one=fill_one,
+        not_of_tuples=sql.Literal(f"^({'|'.join(NOT_OF_TUPLES)})"),
+    )
+    cursor.execute("SET LOCAL plan_cache_mode = force_generic_plan; SET LOCAL enable_seqscan = off")
+    cursor.execute(sql.SQL("DO {}").format(sql.Literal(body.as_string(cursor))))
+    cursor.execute("RESET plan_cache_mode; RESET enable_seqscan")
 
 
 def _fill_acceptable(cursor: extensions.cursor, part: PartTable) -> tuple[list[int], dict[int, Refusal]]:
     """Numbers of the staged parts that are filled in, and of those that PostgreSQL refuses, with the reasons."""
-    clauses = _clauses(part, "one")
-    body = sql.SQL(_FILL_ACCEPTABLE).format(
-        staging=STAGING,
-        fact=part.table.identifier,
-        filled_of_one=clauses["filled"],
-        same_key_of_one=clauses["same_key"],
-        absent=clauses["absent"],
-        not_of_tuples=sql.Literal(f"^({'|'.join(NOT_OF_TUPLES)})"),
-    )
     cursor.execute(
         "CREATE TEMPORARY TABLE freshet_filled "
         "(number bigint, sqlstate text, message text, detail text, named text) ON COMMIT DROP"
     )
-    cursor.execute(sql.SQL("DO {}").format(sql.Literal(body.as_string(cursor))))
+    _run(cursor, part, _FILL_ACCEPTABLE)
     cursor.execute("SELECT * FROM freshet_filled")
     told = cursor.fetchall()
     cursor.execute("DROP TABLE freshet_filled")

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import logging
 import os
 import re
 import signal
 import socket
 import subprocess
-import threading
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -22,11 +20,11 @@ from confluent_kafka.admin import AdminClient
 from spark_jobs.driver.java import java_program
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.embedded_kafka.jars import kafka_jars
+from spark_jobs.local.keeper import Keeper
 from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
 
 START_SECONDS = 60.0
 _STOP_SECONDS = 20.0
-_LOOK_SECONDS = 0.5
 _HEAP = ("-Xms64m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _SETTINGS = {
     "process.roles": "broker,controller",
@@ -48,8 +46,6 @@ _SETTINGS = {
     "broker.session.timeout.ms": "2000",
     "broker.heartbeat.interval.ms": "500",
 }
-
-_log = logging.getLogger(__name__)
 
 
 class KafkaBroker:
@@ -95,17 +91,15 @@ class KafkaBroker:
         finally:
             self.stop()
 
-    @contextlib.contextmanager
-    def kept_running(self) -> Iterator[None]:
+    def kept_running(self) -> contextlib.AbstractContextManager[None]:
         """For the time of the block, start the broker again whenever it has ended by itself."""
-        over = threading.Event()
-        keeper = threading.Thread(target=self._keep, args=[over], name="keeper of Kafka", daemon=True)
-        keeper.start()
-        try:
-            yield
-        finally:
-            over.set()
-            keeper.join()
+        return Keeper(
+            "the broker of Kafka",
+            lambda: self._process is not None and self._process.is_running(),
+            self.start,
+            lambda: log_tail(self._log),
+            tries=None,
+        ).at_work()
 
     def start(self) -> None:
         """Start it, and wait until it answers. Its jars are fetched the first time.
@@ -155,13 +149,6 @@ class KafkaBroker:
 
     def _command(self, program: str, *arguments: str) -> list[str]:
         return [java_program(), *_HEAP, "-cp", f"{kafka_jars()}/*", program, *arguments, str(self._properties)]
-
-    def _keep(self, over: threading.Event) -> None:
-        while not over.wait(_LOOK_SECONDS):
-            if self._process is None or not self._process.is_running():
-                _log.warning("the broker of Kafka has ended by itself, and is started again")
-                with contextlib.suppress(PlatformError):  # the next try tells the same
-                    self.start()
 
     def _wait_until_it_answers(self, process: SessionProcess) -> None:
         admin = AdminClient({"bootstrap.servers": self.servers, "log_level": 0, "reconnect.backoff.max.ms": 200})

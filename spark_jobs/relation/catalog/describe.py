@@ -11,6 +11,7 @@ from psycopg2 import extensions
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.relation.catalog.column_checks import ColumnChecks, suggestion
 from spark_jobs.relation.catalog.columns import read_columns
+from spark_jobs.relation.catalog.declared_types import declared_types
 from spark_jobs.relation.catalog.indexes import choose_indexes, forbids_overlaps, read_indexes
 from spark_jobs.relation.catalog.sizes import row_count
 from spark_jobs.relation.copy_decoding.decode import decode_copy
@@ -57,6 +58,8 @@ def describe_relation(
     """
     schema, _, table = lookup.relation.partition(".")
     table_id = _find_table(connection, schema, table)
+    read = {*lookup.on.values(), *lookup.fetch.values(), *(lookup.validity or ())}
+    [declared] = declared_types(connection, [(schema, table, sorted(read))])  # first: what changes meanwhile is noticed
     columns = read_columns(connection, table_id)
     checks = ColumnChecks(columns, stream_types)
     spec = RelationSpec(
@@ -65,6 +68,7 @@ def describe_relation(
         key=tuple(checks.key_columns(lookup.on)),
         fetched=tuple(checks.fetched_columns(lookup.fetch)),
         validity=checks.validity(lookup.validity),
+        declared=declared,
     )
     problems = checks.problems
     if not problems:

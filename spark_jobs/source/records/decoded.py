@@ -25,6 +25,12 @@ _EXAMPLES = {
     "binary": " (base64)",
 }
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+LONGEST_RECORD = 16 << 20
+"""Bytes of a record, or of a value that stands in no record, beyond which it is malformed."""
+
+KEPT_OF_TOO_LONG = 64 << 10
+"""Bytes that are kept of such a one: its beginning."""
+
 # Ends what is kept of a record that is too long. It can't be UTF-8: what was cut off is never taken for a record.
 _CUT = b"\xff[cut: "
 
@@ -97,9 +103,14 @@ def not_utf8(records: pa.Array) -> NDArray[np.bool_] | None:
     return None
 
 
-def cut_record(beginning: bytes, length: int, digest: str) -> bytes:
-    """What stands for a record that is too long: its beginning, how many bytes it has, and their digest."""
-    return beginning + _CUT + f"{length} bytes, SHA-256 {digest}]".encode()
+def told_length(length: int, digest: str) -> str:
+    """How many bytes something has that is too long, and their digest."""
+    return f"{length} bytes, SHA-256 {digest}"
+
+
+def cut_record(beginning: bytes, told: str) -> bytes:
+    """What stands for a record that is too long: its beginning, and what is told of all of it (`told_length`)."""
+    return beginning + _CUT + f"{told}]".encode()
 
 
 def as_text(record: bytes) -> str:

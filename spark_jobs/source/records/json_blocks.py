@@ -21,7 +21,7 @@ from spark_jobs.definition.ddl import StreamType
 from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, as_lines, holding, merged, not_utf8
 from spark_jobs.source.records.json_members import MOST_LEVELS, decode_each
-from spark_jobs.source.records.texts import DECIMAL_CHARACTERS, from_texts
+from spark_jobs.source.records.texts import DECIMAL_CHARACTERS, from_texts, may_overflow
 
 Bools = NDArray[np.bool_]
 Columns = Mapping[str, StreamType]
@@ -59,6 +59,9 @@ def decode_json(records: pa.Array, columns: Columns) -> Decoded:
     odd = _odd(records)
     if any(kind.name == "decimal" for kind in columns.values()):
         odd |= _far_below_zero(records)
+    wide = [kind.scale for kind in columns.values() if may_overflow(kind)]
+    if wide:
+        odd |= _far_beyond(records, max(wide))
     if odd.any():
         return _apart(records, odd, columns, _decode_known)
     return _decode_known(records, columns)
@@ -191,6 +194,16 @@ def _far_below_zero(records: pa.Array) -> Bools:
     places = np.array([*found, *escapes.tolist()], np.int64) - (_LOOKED_AT) + offsets[0]
     odd[np.searchsorted(offsets, places, "right") - 1] = True
     return odd
+
+
+def _far_beyond(records: pa.Array, scale: int) -> Bools:
+    """Records in which a number, or a text, may be so large that arrow's decimals of this scale overflow.
+
+    That takes more digits before the point than there are left, or an exponent.
+    """
+    many_digits = f"[1-9][0-9]{{{DECIMAL_CHARACTERS - scale},}}"
+    exponent = r"[^0-9A-Za-z_.][+-]?[0-9.]+[eE]\+?0*[1-9]"
+    return pc.match_substring_regex(records, f"{many_digits}|{exponent}").to_numpy(zero_copy_only=False)
 
 
 def _is_beyond(text: bytes, most: int) -> bool:

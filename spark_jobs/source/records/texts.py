@@ -45,6 +45,9 @@ DECIMAL_CHARACTERS = 38
 # Arrow looks up the power of ten of an exponent without looking whether it has one: far enough below zero that ends the
 # process, or gives a wrong number. It is shown exponents of one digit alone, behind few enough others.
 _ARROWS_DECIMAL = rf"^(?:[^eE]*|[^eE]{{1,{DECIMAL_CHARACTERS - 9}}}[eE][+-]?[0-9])$"
+# Arrow's numbers of 128 bits overflow beyond 1.7e38, and it does not notice all of that. What overflows is beyond its
+# type by as much; so that doubles, which are near enough, tell.
+_ARROWS_MOST, _SURELY_BEYOND = 38, 1.5
 
 
 class Converted(NamedTuple):
@@ -157,18 +160,30 @@ def _binaries(texts: pa.Array) -> pa.Array:
     return pa.array(values, pa.binary())
 
 
+def may_overflow(kind: StreamType) -> bool:
+    """Whether arrow may take a number that is too large for a type of decimals for another one."""
+    return kind.name == "decimal" and kind.precision + kind.scale > _ARROWS_MOST
+
+
 def _decimals(texts: pa.Array, kind: StreamType) -> Converted:
     arrow = kind.arrow()
     short = (pc.max(pc.binary_length(texts)).as_py() or 0) <= DECIMAL_CHARACTERS
     if short and pc.all(pc.match_substring_regex(texts, _ARROWS_DECIMAL)).as_py() is not False:
         try:
-            return Converted(pc.cast(texts, arrow), None)
+            values = pc.cast(texts, arrow)
+            if not may_overflow(kind) or not _has_overflown(texts, kind):
+                return Converted(values, None)
         except pa.ArrowInvalid:
             pass
     values = [None if text is None else _exact(text, kind) for text in texts.to_pylist()]
     faults = np.array([value is _INEXACT for value in values], np.bool_)
     found = pa.array([None if value is _INEXACT else value for value in values], arrow)
     return Converted(found, faults if faults.any() else None)
+
+
+def _has_overflown(texts: pa.Array, kind: StreamType) -> bool:
+    largest = pc.max(pc.abs(pc.cast(texts, pa.float64()))).as_py() or 0.0
+    return bool(largest > _SURELY_BEYOND * 10.0 ** (kind.precision - kind.scale))
 
 
 _INEXACT = Decimal("NaN")

@@ -27,7 +27,8 @@ def _is_integer_up_to(bits: int) -> Callable[[pa.DataType], bool]:
     return lambda kind: pa.types.is_integer(kind) and kind.bit_width <= bits
 
 
-def _is_any_text(kind: pa.DataType) -> bool:
+def is_any_text(kind: pa.DataType) -> bool:
+    """Whether values are texts."""
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
@@ -46,7 +47,7 @@ _SAFE: dict[str, tuple[str, tuple[_Test, ...]]] = {
     "double": ("double, float, or an integer of 32 bits", (_is_float(16, 32, 64), _is_integer_up_to(32))),
     "decimal": ("decimal, or an integer", (pa.types.is_decimal, pa.types.is_integer)),
     "boolean": ("boolean", (pa.types.is_boolean,)),
-    "string": ("string, or binary that is UTF-8", (_is_any_text, is_any_binary)),
+    "string": ("string, or binary that is UTF-8", (is_any_text, is_any_binary)),
     "date": ("date", (pa.types.is_date32,)),
     "timestamp": ("timestamp", (pa.types.is_timestamp,)),
     "binary": ("binary", (is_any_binary, pa.types.is_fixed_size_binary)),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -329,36 +328,6 @@ def test_the_disk_is_read_for_many_waiting_tuples_at_once() -> None:
         assert before > 0
         pages[batch] = spill.pages_read - before
     assert 0 < pages[1] < 3 * pages[40]
-
-
-@both_ways
-def test_a_restored_operator_gives_the_same_results_call_by_call(emission: Emission) -> None:
-    case = Case("temporal_join", "overlap", 3)
-    inputs = random_streams(case, random.Random(5), [60, 60, 60])
-
-    def fresh() -> tuple[TemporalJoin, VirtualSpill]:
-        spill = VirtualSpill(page_bytes=128)
-        policies: dict[str, Any] = {"emission": emission, "order": ObservedSelectivity()}
-        return TemporalJoin(3, PREDICATES["overlap"][0], 30_000, spill, **policies), spill
-
-    def play(join: TemporalJoin, rows: Sequence[Sequence[Any]]) -> list[Any]:
-        found = []
-        for first in range(0, 30, 4):
-            for stream in range(3):
-                found.append(rows_of(join.arrive(stream, case.tuples(rows[stream][first : first + 4]))))
-        return [*found, finished(join)]
-
-    join, spill = fresh()
-    for stream in range(3):
-        join.arrive(stream, case.tuples(inputs[stream][:30]))
-    state = {name: array.copy() for name, array in join.state().items()}
-    other, other_spill = fresh()
-    for extent in sorted(spill.extents):
-        while other_spill.write(spill.read(extent)) < extent:
-            pass
-    other.load(state)
-    rest = [rows[30:] for rows in inputs]
-    assert play(join, rest) == play(other, rest)
 
 
 def test_intermediate_results_need_memory_set_apart() -> None:

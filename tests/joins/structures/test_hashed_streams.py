@@ -22,7 +22,7 @@ def test_tables_that_grow_hold_what_dictionaries_hold(partitions: int) -> None:
     randomness = np.random.default_rng(partitions)
     tables = HashedStreams(4_000, 2, partitions, growing=True)
     held: list[dict[int, list[int]]] = [defaultdict(list), defaultdict(list)]
-    buckets = [len(tables.state()["heads"])]
+    buckets = [tables.buckets]
     for step in range(60):
         stream, keys = step % 2, randomness.integers(-300, 300, int(randomness.integers(1, 120)))
         ids = step * 1_000 + np.arange(len(keys))
@@ -37,15 +37,8 @@ def test_tables_that_grow_hold_what_dictionaries_hold(partitions: int) -> None:
             counts, _ = tables.forget_keys(stream, forgotten)
             assert counts.tolist() == [len(held[stream].pop(key, ())) for key in forgotten.tolist()]
         tables.check()
-        buckets.append(len(tables.state()["heads"]))
+        buckets.append(tables.buckets)
     assert len(set(buckets)) > 2
-    other = HashedStreams(4_000, 2, partitions, growing=True)
-    other.load(tables.state())
-    other.check()
-    for stream in (0, 1):
-        assert other.contains(stream, np.arange(-300, 300)).tolist() == [
-            bool(held[stream][k]) for k in range(-300, 300)
-        ]
 
 
 def test_only_those_that_probe_meet_and_only_those_that_are_stored_stay() -> None:

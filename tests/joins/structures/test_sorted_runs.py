@@ -74,18 +74,6 @@ def test_a_paused_merge_holds_no_page() -> None:
     assert merge.memory_used() == before
 
 
-def test_a_merge_goes_on_from_its_state() -> None:
-    store = VirtualSpill(page_bytes=PAGE_BYTES)
-    sources = [Source(written(store, np.arange(0, 60, step), 7), 0) for step in (1, 2, 3)]
-    whole_merge, part = RunMerge(store, LAYOUT, sources, 0), RunMerge(store, LAYOUT, sources, 0)
-    table = np.empty((LAYOUT.table_rows, 50), np.int64)
-    begun = table[: LAYOUT.link, : part.take(table, 0, 50)].T.tolist()
-    other = RunMerge(store, LAYOUT, sources, 0)
-    other.load(part.state())
-    rest = merged(other, 9)
-    assert [*map(tuple, begun), *rest] == merged(whole_merge, 1000)
-
-
 def test_a_directory_goes_to_disk_page_by_page() -> None:
     store = VirtualSpill(page_bytes=PAGE_BYTES)
     run = written(store, np.arange(4000), PAGE_TUPLES)
@@ -93,8 +81,6 @@ def test_a_directory_goes_to_disk_page_by_page() -> None:
     # 4 extents to a page of at least 4: 8 bytes in memory for each page.
     assert run.memory_used() <= 8 * 250 + 4 * 32
     assert np.concatenate(list(whole(run)), axis=1)[0].tolist() == list(range(4000))
-    other = Run(store)
-    other.load(run.state())
-    other.check(LAYOUT)
-    other.remove()
+    run.check(LAYOUT)
+    run.remove()
     assert not store.extents

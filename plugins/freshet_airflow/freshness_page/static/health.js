@@ -1,6 +1,6 @@
 // What a pipeline's figures mean: the words for its state, what is wrong with it, and how bad that is.
 
-import { PLACES } from "./held/places.js";
+import { SHED, SHOWN } from "./held/places.js";
 import { age, bytes, count } from "./numbers.js";
 
 /** State -> what it means. */
@@ -10,7 +10,7 @@ export const STATE_WORDS = {
   idle: "All that has landed is loaded, and nothing arrives.",
   late: "What has landed has waited unread for longer than the target.",
   overloaded: "More arrives than can be joined in time: tuples are shed, or facts get late.",
-  rejecting: "Half of the tuples of the last minute, or more, were rejected or unmatched: they are kept, and become no facts.",
+  rejecting: "Half of the newest tuples, or more, were rejected or unmatched: they are kept, and become no facts.",
   "catching up": "The driver is loading what waited for it to start; facts are late until it is done.",
   blocked: "The driver is alive and retrying, but something other than the events keeps it from loading them. It resumes by itself once that is fixed.",
   draining: "The driver loads what has landed, then stops.",
@@ -34,9 +34,9 @@ const LOADING = ["running", "idle", "late", "overloaded", "catching up", "reject
 /** Events per second that arrive, as far as batches tell; null where none are loaded: what lands meanwhile is lag. */
 export const arrivalRate = (status) => (LOADING.includes(status.state) ? status.arrival_rate : null);
 
-/** How many files, partitions, or both are unread; "unknown" where nobody looks any more, and nothing had been left. */
-export function unreadFiles({ lag }) {
-  if (!lag.oldest_unread) return lag.at_least ? "unknown" : "none";
+/** How many files, partitions, or both are unread; "unknown" where nobody looks any more, and it did not end by itself. */
+export function unreadFiles({ state, lag }) {
+  if (!lag.oldest_unread) return !lag.at_least ? "none" : state === "stopped" && lag.looked_at ? "none at its end" : "unknown";
   const plural = lag.unread_files === 1 ? "" : "s";
   let kind = lag.partitions?.length ? `partition${plural}` : `file${plural}`;
   // Of several streams, one may be a folder.
@@ -48,12 +48,15 @@ export function unreadFiles({ lag }) {
 export function unread(status) {
   const { lag } = status;
   if (lag.oldest_unread) return `${unreadFiles(status)} (${bytes(lag.unread_bytes)}), the oldest for ${age(lag.oldest_unread_age_ms)}`;
-  return lag.at_least && lag.looked_at ? `unknown for ${age(lag.look_age_ms)}` : unreadFiles(status);
+  return lag.at_least && lag.looked_at && status.state !== "stopped" ? `unknown for ${age(lag.look_age_ms)}` : unreadFiles(status);
 }
 
 /** The places that an event may be in, by the ledger: [[name, count]]. */
 export const places = (status) =>
-  ["loaded", ...PLACES, "pruned"].map((place) => [place, status[place] ?? 0]);
+  ["loaded", ...SHOWN, "pruned"].map((place) => [place, countIn(status, place)]);
+
+/** How many events are in a place. What was requeued is held as what was shed is, for its next try; nothing shed it. */
+export const countIn = (status, place) => (place === SHED ? status.shed - (status.requeued ?? 0) : status[place] ?? 0);
 
 /** Whether the ledger counts less than nothing in a place: more has left it than ever came. It adds up even then. */
 export const isLedgerDamaged = (status) => places(status).some(([, count]) => count < 0);

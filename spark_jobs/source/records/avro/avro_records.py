@@ -157,6 +157,14 @@ def _remember_unknown(key: tuple[AvroDecoder, int | None]) -> None:
 
 
 def _plan_for(decoder: AvroDecoder, written: str, referred: Sequence[str]) -> _Plan:
+    try:
+        return _plan(decoder, written, referred)
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError) as error:
+        # Not all that may be wrong with a schema is seen by the parser.
+        raise UnfitSchemaError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
+
+
+def _plan(decoder: AvroDecoder, written: str, referred: Sequence[str]) -> _Plan:
     writer = _parsed(written, referred)
     reader = writer if decoder.schema is None else _parsed(decoder.schema, ())
     columns = dict(decoder.columns)
@@ -189,7 +197,7 @@ def _parsed(text: str, referred: Sequence[str]) -> Any:
         for each in referred:
             fastavro.parse_schema(json.loads(each), named)
         return fastavro.parse_schema(json.loads(text), named, expand=True)
-    except (fastavro.schema.SchemaParseException, ValueError, TypeError, KeyError, RecursionError) as error:
+    except fastavro.schema.SchemaParseException as error:
         raise UnfitSchemaError(f"it is no Avro schema: {type(error).__name__}: {error}") from None
 
 

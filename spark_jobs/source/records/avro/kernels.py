@@ -17,11 +17,12 @@ whose addresses follow. JUMP's is an address. BLOCKS begins the items of an arra
 its operand is the address behind them; AGAIN ends an item, and its operand is the address of BLOCKS.
 """
 
-SOUND, CUT, NO_NUMBER, NO_BRANCH, LEFT_OVER, NO_BOOLEAN, NO_LENGTH, TOO_DEEP, NO_VALUE = range(9)
+SOUND, CUT, NO_NUMBER, NO_BRANCH, LEFT_OVER, NO_BOOLEAN, NO_LENGTH, TOO_DEEP, NO_VALUE, TOO_MANY = range(10)
 """What may be wrong with a record."""
 
 _DEPTH = 64
-_MOST_ITEMS = 1 << 24
+# Items of nothing, as nulls are, take no bytes: more of them than bytes would cost time without end.
+_ITEMS_OF_NOTHING = 1 << 10
 
 
 @kernel_part
@@ -65,6 +66,7 @@ def read_records(  # noqa: PLR0912, PLR0915 (a machine is one loop: calls would 
     for record in range(len(starts)):
         position, end = starts[record], ends[record]
         at, depth, state = 0, 0, SOUND
+        items_left = end - position + _ITEMS_OF_NOTHING
         while True:
             operation, operand, column = program[at], program[at + 1], program[at + 2]
             at += 3
@@ -105,9 +107,13 @@ def read_records(  # noqa: PLR0912, PLR0915 (a machine is one loop: calls would 
                 if value < 0:  # the size of the block follows
                     value = -value
                     _, position = _number(data, position, end)
-                if position < 0 or value > _MOST_ITEMS or value < 0:
+                if position < 0 or value < 0:
                     state = NO_NUMBER
                     break
+                if value > items_left:
+                    state = TOO_MANY
+                    break
+                items_left -= value
                 if depth == _DEPTH:
                     state = TOO_DEEP
                     break

@@ -59,9 +59,15 @@ WRONG = {
     kernels.NO_BOOLEAN: "a boolean is neither 0 nor 1",
     kernels.NO_LENGTH: "a length is negative",
     kernels.TOO_DEEP: "arrays are nested too deeply",
+    kernels.TOO_MANY: "an array or map has more items than the record has bytes",
     kernels.NO_VALUE: "an enum has no such symbol, or a decimal more than 38 digits",
 }
 """What may be wrong with a record that is read by a schema that is not its own, or is damaged."""
+
+
+# A schema of some KB whose records hold each other by name may have any number; each costs time for each record.
+_MOST_TYPES = 1 << 16
+_LARGEST_FIXED = (1 << 31) - 1
 
 
 class UnfitSchemaError(FreshetError):
@@ -139,6 +145,7 @@ class _Compiler:
         self._open: list[str] = []
         self._code: list[int] = []
         self._leaves: dict[str, _Leaf] = {}
+        self._types = 0
 
     def program(self, wanted: Wanted) -> Program:
         """The program that reads what is wanted."""
@@ -152,6 +159,9 @@ class _Compiler:
 
     def _any(self, schema: Any, wanted: str | Wanted | None) -> None:
         """Read a value of any type."""
+        self._types += 1
+        if self._types > _MOST_TYPES:
+            raise UnfitSchemaError(f"it has more than {_MOST_TYPES} values, named types counted where they are named")
         if isinstance(schema, list):
             self._union(schema, wanted)
             return
@@ -182,6 +192,9 @@ class _Compiler:
             column = len(self._leaves)
             self._leaves[wanted] = _leaf(kind, attributes)
         if kind == "fixed":
+            size = attributes["size"]
+            if isinstance(size, bool) or not isinstance(size, int) or not 0 <= size <= _LARGEST_FIXED:
+                raise UnfitSchemaError(f"{attributes.get('name')} is of type fixed and size {size!r}, which can't be")
             self._emit(kernels.FIXED, attributes["size"], column)
         elif kind == "enum":
             self._emit(kernels.NUMBER, 0, column)

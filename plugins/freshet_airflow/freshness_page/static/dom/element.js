@@ -1,5 +1,10 @@
 // Builds elements. Text is always text: nothing here reads markup, so data can't become any.
 
+// What turns the direction of writing, and characters that are not shown: they would forge the text around them.
+const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const code = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
+const shown = (child) => (typeof child === "string" ? child.replace(STEERING, code) : child);
+
 const SVG_TAGS = new Set(["svg", "path", "circle"]);
 
 /**
@@ -21,6 +26,6 @@ export function element(tag, attributes = {}, ...children) {
     if (key === "style") Object.entries(value).forEach(([property, text]) => made.style.setProperty(property, text));
     else made.setAttribute(key, value === true ? "" : value);
   }
-  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  made.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false).map(shown));
   return made;
 }

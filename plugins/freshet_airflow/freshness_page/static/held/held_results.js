@@ -18,10 +18,10 @@ export const groupsTable = (groups) =>
       element("th", { scope: "col", class: look }, meaning ? explained(words, meaning) : words)))),
     element("tbody", {}, groups.map(group)));
 
-const group = ({ place, reason, tuples, hopeless, unjoined, keys, oldest }) =>
+const group = ({ place, reason, tuples, hopeless, requeued, unjoined, keys, oldest }) =>
   element("tr", {},
     element("td.number", {}, count(tuples)),
-    element("td", {}, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), place),
+    element("td", {}, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), requeued === tuples ? "requeued" : place),
     element("td.reason", {}, choice({ place, reason: commonPart(reason) }, reason),
       hopeless ? element("span.quiet", {}, ` ${count(hopeless)} can't become facts`) : null,
       unjoined ? element("span.quiet", {}, ` ${count(unjoined)} wait to be joined`) : null),

@@ -2,7 +2,8 @@
 
 import { dagLink, runButton } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
-import { MEANINGS, PLACES } from "../held/places.js";
+import { countIn } from "../health.js";
+import { MEANINGS, REQUEUED, SHOWN } from "../held/places.js";
 import { age, ago, count, since } from "../numbers.js";
 import { panel, workBadge } from "./parts.js";
 
@@ -12,13 +13,13 @@ export function backlogs(status, dags) {
     element("table", {},
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Held"),
         element("th.number", { scope: "col" }, "Tuples"), element("th.number", { scope: "col" }, "Oldest"))),
-      element("tbody", {}, PLACES.map((place) => element("tr", {},
+      element("tbody", {}, SHOWN.filter((place) => place !== REQUEUED || status.requeued).map((place) => element("tr", {},
         element("th", { scope: "row", title: MEANINGS[place] }, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), place),
-        element(`td.number${waiting[place]?.count ? ".waiting" : ""}`, {}, count(waiting[place]?.count ?? status[place])),
+        element(`td.number${countIn(status, place) ? ".waiting" : ""}`, {}, count(countIn(status, place))),
         element("td.number", {}, age(waiting[place]?.oldest_age_ms)))))),
     element("div.buttons", {},
       runButton("Reprocess now", dags?.reprocess_shed, {
-        forbidden: waiting.shed?.count || waiting.unmatched?.count ? null : "Nothing is shed or unmatched.",
+        forbidden: waiting.shed?.count || waiting.unmatched?.count ? null : "Nothing is shed, requeued or unmatched.",
       }),
       dagLink(dags?.reprocess_shed, "with a form")),
     reprocessing(status.reprocessing));

@@ -8,13 +8,16 @@ import { explained, panel } from "./parts.js";
 const WORDS = {
   loaded: ["Facts", "Joined and stored in the fact table."],
   shed: ["Shed", "Put off under overload; reprocess_shed loads them."],
+  requeued: ["Requeued", "Rejected once, or made of events that came late: they wait for their next try; reprocess_shed makes it."],
   unmatched: ["Unmatched", "Their key is not in the master data yet."],
   rejected: ["Rejected", "Bad input, kept with its reason."],
   pruned: ["Pruned", "Held once, and deleted: their retention was over, or they were forgotten."],
 };
 
+const IF_ANY = new Set(["requeued", "pruned"]);
+
 export function balance(status) {
-  const shown = places(status).filter(([place, number]) => place !== "pruned" || number);
+  const shown = places(status).filter(([place, number]) => !IF_ANY.has(place) || number);
   if (status.streams?.length) return ofStreams(status, shown);
   const title = explained("Balance", "Every event that arrived is in exactly one place. Events are counted when files are read, and again when they are stored.");
   return panel("balance", title,

@@ -2,7 +2,7 @@
 
 import { element } from "../dom/element.js";
 import { morphChildren } from "../dom/morph.js";
-import { STATE_WORDS, arrivalRate, isLate, problems, unread, unreadFiles } from "../health.js";
+import { STATE_WORDS, arrivalRate, countIn, isLate, problems, unread, unreadFiles } from "../health.js";
 import { PLACES } from "../held/places.js";
 import { age, count, duration, lateBy, rate, share, shortCount } from "../numbers.js";
 import { NOW } from "./freshness.js";
@@ -130,7 +130,8 @@ function lag(status) {
 }
 
 function backlog(status, held) {
-  const { count: waiting, oldest_age_ms: oldest } = status.backlog?.[held] ?? { count: status[held] };
+  const waiting = countIn(status, held);
+  const oldest = status.backlog?.[held]?.oldest_age_ms;
   return element(`td.number${waiting ? ".waiting" : ".quiet"}`,
     { title: waiting ? `${count(waiting)}, the oldest for ${age(oldest)}` : null }, shortCount(waiting));
 }
