@@ -234,7 +234,8 @@ def reprocess(
     from spark_jobs.definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is reported before the heavy imports
-    from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES, ReprocessingRequest
+    from spark_jobs.definition.fates import WAITING_PLACES
+    from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, ReprocessingRequest
 
     if unknown := set(place or []) - set(WAITING_PLACES):
         raise typer.BadParameter(f"{min(unknown)!r} is no place. Allowed: {', '.join(WAITING_PLACES)}.")
@@ -330,7 +331,7 @@ def held(
     from typing import get_args
 
     from spark_jobs.definition import load_definition
-    from spark_jobs.definition.stream_tuple import Place
+    from spark_jobs.definition.fates import Place
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.reprocessing import held_tuples
     from spark_jobs.warehouse.connection import connect

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from freshet_airflow.warehouse_trigger import TROUBLE, Firing, WarehouseTrigger
 from freshet_airflow.warehouse_watch import POLL_SECONDS
+from spark_jobs.definition.fates import WAITING_PLACES
 
 if TYPE_CHECKING:
     from spark_jobs.waiting_work import WaitingWork
@@ -44,4 +45,4 @@ class BacklogTrigger(WarehouseTrigger):
         done = None if last is None else TROUBLE if last.state in _IN_TROUBLE else last.batch_no
         if not self._firing.fires(done, waiting.read_at):
             return None
-        return {"shed": status.shed, "unmatched": status.unmatched}
+        return {place: getattr(status, place) for place in WAITING_PLACES}

@@ -9,11 +9,11 @@ from airflow.sdk import BaseOperator, Context, Param
 
 from freshet_airflow import warehouse_connection
 from freshet_airflow.reprocessing_form import FILTER, asked_by, moment
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES, REJECTED
 
 FORM = {
     "places": Param(
-        ["rejected"],
+        [REJECTED.place],
         type="array",
         items={"type": "string", "enum": list(PLACES)},
         minItems=1,

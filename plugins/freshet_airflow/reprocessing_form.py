@@ -10,7 +10,8 @@ from airflow.sdk import Context, Param
 from airflow.sdk.exceptions import AirflowFailException
 
 from freshet_airflow.form_refusal import form_refusal
-from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, WAITING_PLACES
+from spark_jobs.definition.fates import SHED, UNMATCHED, WAITING_PLACES
+from spark_jobs.reprocessing.request import BATCH_ALGORITHMS
 from spark_jobs.timestamps import check_window, parse_timestamp
 
 # What a run can't do in days, a later one may: more than this is a typing error.
@@ -48,8 +49,8 @@ FORM = {
         uniqueItems=True,
         examples=list(WAITING_PLACES),
         values_display={
-            "shed": "shed: not looked up for want of time",
-            "unmatched": "unmatched: key was not in the master data",
+            SHED.place: f"{SHED}: not looked up for want of time",
+            UNMATCHED.place: f"{UNMATCHED}: key was not in the master data",
         },
         title="Places",
         description="From where tuples are taken.",

@@ -12,13 +12,21 @@ from pydantic import TypeAdapter
 
 from spark_jobs.authoring.yaml_schema import pipeline_schema
 from spark_jobs.byte_sizes import format_bytes
+from spark_jobs.definition.fates import FATES, Retry
 
 _HEAD = """\
 # Reference: the keys of a pipeline
 
 Each file in `dags/pipelines` is a pipeline. `freshet check PIPELINE` tells what is wrong with one, and editors complete
 and check it by the JSON Schema that its first line names. This page is made from the models: `freshet reference`.
+Its last part is what may become of a tuple: the column `fate` of `freshet.held_tuple` and of `freshet.batch_fate`.
 """
+_RETRIES: dict[Retry | None, str] = {
+    "each run": "each reprocessing run that finds it due",
+    "late join": "reprocessing, once a late tuple can be joined",
+    "its row": "the batch that makes its row",
+    None: "",
+}
 _REF = "#/$defs/"
 _UNITS = (("d", 86_400), ("h", 3600), ("m", 60), ("s", 1))
 
@@ -40,7 +48,17 @@ def reference() -> str:
                     named[part].append(key)
     sections = [_HEAD, _section("The file", schema, parts)]
     sections += [_section(", ".join(f"`{key}`" for key in keys), parts[part], parts) for part, keys in named.items()]
-    return "\n".join(sections)
+    return "\n".join([*sections, _fates()])
+
+
+def _fates() -> str:
+    rows = [
+        f"| `{fate}` | {_escaped(fate.sentence)} | {fate.place or ''} | {_RETRIES[fate.retried]} "
+        f"| {'yes' if fate.requeue else ''} |"
+        for fate in FATES.values()
+    ]
+    table = ["| fate | what happened | held as | tried again by | `freshet requeue` |", "|---|---|---|---|---|", *rows]
+    return "\n".join(["## Fates", "", "What may become of a tuple.", "", *table, ""])
 
 
 def _parts_in(value: Any) -> Iterator[str]:

@@ -8,7 +8,8 @@ accumulation.py  what that needs besides, where a fact is filled in part by part
 operation.py     parts: how a pipeline is operated, what its facts must be like
 consistency.py   whether the parts fit together
 problems.py      the file itself, and what is said where it is wrong
-stream_tuple.py  which columns of a stream tuple make the event, and the places where it may end
+stream_tuple.py  which columns of a stream tuple make the event
+fates.py         what may become of a tuple: one table, which all others ask
 """
 
 from spark_jobs.definition.correlation import Correlate

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
 
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.fates import EXPIRED, EXPIRED_REJECTED, JOINED, Fate
 from spark_jobs.definition.fields import Bytes, Duration, Part, Word
 from spark_jobs.definition.matching import Match, match_problems, matched_columns
 from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
@@ -24,14 +25,6 @@ JOINED_ID = "_joined_id"
 
 It is their key: a primary key takes no nulls.
 """
-LATE = "late: "
-"""How the reasons of tuples begin that came too late to be joined."""
-EXPIRED = "no "
-"""How those of tuples begin that found no partner in their time."""
-TOO_MANY = "too many: "
-"""How those of tuples begin that would make more facts than `most_facts` allows."""
-AFTER_LAST = "after the last: "
-"""How those of tuples begin that came though a punctuation had said that no more of their key come."""
 MOST_STREAMS = 16
 # The id of a stream's held tuple, and the name of its file in the ledger, begin with the stream's name and this.
 STREAM_SEPARATOR = "/"
@@ -184,6 +177,13 @@ class Correlate(Part):
     def lacking(self) -> frozenset[str]:
         """The streams of which joined tuples may have no part."""
         return frozenset(stream for stream in self.on if self.emitting - {stream})
+
+
+def settled_as(fate: Fate, expired: Expired) -> Fate:
+    """What becomes of a tuple of this fate where those of its stream that expire are held, rejected or emitted."""
+    if fate.share != EXPIRED.share or expired == "hold":
+        return fate
+    return JOINED if expired == "emit" else EXPIRED_REJECTED
 
 
 def joined_columns(streams: Mapping[str, Source], correlate: Correlate) -> dict[str, StreamType]:

@@ -1,13 +1,12 @@
-"""A stream tuple: which of its columns make the event, the places where it may end, and counts by place."""
+"""A stream tuple: which of its columns make the event, and counts of tuples by place."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-Place = Literal["shed", "unmatched", "rejected"]
-PLACES: tuple[Place, ...] = ("shed", "unmatched", "rejected")
-"""Where tuples lie that are not facts."""
+from spark_jobs.definition.fates import PLACES, Place
 
 # Columns that every stream tuple has besides those of its source.
 ARRIVED_AT = "_arrived_at"
@@ -53,6 +52,11 @@ class LoadCounts(NamedTuple):
     unmatched: int = 0
     rejected: int = 0
     duplicates: int = 0
+
+    @classmethod
+    def of(cls, facts: int, held: Mapping[Place, int], duplicates: int = 0) -> LoadCounts:
+        """Counts of what is stored as facts, and held in each place."""
+        return cls(facts=facts, duplicates=duplicates, **{place: held.get(place, 0) for place in PLACES})
 
     def __add__(self, other: object) -> LoadCounts:
         """Sums, count by count."""

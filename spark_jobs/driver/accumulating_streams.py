@@ -9,6 +9,7 @@ from typing import Any
 from psycopg2 import extensions
 from pyspark import RDD
 
+from spark_jobs.definition.fates import DUPLICATE, JOINED, REJECTED, WAITING
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed
 from spark_jobs.driver.several_streams import SeveralStreams
@@ -104,10 +105,6 @@ class AccumulatingStreams(SeveralStreams):
 
 
 def _with_sums(tally: StreamTally, found: PartSums) -> StreamTally:
-    return replace(
-        tally,
-        duplicates=tally.arrived - found.placed,
-        rejected=found.rejected,
-        joined=found.joined,
-        waiting=found.waiting,
-    )
+    known = tally.arrived - found.placed
+    fates = {DUPLICATE: known, REJECTED: found.rejected, JOINED: found.joined, WAITING: found.waiting}
+    return replace(tally, fates=fates)

@@ -7,6 +7,7 @@ the version of its own number before it is closed: whoever goes on with a batch 
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -17,13 +18,14 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import AFTER_LAST, EXPIRED, JOINED_ID, LATE, STREAM_SEPARATOR, FixedWindow
+from spark_jobs.definition.correlation import JOINED_ID, STREAM_SEPARATOR, FixedWindow, settled_as
+from spark_jobs.definition.fates import AFTER_LAST, EXPIRED, EXPIRED_EARLY, LATE, Fate
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns
 from spark_jobs.driver.intake import Rehearse, rehearsed, stream_batch
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.several_streams import SeveralStreams
 from spark_jobs.driver.stream_courses import microseconds_reached
-from spark_jobs.join_state.bucket import BucketPlan, StreamCounts
+from spark_jobs.join_state.correlated import BucketPlan, summed
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, StreamTally, closed_before
@@ -148,23 +150,14 @@ class CorrelatedStreams(SeveralStreams):
             raise AssertionError(
                 f"batch {batch.batch_no}: {len(buckets)} of {self._folder.buckets} buckets were told of"
             )
-        pairs = zip(self._arrived(batch, report), _sums(list(buckets.values())), strict=True)
+        pairs = zip(self._arrived(batch, report), summed(buckets.values()), strict=True)
         return [self._with_counts(tally, counts) for tally, counts in pairs]
 
-    def _with_counts(self, tally: StreamTally, counts: StreamCounts) -> StreamTally:
-        emitted = tally.stream in self._correlate.emitting  # What is emitted is in a result.
-        return replace(
-            tally,
-            duplicates=counts.duplicates,
-            rejected=tally.rejected + counts.too_many,
-            late=counts.late,
-            joined=counts.joined + (counts.expired if emitted else 0),
-            expired=0 if emitted else counts.expired,
-            waiting=counts.waiting,
-            after_last=counts.after_last,
-            punctuations=counts.punctuations,
-            purged=counts.purged,
-        )
+    def _with_counts(self, tally: StreamTally, counts: Counter[Fate]) -> StreamTally:
+        fates = Counter(tally.fates)
+        for fate, number in counts.items():
+            fates[settled_as(fate, self._correlate.becomes(tally.stream))] += number
+        return replace(tally, fates=fates)
 
     def _plan(self, connection: extensions.connection, batch: OpenBatch, fact: FactTable) -> JoinPlan:
         buckets = self._folder.open(connection, batch.after)
@@ -181,10 +174,7 @@ class CorrelatedStreams(SeveralStreams):
             batch_no=batch.batch_no,
             reached=tuple(map(microseconds_reached, courses)),
             keep_from=self._keep_from(connection),
-            late=tuple(self._late(course) for course in courses),
-            expired=tuple(self._expired(name) for name in self._streams),
-            after_last=tuple(map(self._after_last, self._streams)),
-            purged=tuple(map(self._purged, self._streams)),
+            reasons=tuple(map(self._reasons, courses)),
             becomes=tuple(map(self._correlate.becomes, self._streams)),
         )
 
@@ -201,16 +191,25 @@ class CorrelatedStreams(SeveralStreams):
         with connection, connection.cursor() as cursor:
             return closed_before(cursor, self._definition.name, self._correlate.keep_versions.total_seconds())
 
+    def _reasons(self, course: StreamCourse) -> dict[Fate, str]:
+        """Why tuples of a stream have come to a fate, in words for people."""
+        return {
+            LATE: self._late(course),
+            AFTER_LAST: self._after_last(course.stream),
+            EXPIRED: self._expired(course.stream),
+            EXPIRED_EARLY: self._expired_early(course.stream),
+        }
+
     def _late(self, course: StreamCourse) -> str:
         reached = "" if course.reached is None else f" {course.reached.isoformat(sep=' ')}"
         why = "it was silent, and followed the others" if course.idle else f"lateness {self._correlate.lateness}"
-        return f"{LATE}{course.stream} had come to{reached} when the event arrived, which happened before ({why})"
+        return f"late: {course.stream} had come to{reached} when the event arrived, which happened before ({why})"
 
     def _expired(self, stream: str) -> str:
         others = " and ".join(name for name in self._streams if name != stream)
         within = self._correlate.within
         time_ = f"in its window of {within.fixed}" if isinstance(within, FixedWindow) else f"within {within} of it"
-        return f"{EXPIRED}{others} {time_}"
+        return f"no {others} {time_}"
 
     def _after_last(self, stream: str) -> str:
         punctuation = self._correlate.punctuations.get(stream)
@@ -222,19 +221,11 @@ class CorrelatedStreams(SeveralStreams):
             said = f"{stream}.{punctuation.when} had marked the last one of the key"
         else:
             said = f"as many of the key had come as {punctuation.count} told"
-        return f"{AFTER_LAST}{said} (correlate.punctuations.{stream})"
+        return f"after the last: {said} (correlate.punctuations.{stream})"
 
-    def _purged(self, stream: str) -> str:
+    def _expired_early(self, stream: str) -> str:
         others = " and ".join(name for name in self._streams if name != stream)
-        return f"{EXPIRED}{others} with its key, and no more to come, by correlate.punctuations"
-
-
-def _sums(buckets: Sequence[tuple[StreamCounts, ...]]) -> list[StreamCounts]:
-    """What the buckets add up to, for each stream."""
-    return [
-        StreamCounts(*(sum(values) for values in zip(*of_stream, strict=True)))
-        for of_stream in zip(*buckets, strict=True)
-    ]
+        return f"no {others} with its key, and no more to come, by correlate.punctuations"
 
 
 def _reached(courses: Sequence[StreamCourse]) -> list[datetime | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
@@ -9,6 +10,7 @@ from psycopg2 import extensions
 from pyspark import SparkContext
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.fates import Fate
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.driver.intake import Trial
 from spark_jobs.driver.stream_courses import CourseRules
@@ -81,7 +83,7 @@ class SeveralStreams:
                     furthest=self._rules.furthest(course.furthest or course.newest, newest),
                     last_arrival=now if arrived else course.last_arrival,
                     arrived=arrived,
-                    rejected=sum(each.rejected for each in found),
+                    fates=sum((each.rejected for each in found), Counter[Fate]()),
                 )
             )
         return tallies

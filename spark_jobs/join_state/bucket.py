@@ -12,15 +12,29 @@ with punctuations, what is remembered of what has left: for as long as the punct
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.definition.fates import (
+    AFTER_LAST,
+    DUPLICATE,
+    EXPIRED,
+    EXPIRED_EARLY,
+    JOINED,
+    LATE,
+    PUNCTUATION,
+    PURGED,
+    TOO_MANY,
+    WAITING,
+    Fate,
+)
 from spark_jobs.errors import JoinStateError
-from spark_jobs.join_state.correlated import RESULTS, BucketPlan, Correlated, CorrelatedStream, StreamCounts
+from spark_jobs.join_state.correlated import RESULTS, BucketPlan, Correlated, CorrelatedStream, Settled
 from spark_jobs.join_state.joined_tuples import have_same_keys, match, side_by_side
 from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of, ordered_codes_of
 from spark_jobs.join_state.punctuated_keys import NEVER, PunctuatedKeys, trace
@@ -50,8 +64,8 @@ __all__ = [
     "BucketPlan",
     "Correlated",
     "CorrelatedStream",
+    "Settled",
     "StoredBucket",
-    "StreamCounts",
     "bucket_of",
 ]
 
@@ -285,17 +299,11 @@ class Bucket:
         else:
             after_last = np.zeros(len(kept), np.bool_)
         kept &= ~too_many
-        counts = StreamCounts(len(starts), *(int(each.sum()) for each in (repeated, late, after_last, too_many)))
-        refused = _NOTHING
-        if results is not None and counts.too_many:
-            refused = tuples.filter(pa.array(too_many)).append_column(RESULTS, pa.array(results[too_many]))
-        yield self._piece(
-            stream,
-            counts,
-            late=tuples.filter(pa.array(late)) if counts.late else _NOTHING,
-            after_last=tuples.filter(pa.array(after_last)) if counts.after_last else _NOTHING,
-            too_many=refused,
-        )
+        barred = {LATE: late, AFTER_LAST: after_last, TOO_MANY: too_many}
+        settled = {fate: tuples.filter(pa.array(where)) for fate, where in barred.items() if where.any()}
+        if results is not None and TOO_MANY in settled:
+            settled[TOO_MANY] = settled[TOO_MANY].append_column(RESULTS, pa.array(results[too_many]))
+        yield self._piece(stream, {DUPLICATE: int(repeated.sum())}, settled)
         if not kept.any():
             return
         taken, codes = tuples, events.codes
@@ -333,7 +341,7 @@ class Bucket:
             elif punctuated is not None and punctuated.is_told_by(stream):
                 count = punctuated.tell_counts(taken, key, keys, until)
             if count:
-                yield self._piece(number, StreamCounts(punctuations=count))
+                yield self._piece(number, {PUNCTUATION: count})
 
     def _purge(self, keys: Int64Array) -> Iterator[Correlated]:
         """Let the tuples of some keys go that all other streams have punctuated: they make no more results (001 §3.4).
@@ -378,8 +386,8 @@ class Bucket:
         # So that they are known when they come again, which is as long as they would not be late.
         traces.add(trace(traces.next_id, keys.codes, starts, ends, events, tuples.select(list(plan.event_id))))
         held.purge(segment, rows)
-        counts = StreamCounts(expired=int(alone.sum()), purged=len(rows))
-        yield self._piece(stream, counts, purged=tuples.filter(pa.array(alone)) if counts.expired else _NOTHING)
+        settled = {EXPIRED_EARLY: tuples.filter(pa.array(alone))} if alone.any() else {}
+        yield self._piece(stream, {PURGED: len(rows)}, settled)
 
     def _expected(self, stream: int, keys: Int64Array) -> Int64Array | None:
         """About how many results tuples with these keys would make, shape (n,), or more; None where nobody asks.
@@ -417,10 +425,8 @@ class Bucket:
         counts = []
         for stream, of in zip(self._streams, ids, strict=True):
             joined = stream.join(of)
-            counts.append(StreamCounts(joined=joined, waiting=stream.waiting))
-        nothing = tuple(_NOTHING for _ in self._streams)
-        joined_tuples = side_by_side(self._plan.streams, parts)
-        return Correlated(joined_tuples, nothing, nothing, nothing, nothing, nothing, tuple(counts))
+            counts.append(Counter({JOINED: joined, WAITING: stream.waiting}))
+        return Correlated(side_by_side(self._plan.streams, parts), (), tuple(counts))
 
     def _advanced(self, reached: list[int]) -> Iterator[Correlated]:
         self._reached = reached
@@ -428,38 +434,24 @@ class Bucket:
             self._operator.reach(stream, start)
         for stream, held in enumerate(self._streams):
             for expired in held.leave(bound(reached, stream), min(reached)):
-                yield self._piece(stream, StreamCounts(expired=expired.num_rows), expired=expired)
+                yield self._piece(stream, {}, {EXPIRED: expired} if expired.num_rows else {})
         for stream, punctuated in enumerate(self._punctuated):
             for _ in self._traces[stream].leave(reached[stream], reached[stream]):
                 raise AssertionError("a purged tuple has expired")
             if punctuated is not None:
                 punctuated.forget(reached[stream])
-        yield self._piece(0, StreamCounts())
+        yield self._piece(0, {})
         self._choose_place()
 
     def _piece(
-        self,
-        stream: int,
-        counts: StreamCounts,
-        *,
-        late: pa.Table = _NOTHING,
-        after_last: pa.Table = _NOTHING,
-        too_many: pa.Table = _NOTHING,
-        expired: pa.Table = _NOTHING,
-        purged: pa.Table = _NOTHING,
+        self, stream: int, counts: Mapping[Fate, int], settled: Mapping[Fate, pa.Table] | None = None
     ) -> Correlated:
-        """What befell one stream."""
-        streams = range(len(self._streams))
-        everyone = [
-            (counts if number == stream else StreamCounts())._replace(waiting=self._streams[number].waiting)
-            for number in streams
-        ]
-
-        def alone(table: pa.Table) -> tuple[pa.Table, ...]:
-            return tuple(table if number == stream else _NOTHING for number in streams)
-
-        by_stream = (alone(late), alone(after_last), alone(too_many), alone(expired), alone(purged))
-        return Correlated(_NOTHING, *by_stream, tuple(everyone))
+        """What befell one stream: tuples by fate, and counts of others."""
+        everyone = [Counter({WAITING: each.waiting}) for each in self._streams]
+        everyone[stream].update(counts)
+        parts = tuple(Settled(stream, fate, tuples) for fate, tuples in (settled or {}).items())
+        everyone[stream].update({part.fate: part.tuples.num_rows for part in parts})
+        return Correlated(_NOTHING, parts, tuple(everyone))
 
 
 def _microseconds(tuples: pa.Table, column: str) -> Int64Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import NamedTuple
@@ -11,6 +12,7 @@ import pyarrow as pa
 
 from spark_jobs.definition import PipelineDefinition, matching
 from spark_jobs.definition.correlation import Correlate, FixedWindow
+from spark_jobs.definition.fates import WAITING, Fate
 from spark_jobs.joins.stream_stream import windows
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 
@@ -140,36 +142,22 @@ def _punctuation_rule(correlate: Correlate, stream: str, streams: Sequence[str])
     return PunctuationRule(count=(streams.index(other), column))
 
 
-class StreamCounts(NamedTuple):
-    """What became of a stream's tuples: arrived = duplicates + late + after_last + too_many + what the state took.
+RESULTS = "_results"
+
+
+class Settled(NamedTuple):
+    """Tuples of one stream that a take is done with, and that are in no result.
 
     Attributes:
-        arrived: that were given.
-        duplicates: whose event id is that of a tuple in the state, or of an earlier one of the same take; or of one
-            that has left and is remembered, because punctuations let it go or it is one that still holds.
-        late: that start before what was told.
-        after_last: that came after their stream's punctuation of their key.
-        too_many: that would make too many results.
-        joined: that are in a result for the first time.
-        expired: that have left and never were in a result.
-        punctuations: that the stream's keys got.
-        purged: that have left because punctuations of all other streams have named their key.
-        waiting: in the state now, and in no result yet.
+        stream: its number.
+        fate: what became of them.
+        tuples: as they came. Of those that would make too many results also `RESULTS`: about how many each. What
+            expired ones say of their place in a batch is of the batch in which they came.
     """
 
-    arrived: int = 0
-    duplicates: int = 0
-    late: int = 0
-    after_last: int = 0
-    too_many: int = 0
-    joined: int = 0
-    expired: int = 0
-    punctuations: int = 0
-    purged: int = 0
-    waiting: int = 0
-
-
-RESULTS = "_results"
+    stream: int
+    fate: Fate
+    tuples: pa.Table
 
 
 class Correlated(NamedTuple):
@@ -177,19 +165,32 @@ class Correlated(NamedTuple):
 
     Attributes:
         joined: joined tuples: columns `stream.column` of all streams, `_completed_at`, and `_arrived_at` of the latest
-            part. No columns where there are no tuples; so in the other tables.
-        late: by stream, as they came.
-        after_last: by stream, as they came.
-        too_many: by stream, as they came, and `RESULTS`: about how many results each would make.
-        expired: by stream, as they came; what they say of their place in a batch is of the batch in which they came.
-        purged: those of them that left by punctuations, before their time was over; not among `expired`.
-        counts: by stream. Their sums over a take's pieces are the take's; of `waiting` the last counts.
+            part. No columns where there are no tuples.
+        settled: tuples that are not, by stream and fate.
+        counts: by stream, how many came to which fate: `joined` those that are in a result for the first time. Their
+            sums over a take's pieces are the take's; of `waiting`, which are in the state and in no result, the last
+            counts.
     """
 
     joined: pa.Table
-    late: tuple[pa.Table, ...]
-    after_last: tuple[pa.Table, ...]
-    too_many: tuple[pa.Table, ...]
-    expired: tuple[pa.Table, ...]
-    purged: tuple[pa.Table, ...]
-    counts: tuple[StreamCounts, ...]
+    settled: tuple[Settled, ...]
+    counts: tuple[Counter[Fate], ...]
+
+
+def total_counts(taken: Sequence[tuple[Counter[Fate], ...]]) -> tuple[Counter[Fate], ...]:
+    """What the pieces of a take add up to, for each stream; what waits is the last one's."""
+    totals = summed(taken)
+    for total, last in zip(totals, taken[-1] if taken else (), strict=True):
+        total[WAITING] = last[WAITING]
+    return totals
+
+
+def summed(parts: Iterable[tuple[Counter[Fate], ...]]) -> tuple[Counter[Fate], ...]:
+    """Sums of counts, for each stream."""
+    totals = []
+    for of_stream in zip(*parts, strict=True):
+        total = Counter[Fate]()
+        for counts in of_stream:
+            total.update(counts)
+        totals.append(total)
+    return tuple(totals)

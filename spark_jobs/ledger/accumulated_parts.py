@@ -6,19 +6,24 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import EXPIRED, WAITING
+
 KEEP_FROM_CLOSING = """
     SELECT FROM freshet.pipeline
     WHERE name = %(pipeline)s AND definition -> 'correlate' ->> 'emit' = 'accumulate' FOR UPDATE;
 """
 """To run before `END_WAITING`, as a statement of its own: a batch that is closed meanwhile would not see the change."""
-END_WAITING = """
-    UPDATE freshet.batch_stream AS told SET waiting = waiting - gone.count, expired = expired + gone.count
+END_WAITING = f"""
+    INSERT INTO freshet.batch_fate AS told (batch_no, stream, fate, tuples)
+    SELECT last.batch_no, stream, change.fate, change.sign * gone.count
     FROM (
-        SELECT split_part(event_id, '/', 1) AS stream, count(*) AS count FROM {deleted}
-        WHERE correlation_key IS NOT NULL AND place = 'unmatched' AND relation IS NULL GROUP BY 1
-    ) AS gone
-    WHERE told.stream = gone.stream AND told.batch_no = (
-        SELECT max(batch_no) FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'committed')
+        SELECT split_part(event_id, '/', 1) AS stream, count(*) AS count FROM {{deleted}}
+        WHERE correlation_key IS NOT NULL AND fate = '{WAITING}' GROUP BY 1
+    ) AS gone, (VALUES ('{WAITING}', -1), ('{EXPIRED}', 1)) AS change (fate, sign),
+        (SELECT max(batch_no) AS batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'committed')
+            AS last
+    WHERE last.batch_no IS NOT NULL
+    ON CONFLICT (batch_no, stream, fate) DO UPDATE SET tuples = told.tuples + excluded.tuples
 """
 """Deleted parts of accumulating facts wait no longer: they have expired. `deleted` names what was deleted."""
 
@@ -65,10 +70,10 @@ def part_sums(cursor: extensions.cursor, batch_no: int, former: int) -> dict[str
             SELECT stream, joined, rejected, shed + unmatched AS held, 0 AS waited
             FROM freshet.batch_part WHERE batch_no = %s
             UNION ALL
-            SELECT stream, 0, 0, 0, waiting FROM freshet.batch_stream WHERE batch_no = %s
+            SELECT stream, 0, 0, 0, tuples FROM freshet.batch_fate WHERE batch_no = %s AND fate = %s
         ) AS changes
         GROUP BY stream
         """,
-        [batch_no, former],
+        [batch_no, former, WAITING.name],
     )
     return {stream: PartSums(*sums) for stream, *sums in cursor.fetchall()}

@@ -20,7 +20,7 @@ import numpy as np
 import psycopg2.extras
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import Place
+from spark_jobs.definition.fates import PLACES, Place
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.batch_streams import (
@@ -243,14 +243,12 @@ def _close(
         [batch_no],
     )
     parts = cursor.fetchall()
-    facts, shed, unmatched, rejected, duplicates = (sum(part[k] for part in parts) for k in range(5))
+    facts, *held, duplicates = (sum(part[k] for part in parts) for k in range(5))
     dropped, dropped_ids, told = Counter[Place](), IdSketch(), list[str]()
     if any(any(part[1:4]) for part in parts):
         dropped, dropped_ids, told = _drop_held_facts(cursor, fact, pipeline, batch_no)
     id_sketches.close(cursor, pipeline, batch_no, [part[7:] for part in parts], unsettled, dropped_ids, told)
-    shed -= dropped["shed"]
-    unmatched -= dropped["unmatched"]
-    rejected -= dropped["rejected"]
+    held = [number - dropped[place] for place, number in zip(PLACES, held, strict=True)]
     duplicates += dropped.total()
     placed = None
     if streams:
@@ -261,7 +259,7 @@ def _close(
     elif arrived is not None and whole:
         # A batch that was retried meets what its earlier attempts have stored: those were not sent twice. What they
         # have stored of a file that is set aside now did not arrive: nothing tells the one from the other.
-        duplicates = min(duplicates, max(arrived - facts - shed - unmatched - rejected, 0))
+        duplicates = min(duplicates, max(arrived - facts - sum(held), 0))
     cursor.execute(
         """
         UPDATE freshet.batch SET state = %s, closed_at = clock_timestamp(), arrived = %s, facts = %s, shed = %s,
@@ -270,7 +268,7 @@ def _close(
         WHERE batch_no = %s
         """,
         [
-            *(state, arrived, facts, shed, unmatched, rejected, duplicates, placed),
+            *(state, arrived, facts, *held, duplicates, placed),
             total(part[5] for part in parts).tolist(),
             total(part[6] for part in parts).tolist(),
             psycopg2.extras.Json(dict(statistics), dumps=json.dumps),

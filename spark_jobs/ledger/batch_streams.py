@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import NamedTuple
 
 from psycopg2 import extensions
+
+from spark_jobs.definition.fates import DUPLICATE, WAITING, Fate
 
 
 class StreamCourse(NamedTuple):
@@ -38,15 +40,7 @@ class StreamTally:
         stream: its name.
         newest, furthest, last_arrival: as of `StreamCourse`, after the batch.
         arrived: records that were read.
-        duplicates: of events that are in the state already.
-        rejected: that can't be joined.
-        late: that were late.
-        joined: whose first result was found.
-        expired: that left the state without one.
-        waiting: in the state after the batch, in no result yet.
-        after_last: that came after their stream's punctuation of their key.
-        punctuations: that the stream's keys got.
-        purged: that left the state since no other stream brings more of their key; joined or expired ones.
+        fates: how many events came to which fate; `waiting` those that wait after the batch.
     """
 
     stream: str
@@ -54,15 +48,17 @@ class StreamTally:
     furthest: datetime | None
     last_arrival: datetime | None
     arrived: int = 0
-    duplicates: int = 0
-    rejected: int = 0
-    late: int = 0
-    joined: int = 0
-    expired: int = 0
-    waiting: int = 0
-    after_last: int = 0
-    punctuations: int = 0
-    purged: int = 0
+    fates: Mapping[Fate, int] = field(default_factory=dict)
+
+    @property
+    def duplicates(self) -> int:
+        """Events that were known already."""
+        return self.fates.get(DUPLICATE, 0)
+
+    @property
+    def placed(self) -> int:
+        """Events that found a place, or wait after the batch."""
+        return sum(number for fate, number in self.fates.items() if fate.share) - self.duplicates
 
 
 class FormerBatch(NamedTuple):
@@ -176,17 +172,25 @@ def close_streams(cursor: extensions.cursor, pipeline: str, batch_no: int, talli
     """
     before = former_batch(cursor, pipeline, batch_no).waiting
     for tally in tallies:
-        stream, *figures = vars(tally).values()
         cursor.execute(
-            "UPDATE freshet.batch_stream SET (newest, furthest, last_arrival, arrived, duplicates, rejected, late, "
-            "joined, expired, waiting, after_last, punctuations, purged) = "
-            "ROW (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) WHERE batch_no = %s AND stream = %s",
-            [*figures, batch_no, stream],
+            "UPDATE freshet.batch_stream SET (newest, furthest, last_arrival, arrived) = ROW (%s, %s, %s, %s) "
+            "WHERE batch_no = %s AND stream = %s",
+            [tally.newest, tally.furthest, tally.last_arrival, tally.arrived, batch_no, tally.stream],
         )
-    settled = sum(tally.joined + tally.expired + tally.rejected + tally.late + tally.after_last for tally in tallies)
-    return settled + sum(tally.waiting for tally in tallies) - before
+        found = {fate.name: number for fate, number in tally.fates.items() if number}
+        cursor.execute(
+            "INSERT INTO freshet.batch_fate (batch_no, stream, fate, tuples) "
+            "SELECT %s, %s, fate, tuples FROM unnest(%s::text[], %s::bigint[]) AS found (fate, tuples)",
+            [batch_no, tally.stream, list(found), list(found.values())],
+        )
+    return sum(tally.placed for tally in tallies) - before
 
 
 def _waiting(cursor: extensions.cursor, batch_no: int) -> dict[str, int]:
-    cursor.execute("SELECT stream, waiting FROM freshet.batch_stream WHERE batch_no = %s", [batch_no])
-    return {stream: int(waiting or 0) for stream, waiting in cursor.fetchall()}
+    cursor.execute(
+        "SELECT stream, coalesce(tuples, 0)::bigint FROM freshet.batch_stream AS told "
+        "LEFT JOIN (SELECT * FROM freshet.batch_fate WHERE fate = %s) AS waiting USING (batch_no, stream) "
+        "WHERE told.batch_no = %s",
+        [WAITING.name, batch_no],
+    )
+    return dict(cursor.fetchall())

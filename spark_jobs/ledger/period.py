@@ -9,6 +9,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import SHED, WAITING_PLACES, listed
 from spark_jobs.warehouse.latency import percentile, total
 from spark_jobs.warehouse.work_under_way import RUN_STATE, VALIDATION_RESULT
 
@@ -103,7 +104,7 @@ def _reads(statistics: list[dict[str, Any]]) -> tuple[RelationReads, ...]:
         RelationReads(
             lookup[0]["relation"],
             sum(each.get("relation_tuples_read", 0) for each in lookup),
-            sum(each.get("shed", 0) for each in lookup),
+            sum(each.get(SHED.name, 0) for each in lookup),
         )
         for lookup in zip(*by_batch, strict=True)
     )
@@ -138,7 +139,7 @@ def operations_since(cursor: extensions.cursor, pipelines: Sequence[str], since:
     """
     chosen = {"pipelines": list(pipelines), "since": since}
     cursor.execute(
-        "SELECT count(*) FROM freshet.held_tuple WHERE place IN ('shed', 'unmatched') "
+        f"SELECT count(*) FROM freshet.held_tuple WHERE place IN ({listed(WAITING_PLACES)}) "
         "AND pipeline = ANY (%(pipelines)s) AND held_at >= %(since)s",
         chosen,
     )

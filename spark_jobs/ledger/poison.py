@@ -8,9 +8,6 @@ from typing import NamedTuple
 import psycopg2.extras
 from psycopg2 import extensions
 
-READING_ENDED = "malformed: reading this record ended the process that read it"
-"""How the reasons of records begin that are held for that. No other try is made with them: it would end as well."""
-
 _WHOLE = -1
 
 
@@ -41,7 +38,7 @@ class PoisonSpan(NamedTuple):
     def reason(self) -> str:
         """Why its records are rejected."""
         beside = "" if self.last - self.first == 1 else ", or one beside it did"
-        return f"{READING_ENDED} ({self.how}){beside}"
+        return f"malformed: reading this record ended the process that read it ({self.how}){beside}"
 
 
 Poison = tuple[PoisonSpan, ...]

@@ -16,8 +16,8 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import PLACES, WAITING
 from spark_jobs.definition.operation import Retention
-from spark_jobs.definition.stream_tuple import PLACES
 from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import id_sketches
@@ -52,23 +52,17 @@ _FOLD = f"""
         event_latency = {added_histogram("kept", "event_latency")}
 """
 # Rows of the streams go with their batch.
-_STREAM_COUNTS = (
-    "arrived",
-    "duplicates",
-    "rejected",
-    "late",
-    "joined",
-    "expired",
-    "after_last",
-    "punctuations",
-    "purged",
-)
-_FOLD_STREAMS = f"""
-    INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, {", ".join(_STREAM_COUNTS)})
-    SELECT %(pipeline)s, stream, {", ".join(f"sum({name})" for name in _STREAM_COUNTS)}
-    FROM freshet.batch_stream JOIN old USING (batch_no) GROUP BY stream
-    ON CONFLICT (pipeline, stream) DO UPDATE SET
-        {", ".join(f"{name} = kept.{name} + excluded.{name}" for name in _STREAM_COUNTS)}
+_FOLD_STREAMS = """
+    INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, arrived)
+    SELECT %(pipeline)s, stream, sum(arrived) FROM freshet.batch_stream JOIN old USING (batch_no) GROUP BY stream
+    ON CONFLICT (pipeline, stream) DO UPDATE SET arrived = kept.arrived + excluded.arrived
+"""
+# What waits is told anew by each batch.
+_FOLD_FATES = f"""
+    INSERT INTO freshet.fate_pruned AS kept (pipeline, stream, fate, tuples)
+    SELECT %(pipeline)s, stream, fate, sum(tuples) FROM freshet.batch_fate JOIN old USING (batch_no)
+    WHERE fate <> '{WAITING}' GROUP BY stream, fate
+    ON CONFLICT (pipeline, stream, fate) DO UPDATE SET tuples = kept.tuples + excluded.tuples
 """
 # The newest batch stays, whatever its age: the next driver tells by it whether its first batch is a replay,
 # and which version of several streams' state counts.
@@ -84,7 +78,7 @@ _PRUNE_BATCHES = f"""
             facts, shed, unmatched, rejected, duplicates, event_latency,
             {PROBES} AS probes,
             {HITS} AS hits, {PLACED} AS placed
-    ), folded AS ({_FOLD}), streams AS ({_FOLD_STREAMS})
+    ), folded AS ({_FOLD}), streams AS ({_FOLD_STREAMS}), fates AS ({_FOLD_FATES})
     SELECT count(*) FROM deleted
 """
 _PRUNE_RUNS = f"""
@@ -157,7 +151,7 @@ _PRUNE_HELD = """
                     SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no AND state = 'started')
             FOR UPDATE SKIP LOCKED) AS old
         WHERE held.pipeline = %(pipeline)s AND held.event_id = old.event_id
-        RETURNING held.event_id, held.event_hash, held.batch_no, held.place, held.relation, held.correlation_key
+        RETURNING held.event_id, held.event_hash, held.batch_no, held.fate, held.correlation_key
     ), remembered AS (
         INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
         SELECT %(pipeline)s, event_id, event_hash, batch_no, '{place}' FROM deleted

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.warehouse.latency import BUCKETS, Int64Array, total
 
@@ -19,7 +20,7 @@ PLACED = "coalesce(placed, facts + shed + unmatched + rejected)"
 PROBES = "coalesce((statistics ->> 'front_stage_probes')::bigint, 0)"
 HITS = "coalesce((statistics ->> 'front_stage_hits')::bigint, 0)"
 
-_COUNTS = ("batches", "records", "facts", "shed", "unmatched", "rejected", "duplicates", "placed")
+_COUNTS = ("batches", "records", "facts", *PLACES, "duplicates", "placed")
 # A batch's histogram costs some twenty times what its counts do. A minute's sums stand for its batches if the counts
 # are the same: they are not where retention has deleted some of them, where they are older than the sums by minute,
 # and in the minute that is cut by the end.

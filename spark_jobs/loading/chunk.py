@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.definition.fates import REFUSED, UNIDENTIFIED
 from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held, Outcome
@@ -103,7 +104,7 @@ def fitting(tuples: pa.Table, fact: FactTable, batch_no: int) -> tuple[EncodedFa
     if encoding.fitting is not None:
         blame_table(fact, [Refusal.by_encoder(complaint) for complaint in encoding.complaints], tuples.num_rows)
         reasons = pa.array(encoding.complaints, pa.string())
-        rejected.append(Held("rejected", reasons, None, tuples.take(pa.array(encoding.unfit))))
+        rejected.append(Held(REFUSED, reasons, None, tuples.take(pa.array(encoding.unfit))))
         tuples = tuples.take(pa.array(encoding.fitting))
     return EncodedFacts(tuples, encoding.rows), rejected
 
@@ -181,4 +182,4 @@ def without_long_ids(tuples: pa.Table, key: Sequence[FactColumn]) -> tuple[pa.Ta
     if not pc.any(too_long).as_py():
         return tuples, []
     reason = f"event id: its text has more than {MOST_CHARACTERS} characters, too many for a key"
-    return tuples.filter(pc.invert(too_long)), [Held("rejected", reason, None, tuples.filter(too_long))]
+    return tuples.filter(pc.invert(too_long)), [Held(UNIDENTIFIED, reason, None, tuples.filter(too_long))]

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
-from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns, Place
+from spark_jobs.definition.fates import UNIDENTIFIED, Place
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns
 from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
@@ -32,6 +33,7 @@ _COLUMNS = {
     "event_id": _TEXT,
     "event_hash": _BIGINT,
     "place": _TEXT,
+    "fate": _TEXT,
     "reason": _TEXT,
     "relation": _TEXT,
     "payload": _TEXT,
@@ -185,7 +187,8 @@ def _rows(held: Held, event: EventColumns, key: Sequence[FactColumn], batch_no: 
         "pipeline": pa.repeat(event.pipeline, count),
         "event_id": event_ids,
         "event_hash": pa.array(hashes),
-        "place": pa.repeat(held.place, count),
+        "place": pa.repeat(held.fate.place, count),
+        "fate": pa.repeat(held.fate.name, count),
         "reason": storable_reasons(held.reason, count),
         "relation": pa.repeat(pa.scalar(held.relation, pa.string()), count),
         "payload": payload.texts,
@@ -221,7 +224,7 @@ def identity_hashes(tuples: pa.Table, event: EventColumns, key: Sequence[FactCol
         if tuples[column.source].null_count:
             suspects |= tuples[column.source].is_null().to_numpy()
     if suspects.any():
-        held = Held("rejected", "", None, tuples.filter(pa.array(suspects)))
+        held = Held(UNIDENTIFIED, "", None, tuples.filter(pa.array(suspects)))
         hashes[suspects] = _identities(held, payloads(held.tuples, event).records, key)[1]
     return hashes
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from spark_jobs.definition.correlation import qualified
-from spark_jobs.definition.stream_tuple import EventColumns, Place
+from spark_jobs.definition.fates import Fate
+from spark_jobs.definition.stream_tuple import EventColumns
 
 if TYPE_CHECKING:
     from spark_jobs.warehouse.fact_table import FactColumn, FactTable
@@ -47,8 +48,8 @@ class Held:
     """Stream tuples that are not facts.
 
     Attributes:
-        place: shed (not looked up, for lack of time), unmatched (key not in R) or rejected (bad input).
-        reason: why: one text for all, or an array with one for each tuple.
+        fate: what has become of them; one of those that are held.
+        reason: why, in words for people: one text for all, or an array with one for each tuple.
         relation: the relation whose lookup was not made or found nothing; None where it is not about one.
         tuples: shape (n,), with the source's columns, `_arrived_at`, and where they come from the source `_record`,
             `_range` and `_position`; others are ignored.
@@ -58,12 +59,19 @@ class Held:
             pipeline's own.
     """
 
-    place: Place
+    fate: Fate
     reason: str | pa.StringArray
     relation: str | None
     tuples: pa.Table
     identified: bool = True
     stream: HeldStream | None = None
+
+
+class Rejection(NamedTuple):
+    """Why one tuple can't be a fact: its fate, and the reason in words for people."""
+
+    fate: Fate
+    reason: str
 
 
 @dataclass(frozen=True)

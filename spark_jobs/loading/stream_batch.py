@@ -13,6 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.definition.fates import REFUSED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.ledger.id_sketches import MOST_DROPPED
@@ -113,9 +114,7 @@ class BatchTransaction:
                 held = dropped.without(held, stored_event_ids(cursor, batch.fact, held.event_ids))
             placed = dropped.without(held, ~held.store(cursor)).places
             stored = facts.num_rows + placed.total()
-            counts = LoadCounts(
-                facts.num_rows, placed["shed"], placed["unmatched"], placed["rejected"], chunk.tuples - stored
-            )
+            counts = LoadCounts.of(facts.num_rows, placed, chunk.tuples - stored)
             _record(cursor, batch, self._part_id, counts, facts, session.commit_seconds, self._ids, dropped)
             committing = time.perf_counter()
         session.commit_seconds = time.perf_counter() - committing
@@ -184,7 +183,7 @@ def _store_facts(
 def refused_tuples(tuples: pa.Table, refused: Mapping[int, Refusal]) -> Held:
     """Facts that PostgreSQL refused, by their numbers, as rejected tuples with its words."""
     reasons = pa.array([refusal.reason for refusal in refused.values()], pa.string())
-    return Held("rejected", reasons, None, tuples.take(pa.array(list(refused), pa.int64())))
+    return Held(REFUSED, reasons, None, tuples.take(pa.array(list(refused), pa.int64())))
 
 
 def _record(

@@ -12,7 +12,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import required_streams
-from spark_jobs.loading.accumulation.placing import SECOND_PART
+from spark_jobs.definition.fates import SECOND_PART, WAITING
 from spark_jobs.proof.join import Expected, JoinedEvents
 from spark_jobs.proof.lookup import comparable
 from spark_jobs.proof.proof import EXAMPLES, Findings
@@ -60,10 +60,15 @@ class AccumulatedParts(StreamJoin):
             sql.SQL(
                 """
                 CREATE TEMPORARY TABLE {waiting} ON COMMIT DROP AS
-                SELECT event_id FROM {held} WHERE place = 'unmatched';
-                CREATE TEMPORARY VIEW {elsewhere} AS SELECT * FROM {held} WHERE place <> 'unmatched'
+                SELECT event_id FROM {held} WHERE fate = {waits};
+                CREATE TEMPORARY VIEW {elsewhere} AS SELECT * FROM {held} WHERE fate <> {waits}
                 """
-            ).format(waiting=stream.table("waiting"), elsewhere=elsewhere, held=stream.stored.held)
+            ).format(
+                waiting=stream.table("waiting"),
+                elsewhere=elsewhere,
+                held=stream.stored.held,
+                waits=sql.Literal(WAITING.name),
+            )
         )
         return elsewhere
 
@@ -78,10 +83,11 @@ class AccumulatedParts(StreamJoin):
             SELECT DISTINCT held.event_id, CASE WHEN {makes_facts} THEN 'it waits, and makes a fact by itself'
                 ELSE 'it waits, and its fact is there' END
             FROM {held} AS held JOIN {landed} AS landed ON landed.event_id = held.event_id
-            WHERE held.place = 'unmatched' AND held.relation IS NULL AND NOT held.is_of_open_batch
+            WHERE held.fate = {waits} AND NOT held.is_of_open_batch
                 AND ({makes_facts} OR EXISTS (SELECT FROM {fact} AS fact WHERE {same_key}))
             """,
             makes_facts=makes_facts,
+            waits=sql.Literal(WAITING.name),
         )
         self._report(
             stream,
@@ -89,13 +95,13 @@ class AccumulatedParts(StreamJoin):
             "wrongly_rejected",
             """
             SELECT held.event_id, held.reason || ', and no fact has another' FROM {held} AS held
-            WHERE held.place = 'rejected' AND starts_with(held.reason, {second})
+            WHERE held.fate = {second}
                 AND EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id)
                 AND NOT EXISTS (
                     SELECT FROM {landed} AS landed JOIN {fact} AS fact ON {same_key} AND NOT ({same_event})
                     WHERE landed.event_id = held.event_id)
             """,
-            second=sql.Literal(SECOND_PART),
+            second=sql.Literal(SECOND_PART.name),
         )
 
     def _report(self, stream: StagedStream, findings: Findings, kind: str, query: str, **parts: sql.Composable) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.correlation import AFTER_LAST, EXPIRED, Correlate
+from spark_jobs.definition.correlation import Correlate
+from spark_jobs.definition.fates import AFTER_LAST, REJECTED, named
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.proof import EXAMPLES, Findings
 from spark_jobs.proof.staged_stream import StagedStream
@@ -19,14 +20,14 @@ _SAID = """
     FROM {landed} AS landed JOIN freshet.source_range AS range USING (range_id)
     WHERE landed.event_id IS NOT NULL AND {says} AND landed.event_id NOT IN (
         SELECT held.event_id FROM {held} AS held JOIN {landed} AS landed USING (event_id)
-        WHERE place = 'rejected' AND NOT starts_with(reason, {expired}) AND range_id IS NOT NULL
+        WHERE fate = ANY ({rejected}) AND range_id IS NOT NULL
         GROUP BY held.event_id HAVING count(*) = 1
     );
     CREATE INDEX ON {said} (key_0); ANALYZE {said}
 """
 _WRONG = """
     SELECT held.event_id FROM {held} AS held JOIN {landed} AS landed USING (event_id)
-    WHERE place = 'rejected' AND starts_with(reason, {after_last})
+    WHERE fate = {after_last}
     GROUP BY held.event_id HAVING NOT bool_or(EXISTS (
         SELECT FROM {telling} AS telling
         WHERE {same_key} AND {told_before} AND telling.count <= (
@@ -88,7 +89,7 @@ def check_after_last(
             sql.SQL(_WRONG).format(
                 held=stream.stored.held,
                 landed=stream.landed,
-                after_last=sql.Literal(AFTER_LAST),
+                after_last=sql.Literal(AFTER_LAST.name),
                 said=said,
                 telling=telling,
                 same_key=_same_key(stream, "telling"),
@@ -122,7 +123,7 @@ def _stage(
             landed=stream.landed,
             says=says,
             held=stream.stored.held,
-            expired=sql.Literal(EXPIRED),
+            rejected=sql.Literal(named(share=REJECTED.share)),
         )
     )
     return said

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.fates import UNMATCHED
 from spark_jobs.proof.account import AbsentRecords
 from spark_jobs.proof.changes import Explained, explain
 from spark_jobs.proof.join import JoinedEvents
@@ -221,13 +222,13 @@ class Comparison:
 
     def resolvable(self) -> int:
         """Unmatched events whose master data is there by now."""
-        self._execute("SELECT EXISTS (SELECT FROM {held} WHERE place = 'unmatched')")
+        self._execute(f"SELECT EXISTS (SELECT FROM {{held}} WHERE fate = '{UNMATCHED}')")
         if not _first(self._cursor):
             return 0
         return self._number(
-            """
-            SELECT count(DISTINCT held.event_id) FROM {held} AS held, {joined}
-            WHERE held.place = 'unmatched' AND landed.event_id = held.event_id AND landed.loadable
+            f"""
+            SELECT count(DISTINCT held.event_id) FROM {{held}} AS held, {{joined}}
+            WHERE held.fate = '{UNMATCHED}' AND landed.event_id = held.event_id AND landed.loadable
             """
         )
 

@@ -7,13 +7,11 @@ from collections import Counter
 import pyarrow as pa
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.stream_tuple import PLACES
-from spark_jobs.ledger.poison import READING_ENDED
+from spark_jobs.definition.fates import CAN_NOT_MATCH, PLACES, POISON, REJECTED
 from spark_jobs.proof.account import AbsentRecords
 from spark_jobs.proof.proof import EXAMPLES, Findings, shortened
 from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.proof.stored_tuples import StoredTuples
-from spark_jobs.stages.screening import CAN_NOT_MATCH
 
 
 class HeldComparison:
@@ -103,18 +101,17 @@ class HeldComparison:
             "wrongly_rejected",
             """
             SELECT held.event_id, held.reason FROM {held} AS held
-            WHERE held.place = 'rejected' AND held.source_unit IS NOT NULL AND NOT held.of_former
-                AND NOT starts_with(held.reason, {reading_ended}) AND EXISTS (
+            WHERE held.place = {rejected} AND held.source_unit IS NOT NULL AND NOT held.of_former
+                AND held.fate <> {poison} AND EXISTS (
                 SELECT FROM {landed} AS landed WHERE landed.raw_id = held.event_id AND landed.event_id IS NOT NULL)
             UNION ALL
             SELECT held.event_id, held.reason FROM {held} AS held
-            WHERE held.place = 'rejected' AND starts_with(held.reason, {can_not_match})
+            WHERE held.fate = {can_not_match}
                 AND EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id AND landed.loadable)
                 AND NOT EXISTS (
                     SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id AND NOT {can_match})
             """,
-            can_not_match=sql.Literal(CAN_NOT_MATCH),
-            reading_ended=sql.Literal(READING_ENDED),  # what reads the record by now may be another version
+            poison=sql.Literal(POISON.name),  # what reads the record by now may be another version
             can_match=can_match,
         )
         self._execute(
@@ -129,9 +126,8 @@ class HeldComparison:
         self._execute(
             """
             SELECT count(*) FROM {held}
-            WHERE place = 'rejected' AND starts_with(event_id, '[') AND NOT starts_with(reason, {can_not_match})
+            WHERE place = {rejected} AND starts_with(event_id, '[') AND fate <> {can_not_match}
             """,
-            can_not_match=sql.Literal(CAN_NOT_MATCH),
         )
         [(self.unchecked,)] = self._cursor.fetchall()
 
@@ -160,6 +156,8 @@ class HeldComparison:
                 kept=self._stored.kept,
                 shown=sql.SQL("{} || event_id").format(sql.Literal(self._stored.prefix)),
                 most=sql.Literal(EXAMPLES),
+                rejected=sql.Literal(REJECTED.place),
+                can_not_match=sql.Literal(CAN_NOT_MATCH.name),
                 **parts,
             )
         )

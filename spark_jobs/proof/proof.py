@@ -12,6 +12,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.definition.fates import OPEN_SHARES
 from spark_jobs.shown_text import shown_line
 
 EXAMPLES = 10
@@ -256,12 +257,10 @@ class Proof:
     def _streams_table(self) -> Table:
         table = Table(box=None, padding=(0, 2, 0, 0))
         table.add_column("stream")
-        heads = {
+        heads: dict[str, str] = {
             "arrived": "arrived",
             "in_result": "= in a result",
-            "waiting": "+ waiting",
-            "expired": "+ expired",
-            "rejected": "+ rejected",
+            **{share: f"+ {share}" for share in OPEN_SHARES},
             "late": "(late)",
             "after_last": "(after the last)",
             "pruned": "+ pruned",

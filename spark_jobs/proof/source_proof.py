@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from psycopg2 import extensions
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.comparison import Comparison
 from spark_jobs.proof.held import HeldTuples
@@ -57,6 +59,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
     counts: dict[str, int] = {place: held_comparison.held[place] + held_comparison.pruned[place] for place in PLACES}
     check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
     check_batches(cursor, definition.name, findings)
+    held_counts: dict[str, Any] = {place: held_comparison.held[place] for place in PLACES}
     return Proof(
         pipeline=definition.name,
         files=len(account.labels),
@@ -65,9 +68,7 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
         pending_records=pending_records,
         duplicates=duplicates,
         facts=comparison.facts,
-        shed=held_comparison.held["shed"],
-        unmatched=held_comparison.held["unmatched"],
-        rejected=held_comparison.held["rejected"],
+        **held_counts,
         pruned=held_comparison.pruned.total(),
         resolvable=comparison.resolvable(),
         unchecked=held_comparison.unchecked,

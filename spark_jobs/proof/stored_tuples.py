@@ -66,7 +66,7 @@ class StoredTuples:
             sql.SQL(
                 """
                 CREATE TEMPORARY VIEW {held} AS
-                SELECT {event_id} AS event_id, place, reason, relation, payload, payload_encoding, source_unit,
+                SELECT {event_id} AS event_id, place, fate, reason, relation, payload, payload_encoding, source_unit,
                     batch_no, EXISTS (
                         SELECT FROM freshet.batch WHERE batch.batch_no = held_tuple.batch_no AND state = 'started'
                     ) AS is_of_open_batch,

@@ -16,8 +16,9 @@ import pyarrow as pa
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import AFTER_LAST, COMPLETED_AT, JOINED_ID, LATE, TOO_MANY, FixedWindow
+from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID, FixedWindow
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.fates import named
 from spark_jobs.definition.matching import Band
 from spark_jobs.proof.account import AbsentRecords, Account
 from spark_jobs.proof.held import Int64Array, digest_id
@@ -168,9 +169,7 @@ class StreamJoin:
                         GROUP BY event_id, {values}
                     ) AS part
                     LEFT JOIN (
-                        SELECT event_id FROM {held} WHERE place = 'rejected'
-                            AND (starts_with(reason, {late}) OR starts_with(reason, {after_last})
-                                OR starts_with(reason, {too_many}))
+                        SELECT event_id FROM {held} WHERE fate = ANY ({barred})
                         UNION SELECT event_id FROM {pruned}
                     ) AS late USING (event_id)
                 ) AS part
@@ -186,9 +185,7 @@ class StreamJoin:
                 held=stream.stored.held,
                 pruned=stream.stored.pruned,
                 came_once=sql.Literal(came_once),
-                late=sql.Literal(LATE),
-                after_last=sql.Literal(AFTER_LAST),
-                too_many=sql.Literal(TOO_MANY),
+                barred=sql.Literal(named(barred=True)),
             ),
             [list(range(len(ranks))), ranks],
         )

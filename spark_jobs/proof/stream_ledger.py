@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from psycopg2 import extensions
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.fates import DUPLICATE, EXPIRED, FATES, JOINED, REJECTED, WAITING, Share
 from spark_jobs.proof.proof import Findings, StreamPlaces
 
 # An open batch has counted nothing yet.
-_SUMS = """
-    SELECT coalesce(sum(arrived), 0)::bigint, coalesce(sum(duplicates), 0)::bigint, coalesce(sum(joined), 0)::bigint,
-        coalesce(sum(expired), 0)::bigint, coalesce(sum(rejected + late + after_last), 0)::bigint
-    FROM (
-        SELECT told.arrived, told.duplicates, joined, expired, told.rejected, late, after_last
-        FROM freshet.batch_stream AS told JOIN freshet.batch USING (batch_no)
+_ARRIVED = """
+    SELECT coalesce(sum(arrived), 0)::bigint FROM (
+        SELECT told.arrived FROM freshet.batch_stream AS told JOIN freshet.batch USING (batch_no)
         WHERE pipeline = %(pipeline)s AND stream = %(stream)s AND state = 'committed'
         UNION ALL
-        SELECT arrived, duplicates, joined, expired, rejected, late, after_last FROM freshet.stream_pruned
-        WHERE pipeline = %(pipeline)s AND stream = %(stream)s
+        SELECT arrived FROM freshet.stream_pruned WHERE pipeline = %(pipeline)s AND stream = %(stream)s
     ) AS counted
 """
-_WAITING = """
-    SELECT waiting FROM freshet.batch_stream JOIN freshet.batch USING (batch_no)
-    WHERE pipeline = %s AND stream = %s AND state = 'committed' ORDER BY batch_no DESC LIMIT 1
+_FATES = """
+    WITH committed AS (
+        SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'committed'
+    )
+    SELECT fate, sum(tuples)::bigint FROM (
+        SELECT fate, tuples FROM freshet.batch_fate JOIN committed USING (batch_no)
+        WHERE stream = %(stream)s AND (fate <> %(waiting)s OR batch_no = (SELECT max(batch_no) FROM committed))
+        UNION ALL
+        SELECT fate, tuples FROM freshet.fate_pruned WHERE pipeline = %(pipeline)s AND stream = %(stream)s
+    ) AS counted GROUP BY fate
 """
 
 # What was read of a file once more arrived as often, and is found once.
@@ -47,12 +53,15 @@ def check_stream(cursor: extensions.cursor, pipeline: str, found: StreamPlaces, 
         found: where the stream's events are.
         findings: takes what is found.
     """
-    cursor.execute(_SUMS, {"pipeline": pipeline, "stream": found.stream})
-    [(arrived, duplicates, joined, expired, rejected)] = cursor.fetchall()
-    cursor.execute(_WAITING, [pipeline, found.stream])
-    row = cursor.fetchone()
-    waiting = 0 if row is None else row[0]
-    settled = joined + waiting + expired + rejected + duplicates
+    of_stream = {"pipeline": pipeline, "stream": found.stream, "waiting": WAITING.name}
+    cursor.execute(_ARRIVED, of_stream)
+    [(arrived,)] = cursor.fetchall()
+    cursor.execute(_FATES, of_stream)
+    shares = Counter[Share | None]()
+    for fate, tuples in cursor.fetchall():
+        shares[FATES[fate].share] += tuples
+    joined, waiting, expired, rejected = (shares[fate.share] for fate in (JOINED, WAITING, EXPIRED, REJECTED))
+    settled = joined + waiting + expired + rejected + shares[DUPLICATE.share]
     if arrived != settled:
         text = f"{arrived:,} arrived, {settled:,} are joined, waiting, expired, rejected or duplicates"
         findings.add("balance", f"{found.stream}: {text}")
@@ -64,7 +73,7 @@ def check_stream(cursor: extensions.cursor, pipeline: str, found: StreamPlaces, 
         held = found.expired + found.rejected + found.pruned
         at_least["expired or rejected"] = (expired + rejected, held)
     else:
-        at_least |= {"expired": (expired, found.expired), "rejected": (rejected, found.rejected)}
+        at_least |= {"expired": (expired, found.expired), REJECTED.name: (rejected, found.rejected)}
     for name, (booked, there) in (compared | at_least).items():
         if booked < there or (booked > there and not (name in at_least and found.duplicates + read_again)):
             findings.add("ledger", f"{found.stream}, {name}: the ledger says {booked:,}, found are {there:,}")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.correlation import AFTER_LAST, EXPIRED, JOINED_ID, LATE
+from spark_jobs.definition.correlation import JOINED_ID
+from spark_jobs.definition.fates import AFTER_LAST, LATE, OPEN_SHARES, REJECTED, named
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.lookup import comparable
@@ -52,9 +53,7 @@ _STANDING = """
     LEFT JOIN {result} AS result ON result.event_id = event.id
     LEFT JOIN (SELECT event_id, count(*) AS times FROM {waiting} GROUP BY 1) AS waiting ON waiting.event_id = event.id
     LEFT JOIN (
-        SELECT *, place <> 'rejected' OR (relation IS NULL AND starts_with(reason, {expired})) AS is_expired,
-            place = 'rejected' AND starts_with(reason, {late}) AS is_late,
-            place = 'rejected' AND starts_with(reason, {after_last}) AS is_after_last
+        SELECT *, fate = ANY ({expired}) AS is_expired, fate = {late} AS is_late, fate = {after_last} AS is_after_last
         FROM {held}
     ) AS held ON held.event_id = event.id
     CROSS JOIN LATERAL (
@@ -62,12 +61,14 @@ _STANDING = """
             held.event_id IS NOT NULL AND NOT (waiting.times IS NOT NULL AND held.is_of_open_batch) AS is_held
     ) AS found
 """
-_PLACES = {
-    "in_result": "in a result", "waiting": "waiting", "expired": "expired", "rejected": "rejected", "pruned": "pruned",
-}  # fmt: skip
+_PLACES: dict[str, str] = {
+    "in_result": "in a result",
+    **dict(zip(OPEN_SHARES, OPEN_SHARES, strict=True)),
+    "pruned": "pruned",
+}
 # Of an event that came again, the first may be in a result and the second too late, or after the last.
 _APART = {name: name for name in _PLACES} | {
-    "rejected": "rejected AND NOT ((late OR after_last) AND ({came_again}))",
+    str(REJECTED.share): "rejected AND NOT ((late OR after_last) AND ({came_again}))",
     "pruned": "pruned AND NOT ({came_again})",
 }
 _WORDS = ", ".join(f"CASE WHEN {{alias}}.{name} THEN '{words}' END" for name, words in _PLACES.items())
@@ -188,7 +189,7 @@ class Standings:
         not_late = """
             FROM {held} AS held JOIN freshet.batch_stream AS course
                 ON course.batch_no = held.batch_no AND course.stream = {name}
-            WHERE held.place = 'rejected' AND starts_with(held.reason, {late})
+            WHERE held.fate = {late}
                 AND EXISTS (SELECT FROM {landed} AS landed WHERE landed.event_id = held.event_id)
                 AND NOT EXISTS (SELECT FROM {landed} AS landed
                                 WHERE landed.event_id = held.event_id AND landed.{event_time} < course.reached)
@@ -220,9 +221,9 @@ class Standings:
                 result=stream.table("result"),
                 standing=stream.table("standing"),
                 event_time=stream.column(stream.source.event_time),
-                late=sql.Literal(LATE),
-                after_last=sql.Literal(AFTER_LAST),
-                expired=sql.Literal(EXPIRED),
+                late=sql.Literal(LATE.name),
+                after_last=sql.Literal(AFTER_LAST.name),
+                expired=sql.Literal(named(share="expired")),
                 most=sql.Literal(EXAMPLES),
                 **parts,
             )

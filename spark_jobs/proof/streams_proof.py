@@ -7,11 +7,13 @@ Facts that accumulate are compared with the events that they name.
 
 from __future__ import annotations
 
+from typing import Any
+
 from psycopg2 import extensions, sql
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.accumulated_facts import AccumulatedParts
 from spark_jobs.proof.after_last import check_after_last
@@ -98,6 +100,7 @@ class _StreamsProof:
         }
         check_sums(cursor, definition.name, {"facts": comparison.facts, **counts}, findings)
         check_batches(cursor, definition.name, findings)
+        held_counts: dict[str, Any] = {place: held.held[place] for place in PLACES}
         return Proof(
             pipeline=definition.name,
             files=len(join.labels),
@@ -106,9 +109,7 @@ class _StreamsProof:
             pending_records=sum(stream.pending for stream in places),
             duplicates=sum(stream.duplicates for stream in places),
             facts=comparison.facts,
-            shed=held.held["shed"],
-            unmatched=held.held["unmatched"],
-            rejected=held.held["rejected"],
+            **held_counts,
             pruned=held.pruned.total(),
             resolvable=comparison.resolvable(),
             unchecked=held.unchecked,

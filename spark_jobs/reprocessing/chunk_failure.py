@@ -7,6 +7,7 @@ from collections import Counter
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import FATES
 from spark_jobs.errors import FreshetError
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.reprocessing.settlement import FailedTries, ReprocessingRun
@@ -48,17 +49,12 @@ def note_failure(cursor: extensions.cursor, run: ReprocessingRun, condition: str
         WriterFencedError: the run is closed. The transaction must not be committed.
     """
     cursor.execute(
-        f"SELECT h.event_id, h.place, h.relation FROM freshet.held_tuple AS h WHERE {condition} "
+        f"SELECT h.event_id, h.fate, h.relation FROM freshet.held_tuple AS h WHERE {condition} "
         "ORDER BY h.event_id FOR UPDATE"
     )
     rows = cursor.fetchall()
-    places = [place for _, place, _ in rows]
-    tries = FailedTries([row[0] for row in rows], places, [reason] * len(rows), [row[2] for row in rows])
-    placed, left = tries.note(cursor, run.event.pipeline, run.batch_no, run.policy), Counter(places)
-    changes = BalanceChange(
-        taken=len(rows),
-        shed=placed["shed"] - left["shed"],
-        unmatched=placed["unmatched"] - left["unmatched"],
-        rejected=placed["rejected"],
-    )
-    advance(cursor, run.batch_no, changes)
+    fates = [FATES[fate] for _, fate, _ in rows]
+    tries = FailedTries([row[0] for row in rows], fates, [reason] * len(rows), [row[2] for row in rows])
+    placed = tries.note(cursor, run.event.pipeline, run.batch_no, run.policy)
+    left = Counter(fate.place for fate in fates if fate.place)
+    advance(cursor, run.batch_no, BalanceChange.of(left, 0, placed))

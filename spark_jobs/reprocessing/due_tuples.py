@@ -10,6 +10,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Lookup
 from spark_jobs.definition.correlation import Correlate
+from spark_jobs.definition.fates import UNMATCHED
 from spark_jobs.reprocessing.late_due import LateDue
 from spark_jobs.reprocessing.request import NAMED, ReprocessingRequest
 
@@ -29,7 +30,7 @@ _DUE = f"""
     AND {NAMED}
     AND (
         h.retry_at IS NULL OR h.retry_at <= clock_timestamp()
-        OR h.place = 'unmatched' AND (
+        OR h.place = '{UNMATCHED.place}' AND (
             %(all_unmatched)s
             OR h.tried_at <= clock_timestamp() - %(first_pause)s * power(2, least(h.attempts, 8) - 3) AND EXISTS (
                 SELECT FROM unnest(%(changed_relations)s::text[], %(newest_changes)s::xid8[]) AS c(relation, newest)

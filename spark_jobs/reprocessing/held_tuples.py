@@ -9,19 +9,17 @@ from typing import Any
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.correlation import EXPIRED, LATE
-from spark_jobs.definition.stream_tuple import PLACES, Place
+from spark_jobs.definition.fates import PLACES, UNMATCHED, WAITING_PLACES, Place, listed, named
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
-from spark_jobs.ledger.poison import READING_ENDED
 from spark_jobs.ledger.status.backlog import REQUEUED
 from spark_jobs.loading.payload import RECORD_ENCODINGS
 from spark_jobs.reprocessing.request import NAMED
 
 _RECORDS = ", ".join(f"'{encoding}'" for encoding in RECORD_ENCODINGS)
-_POISON = f"starts_with(reason, '{READING_ENDED}')"
-UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123)) AND NOT {_POISON}"
+_TRIED = f"(place IN ({listed(WAITING_PLACES)}) OR fate IN ({listed(named(requeue=True))}))"
+UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123)) AND {_TRIED}"
 """SQL condition: a record that was no tuple of the source, or had no id; by a corrected schema it may be one."""
-HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') AND NOT {_POISON} OR {UNREAD})"
+HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') AND {_TRIED} OR {UNREAD})"
 """SQL condition: a try may make a fact of it. What one of several streams can't read stays held, and so does poison."""
 # As `LateDue.of` has it: of outer joins, and without a window, nothing is joined later.
 _JOINS_LATE = """
@@ -31,12 +29,10 @@ _JOINS_LATE = """
 WAITS_TO_BE_JOINED = f"""
     event_id ~ '^[a-z0-9_]+/\\[' AND EXISTS (
         SELECT FROM freshet.pipeline CROSS JOIN LATERAL (SELECT definition -> 'correlate') AS of (correlate)
-        WHERE name = %(pipeline)s AND CASE place
-            WHEN 'rejected' THEN starts_with(reason, '{LATE}') AND {_JOINS_LATE}
-            WHEN 'unmatched' THEN
-                starts_with(reason, '{EXPIRED}') AND {_JOINS_LATE}
-                OR correlate ->> 'emit' = 'accumulate' AND correlation_key IS NOT NULL AND relation IS NULL
-            ELSE false END
+        WHERE name = %(pipeline)s AND (
+            fate IN ({listed(named(retried="late join"))}) AND {_JOINS_LATE}
+            OR fate IN ({listed(named(retried="its row"))}) AND correlation_key IS NOT NULL
+        )
     )
 """
 """SQL condition: a tuple of one of several streams that is joined without being asked for, once it can be."""
@@ -54,6 +50,7 @@ _ROW = """(
         THEN coalesce(payload::json #> '{payload,after}', payload::json -> 'after') ELSE payload::json END
     FROM freshet.pipeline WHERE name = %(pipeline)s
 )"""
+_LESS_OF_PLACES = ", ".join(f"coalesce(-sum(count) FILTER (WHERE place = '{place}'), 0)" for place in PLACES)
 _MOST_GROUPS = 100
 _MOST_KEYS = 3
 # That they arrived stays known, as it does of what retention deletes: sent again they are duplicates, and the ledger's
@@ -62,7 +59,7 @@ _FORGET = f"""
     {KEEP_FROM_CLOSING}
     WITH forgotten AS (
         DELETE FROM freshet.held_tuple WHERE {_CHOSEN} AND {SETTLED}
-        RETURNING event_id, event_hash, batch_no, place, relation, correlation_key
+        RETURNING event_id, event_hash, batch_no, place, fate, correlation_key
     ), waiting AS ({END_WAITING.format(deleted="forgotten")}), remembered AS (
         INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place)
         SELECT %(pipeline)s, event_id, event_hash, batch_no, place FROM forgotten
@@ -71,14 +68,12 @@ _FORGET = f"""
         SELECT place, count(*) AS count FROM forgotten WHERE event_id NOT IN (SELECT event_id FROM remembered)
         GROUP BY place
     ), booked AS (
-        INSERT INTO freshet.ledger_pruned AS kept (pipeline, shed, unmatched, rejected, duplicates, placed)
-        SELECT %(pipeline)s, coalesce(-sum(count) FILTER (WHERE place = 'shed'), 0),
-            coalesce(-sum(count) FILTER (WHERE place = 'unmatched'), 0),
-            coalesce(-sum(count) FILTER (WHERE place = 'rejected'), 0), sum(count), -sum(count)
+        INSERT INTO freshet.ledger_pruned AS kept (pipeline, {", ".join(PLACES)}, duplicates, placed)
+        SELECT %(pipeline)s, {_LESS_OF_PLACES}, sum(count), -sum(count)
         FROM pruned_before HAVING count(*) > 0
         ON CONFLICT (pipeline) DO UPDATE SET
-            shed = kept.shed + excluded.shed, unmatched = kept.unmatched + excluded.unmatched,
-            rejected = kept.rejected + excluded.rejected, duplicates = kept.duplicates + excluded.duplicates,
+            {", ".join(f"{place} = kept.{place} + excluded.{place}" for place in PLACES)},
+            duplicates = kept.duplicates + excluded.duplicates,
             placed = kept.placed + excluded.placed
     )
     INSERT INTO freshet.reprocessing_run
@@ -94,7 +89,7 @@ class HeldGroup:
     """Held tuples of one place, relation and reason, but for the numbers in it.
 
     Attributes:
-        place: shed, unmatched or rejected.
+        place: one of `PLACES`.
         reason: of all of them; where its numbers differ, with `…` for each.
         relation: the relation whose lookup it is about; None if it is about none.
         tuples: how many.
@@ -199,7 +194,7 @@ def held_groups(
         groups = [HeldGroup(*row) for row in cursor.fetchall()]
         missing = {relation: _missing_keys(cursor, chosen, relation, columns) for relation, columns in lookups}
     return [
-        replace(group, keys=missing.get(group.relation or "", ())) if group.place == "unmatched" else group
+        replace(group, keys=missing.get(group.relation or "", ())) if group.place == UNMATCHED.place else group
         for group in groups
     ]
 
@@ -256,7 +251,7 @@ def _missing_keys(
         SELECT array_to_string(ARRAY (SELECT coalesce({_ROW} ->> name, 'null')
             FROM unnest(%(columns)s::text[]) AS name), ', ') AS key, count(*)
         FROM freshet.held_tuple
-        WHERE {_CHOSEN} AND place = 'unmatched' AND relation = %(relation)s AND payload_encoding = 'json'
+        WHERE {_CHOSEN} AND fate = '{UNMATCHED}' AND relation = %(relation)s AND payload_encoding = 'json'
             AND payload !~* '\\\\u(0000|d[89a-f])'  -- texts that JSON has, and PostgreSQL does not
         GROUP BY 1 ORDER BY 2 DESC, 1 LIMIT {_MOST_KEYS}
         """,

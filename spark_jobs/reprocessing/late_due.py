@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.correlation import LATE, Correlate, FixedWindow
+from spark_jobs.definition.correlation import Correlate, FixedWindow
+from spark_jobs.definition.fates import LATE
 from spark_jobs.ledger.batch_streams import former_batch
 
-_CONDITION = """
-    pipeline = %(pipeline)s AND place = 'rejected' AND starts_with(reason, %(late)s) AND strpos(event_id, '/[') > 0
+_CONDITION = f"""
+    pipeline = %(pipeline)s AND fate = '{LATE}' AND strpos(event_id, '/[') > 0
     AND event_time <= %(until)s
     AND (retry_at IS NULL OR retry_at <= clock_timestamp())
     AND batch_no <> ALL (SELECT batch_no FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'started')
@@ -34,8 +35,8 @@ class PutOff(NamedTuple):
         """Those of a pipeline. O(rejected tuples)."""
         cursor.execute(
             "SELECT count(*), min(retry_at) FILTER (WHERE retry_at < 'infinity') FROM freshet.held_tuple "
-            "WHERE pipeline = %s AND place = 'rejected' AND starts_with(reason, %s) AND retry_at > clock_timestamp()",
-            [pipeline, LATE],
+            "WHERE pipeline = %s AND fate = %s AND retry_at > clock_timestamp()",
+            [pipeline, LATE.name],
         )
         [(tuples, next_try)] = cursor.fetchall()
         return cls(tuples, next_try and next_try.astimezone(UTC))
@@ -106,4 +107,4 @@ class LateDue(NamedTuple):
 
     @property
     def _arguments(self) -> dict[str, object]:
-        return {"pipeline": self.pipeline, "late": LATE, "until": self.until}
+        return {"pipeline": self.pipeline, "until": self.until}

@@ -25,7 +25,8 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import EXPIRED, LATE, STREAM_SEPARATOR, qualified
+from spark_jobs.definition.correlation import STREAM_SEPARATOR, qualified
+from spark_jobs.definition.fates import JOINED, JOINED_LATE, LATE, UNMATCHED, named
 from spark_jobs.driver.checks import PipelineTables
 from spark_jobs.errors import FreshetError
 from spark_jobs.join_state.bucket import FROM_THE_BEGINNING, Bucket, BucketPlan
@@ -57,15 +58,15 @@ _PUT_OFF = """
 _RELEASE = """
     WITH released AS (
         DELETE FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND event_id = ANY (%(ids)s)
-        RETURNING place, split_part(event_id, '/', 1) AS stream, starts_with(reason, %(late)s) AS late
+        RETURNING place, split_part(event_id, '/', 1) AS stream, fate
     ), booked AS (
-        INSERT INTO freshet.stream_pruned AS kept (pipeline, stream, joined, late, expired)
-        SELECT %(pipeline)s, stream, count(*), -count(*) FILTER (WHERE late), -count(*) FILTER (WHERE NOT late)
-        FROM released GROUP BY stream
-        ON CONFLICT (pipeline, stream) DO UPDATE SET joined = kept.joined + excluded.joined,
-            late = kept.late + excluded.late, expired = kept.expired + excluded.expired
+        INSERT INTO freshet.fate_pruned AS kept (pipeline, stream, fate, tuples)
+        SELECT %(pipeline)s, stream, fate, -count(*) FROM released GROUP BY stream, fate
+        UNION ALL
+        SELECT %(pipeline)s, stream, %(joined)s, count(*) FROM released GROUP BY stream
+        ON CONFLICT (pipeline, stream, fate) DO UPDATE SET tuples = kept.tuples + excluded.tuples
     )
-    SELECT count(*) FILTER (WHERE place = 'unmatched'), count(*) FILTER (WHERE place = 'rejected') FROM released
+    SELECT count(*) FILTER (WHERE place = %(place)s), count(*) FILTER (WHERE place <> %(place)s) FROM released
 """
 # The ledger counts where events are; a run adds up what its tuples do. So results are put against their parts.
 _BALANCE = """
@@ -180,11 +181,11 @@ class LateTuples:
             # Of what is held, only what is late and happened near, and what has expired, can be a part.
             ids = pa.concat_arrays([each.ids for each in candidates] + [late]).unique().to_pylist()
             cursor.execute(
-                "SELECT event_id, starts_with(reason, %s) AND event_time BETWEEN %s AND %s AND batch_no <> ALL ("
+                "SELECT event_id, fate = %s AND event_time BETWEEN %s AND %s AND batch_no <> ALL ("
                 "SELECT batch_no FROM freshet.batch WHERE pipeline = %s AND state = 'started'), "
-                "starts_with(reason, %s) FROM freshet.held_tuple "
+                "fate = ANY (%s) FROM freshet.held_tuple "
                 "WHERE pipeline = %s AND event_id = ANY (%s) ORDER BY event_id FOR UPDATE",
-                [LATE, *near, name, EXPIRED, name, ids],
+                [LATE.name, *near, name, named(share="expired"), name, ids],
             )
             held = {event_id: (is_late, is_expired) for event_id, is_late, is_expired in cursor}
             chosen = [event_id for event_id, (is_late, _) in held.items() if is_late]
@@ -201,7 +202,7 @@ class LateTuples:
                 new[new] = rows.without(~new).store(cursor)
             settled = {part for result, is_new in zip(released, new.tolist(), strict=True) if is_new for part in result}
             gone = sorted(settled & held.keys())
-            cursor.execute(_RELEASE, {"pipeline": name, "ids": gone, "late": LATE})
+            cursor.execute(_RELEASE, {"pipeline": name, "ids": gone, "joined": JOINED.name, "place": UNMATCHED.place})
             [(unmatched, rejected)] = cursor.fetchall()
             waiting = sorted(tried - settled)
             self._put_off(cursor, waiting)
@@ -247,7 +248,7 @@ class LateTuples:
                     with_late = np.any([pc.is_in(each, wanted).to_numpy(zero_copy_only=False) for each in ids], axis=0)
                     if with_late.any():
                         kept = pa.array(with_late)
-                        results.append(Held("shed", _JOINED_LATE, None, piece.joined.filter(kept)))
+                        results.append(Held(JOINED_LATE, _JOINED_LATE, None, piece.joined.filter(kept)))
                         parts += zip(*(each.filter(kept).to_pylist() for each in ids), strict=True)
             finally:
                 bucket.close()

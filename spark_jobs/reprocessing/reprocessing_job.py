@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.fates import JOINED_LATE
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.heartbeat import Heartbeat
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
@@ -191,7 +192,7 @@ class ReprocessingJob:
     def _join_late(self, tables: PipelineTables, run: ReprocessingRun) -> None:
         """Join the late tuples of several streams that are due; what comes of them is shed, and due, too."""
         request = self._request
-        if self._definition.streams is None or request.names_some or "shed" not in request.places:
+        if self._definition.streams is None or request.names_some or JOINED_LATE.place not in request.places:
             return
         late = LateTuples(self._connect(), self._definition, tables, self._home, run)
         left = request.limit

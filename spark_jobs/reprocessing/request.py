@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
 
+from spark_jobs.definition.fates import WAITING_PLACES, WaitingPlace
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
-
-WaitingPlace = Literal["shed", "unmatched"]
-WAITING_PLACES: tuple[WaitingPlace, ...] = ("shed", "unmatched")
-"""The places whose tuples may still become facts."""
 
 BATCH_ALGORITHMS = ("auto", *(name for name, algorithm in CATALOGUE.items() if not algorithm.cached))
 """What `algorithm` may be. A run reads R once for all its tuples: a front stage before that would bring nothing."""

@@ -7,28 +7,30 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import REJECTED, REQUEUED, listed, named
 from spark_jobs.reprocessing.held_tuples import HAS_EVENT, SETTLED, WAITS_TO_BE_JOINED
 from spark_jobs.reprocessing.request import NAMED
 
 _REJECTED = f"""
-    pipeline = %(pipeline)s AND place = 'rejected'
+    pipeline = %(pipeline)s AND place = '{REJECTED.place}'
     AND (%(since)s::timestamptz IS NULL OR arrived_at >= %(since)s::timestamptz)
     AND (%(until)s::timestamptz IS NULL OR arrived_at < %(until)s::timestamptz)
     AND {SETTLED}
 """
 _NAMED = f"{_REJECTED} AND {NAMED}"
+_WORTH_IT = f"({HAS_EVENT} AND fate IN ({listed(named(requeue=True))}))"
 # The ledger knows it as a run that was over at once, and made shed tuples of rejected ones. They are held as such from
 # now on: retention must not take them before their new try because they were rejected long ago.
 _REQUEUE = f"""
     WITH requeued AS (
-        UPDATE freshet.held_tuple SET place = 'shed', reason = concat('requeued; it was rejected before: ', reason),
-            held_at = clock_timestamp(), relation = NULL, attempts = 0, tried_at = NULL, tried_xmin = NULL,
-            retry_at = NULL
-        WHERE {_NAMED} AND {HAS_EVENT} RETURNING 1
+        UPDATE freshet.held_tuple SET place = '{REQUEUED.place}', fate = '{REQUEUED}',
+            reason = concat('requeued; it was rejected before: ', reason), held_at = clock_timestamp(), relation = NULL,
+            attempts = 0, tried_at = NULL, tried_xmin = NULL, retry_at = NULL
+        WHERE {_NAMED} AND {_WORTH_IT} RETURNING 1
     ), counted AS (SELECT count(*) AS tuples FROM requeued)
     INSERT INTO freshet.reprocessing_run (pipeline, state, airflow_run, algorithm, places, arrived_from, arrived_until,
-        tuple_limit, closed_at, due, taken, shed, rejected, statistics)
-    SELECT %(pipeline)s, 'finished', %(airflow_run)s, 'requeue', '{{rejected}}', %(since)s, %(until)s, tuples,
+        tuple_limit, closed_at, due, taken, {REQUEUED.place}, {REJECTED.place}, statistics)
+    SELECT %(pipeline)s, 'finished', %(airflow_run)s, 'requeue', '{{{REJECTED.place}}}', %(since)s, %(until)s, tuples,
         clock_timestamp(), tuples, tuples, tuples, -tuples,
         jsonb_strip_nulls(jsonb_build_object('by', %(by)s, 'reason', %(reason)s))
     FROM counted WHERE tuples > 0 RETURNING taken
@@ -88,7 +90,7 @@ def requeue(
         row = cursor.fetchone()
         cursor.execute(
             f"SELECT count(*), count(*) FILTER (WHERE {WAITS_TO_BE_JOINED}) FROM freshet.held_tuple "
-            f"WHERE {_NAMED} AND NOT ({HAS_EVENT})",
+            f"WHERE {_NAMED} AND NOT ({_WORTH_IT})",
             arguments,
         )
         [(left, unjoined)] = cursor.fetchall()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
@@ -10,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 import psycopg2.extras
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES, Place
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.warehouse.registration import lock_in_use
@@ -43,6 +44,11 @@ class BalanceChange(NamedTuple):
     shed: int = 0
     unmatched: int = 0
     rejected: int = 0
+
+    @classmethod
+    def of(cls, left: Counter[Place], facts: int, came: Counter[Place]) -> BalanceChange:
+        """Of tuples that have left these places, and came to these, or to the facts."""
+        return cls(left.total(), facts, *(came[place] - left[place] for place in PLACES))
 
 
 class Progress(NamedTuple):

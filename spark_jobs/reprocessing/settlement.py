@@ -14,7 +14,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts, Place
+from spark_jobs.definition.fates import GIVEN_UP, WAITING_PLACES, Fate, Place, listed
+from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts
 from spark_jobs.ledger import id_sketches
 from spark_jobs.loading.chunk import EncodedFacts, fitting
 from spark_jobs.loading.fact_storage import StorageMode, store
@@ -38,14 +39,16 @@ _MOST_DOUBLINGS = 12
 # when the next one is due.
 _COUNTS = "(h.retry_at IS NULL OR h.retry_at <= now())"
 _ATTEMPTS = f"(h.attempts + {_COUNTS}::int)"
-_EXHAUSTED = f"(t.place <> 'rejected' AND {_ATTEMPTS} >= %(most_attempts)s)"
-_PLACE = f"(CASE WHEN {_EXHAUSTED} THEN 'rejected' ELSE t.place END)"
+_WAITS = f"t.place IN ({listed(WAITING_PLACES)})"
+_EXHAUSTED = f"({_WAITS} AND {_ATTEMPTS} >= %(most_attempts)s)"
+_PLACE = f"(CASE WHEN {_EXHAUSTED} THEN '{GIVEN_UP.place}' ELSE t.place END)"
 
 # Retention counts from when a tuple came into its place.
 _NOTE = f"""
     WITH tried AS (
         UPDATE freshet.held_tuple AS h SET
             place = {_PLACE},
+            fate = CASE WHEN {_EXHAUSTED} THEN '{GIVEN_UP}' ELSE t.fate END,
             held_at = CASE WHEN h.place = {_PLACE} THEN h.held_at ELSE clock_timestamp() END,
             reason = CASE
                 WHEN {_EXHAUSTED} THEN concat({_ATTEMPTS}, ' tries came to nothing; the last one: ', t.reason)
@@ -55,11 +58,11 @@ _NOTE = f"""
             tried_at = clock_timestamp(),
             tried_xmin = (SELECT pg_snapshot_xmin(seen) FROM freshet.reprocessing_run WHERE batch_no = %(batch_no)s),
             retry_at = CASE
-                WHEN t.place = 'rejected' OR {_EXHAUSTED} THEN NULL
+                WHEN NOT {_WAITS} OR {_EXHAUSTED} THEN NULL
                 WHEN {_COUNTS} THEN now() + %(first_pause)s * power(2, least(h.attempts, {_MOST_DOUBLINGS}))
                 ELSE h.retry_at END
-        FROM unnest(%(event_ids)s::text[], %(places)s::text[], %(reasons)s::text[], %(relations)s::text[])
-            AS t(event_id, place, reason, relation)
+        FROM unnest(%(event_ids)s::text[], %(places)s::text[], %(names)s::text[], %(reasons)s::text[],
+                    %(relations)s::text[]) AS t(event_id, place, fate, reason, relation)
         WHERE h.pipeline = %(pipeline)s AND h.event_id = t.event_id
         RETURNING h.place
     )
@@ -88,13 +91,13 @@ class FailedTries:
 
     Attributes:
         event_ids: as freshet.held_tuple has them.
-        places: where each belongs now.
+        fates: what has become of each.
         reasons: why.
         relations: the relation that is to blame; None where none is.
     """
 
     event_ids: Sequence[str]
-    places: Sequence[Place]
+    fates: Sequence[Fate]
     reasons: Sequence[str]
     relations: Sequence[str | None]
 
@@ -112,7 +115,9 @@ class FailedTries:
         """
         if not self.event_ids:
             return Counter()
-        cursor.execute(_NOTE, {**vars(self), **vars(policy), "pipeline": pipeline, "batch_no": batch_no})
+        told = {"places": [fate.place for fate in self.fates], "names": [fate.name for fate in self.fates]}
+        told |= {"event_ids": self.event_ids, "reasons": self.reasons, "relations": self.relations}
+        cursor.execute(_NOTE, {**told, **vars(policy), "pipeline": pipeline, "batch_no": batch_no})
         return Counter(dict(cursor.fetchall()))
 
 
@@ -194,18 +199,11 @@ class SettlingTransaction:
             facts, refused = self._store_facts(cursor, waiting, mode)
             placed = self._note_tries(cursor, waiting, refused)
             latency = latencies(facts, self._run.event.event_time, session.commit_seconds)
-            left = waiting.places
-            changes = BalanceChange(
-                taken=left.total(),
-                facts=facts.num_rows,
-                shed=placed["shed"] - left["shed"],
-                unmatched=placed["unmatched"] - left["unmatched"],
-                rejected=placed["rejected"],
-            )
+            changes = BalanceChange.of(waiting.places, facts.num_rows, placed)
             advance(cursor, self._run.batch_no, changes, latency)
             committing = time.perf_counter()
         session.commit_seconds = time.perf_counter() - committing
-        return LoadCounts(facts.num_rows, placed["shed"], placed["unmatched"], placed["rejected"])
+        return LoadCounts.of(facts.num_rows, placed)
 
     def recorded(self, session: WorkerSession) -> None:
         """What was settled is passed by when it is stored again."""
@@ -285,17 +283,17 @@ class SettlingTransaction:
 
     def _note_tries(self, cursor: extensions.cursor, waiting: _Waiting, refused: list[Held]) -> Counter[Place]:
         event_ids: list[str] = []
-        places: list[Place] = []
+        fates: list[Fate] = []
         reasons: list[str] = []
         relations: list[str | None] = []
         for group in self._held + refused:
             still_held = pa.array(waiting.among(group.tuples))
             tried = group.tuples[HELD_ID].filter(still_held).to_pylist()
             event_ids += tried
-            places += [group.place] * len(tried)
+            fates += [group.fate] * len(tried)
             relations += [group.relation] * len(tried)
             reasons += storable_reasons(group.reason, group.tuples.num_rows).filter(still_held).to_pylist()
-        tries = FailedTries(event_ids, places, reasons, relations)
+        tries = FailedTries(event_ids, fates, reasons, relations)
         return tries.note(cursor, self._run.event.pipeline, self._run.batch_no, self._run.policy)
 
 

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import AFTER_LAST, TOO_MANY, FixedWindow
+from spark_jobs.definition.correlation import FixedWindow
+from spark_jobs.definition.fates import AFTER_LAST, TOO_MANY
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.stream_courses import microseconds_reached
@@ -37,11 +38,9 @@ from spark_jobs.warehouse.drivers import newest_driver
 _CHECKPOINT_BYTES = 64 << 20
 # Of what is held no longer, the reason is not known; what was too late can go as well.
 _REJECTED = """
-    SELECT event_id, batch_no FROM freshet.held_tuple
-    WHERE pipeline = %(pipeline)s AND place = 'rejected'
-        AND (starts_with(reason, %(too_many)s) OR starts_with(reason, %(after_last)s))
+    SELECT event_id, batch_no FROM freshet.held_tuple WHERE pipeline = %(pipeline)s AND fate = ANY (%(fates)s)
     UNION ALL
-    SELECT event_id, batch_no FROM freshet.pruned_tuple WHERE pipeline = %(pipeline)s AND place = 'rejected'
+    SELECT event_id, batch_no FROM freshet.pruned_tuple WHERE pipeline = %(pipeline)s AND place = %(place)s
 """
 
 Say = Callable[[str], None]
@@ -195,8 +194,8 @@ class _Rebuilding:
         if self._most_results is None and not self._plan.is_punctuated:
             return None
         # The punctuation that one came after may be of a batch that is passed over.
-        reasons = {"too_many": TOO_MANY, "after_last": AFTER_LAST}
-        cursor.execute(_REJECTED, {"pipeline": self._definition.name, **reasons})
+        fates = {"fates": [TOO_MANY.name, AFTER_LAST.name], "place": TOO_MANY.place}
+        cursor.execute(_REJECTED, {"pipeline": self._definition.name, **fates})
         rows = cursor.fetchall()
         return pa.table(
             {

@@ -18,6 +18,7 @@ from spark_jobs.join_state.bucket import BucketPlan, StoredBucket
 from spark_jobs.join_state.stored_bucket import bucket_folders
 from spark_jobs.joins.stream_stream.windows import Window
 from spark_jobs.ledger.batch_streams import former_batch
+from spark_jobs.loading.accumulation.waiting_parts import WAITS
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.settings import Home
 
@@ -26,8 +27,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECONDS = """
     (1000000 * extract(epoch FROM least(greatest(event_time, '0001-01-01 UTC'), '9999-12-31 23:59:59 UTC')))::bigint
 """
-_WAITING_PARTS = """
-    pipeline = %(pipeline)s AND place = 'unmatched' AND relation IS NULL AND correlation_key IS NOT NULL
+_WAITING_PARTS = f"""
+    pipeline = %(pipeline)s AND {WAITS}
     AND starts_with(event_id, %(stream)s || '/') AND strpos(payload, %(text)s) > 0
 """
 

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
-from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.damage import checked_whole, damage_told
 from spark_jobs.source.file_bounds import FileBounds
@@ -24,7 +23,7 @@ from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
 from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, as_text
 from spark_jobs.source.records.json_blocks import decode_json
 from spark_jobs.source.records.parquet_rows import ParquetRows
-from spark_jobs.source.sparing import decode_sparing
+from spark_jobs.source.sparing import decode_sparing, undecoded
 
 # At once: a block of lines of a byte each has millions, and each that is rejected costs some hundred bytes.
 _MOST_RECORDS = 1 << 17
@@ -106,9 +105,8 @@ def _arrivals(piece: FileSlice, decoded: Decoded, records: pa.Array, positions: 
     )
     if decoded.reasons.null_count == count:
         return Arrivals(tuples, [], count)
-    sound = pc.is_null(decoded.reasons)
-    malformed = Held("rejected", decoded.reasons.drop_null(), None, tuples.filter(pc.invert(sound)), identified=False)
-    return Arrivals(tuples.filter(sound), [malformed], count)
+    held = undecoded(piece.poison, tuples, decoded.reasons, identified=False)
+    return Arrivals(tuples.filter(pc.is_null(decoded.reasons)), held, count)
 
 
 class _LineFile:

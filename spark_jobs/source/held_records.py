@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.definition import Source
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.fates import NOT_READ_BACK
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import (
@@ -90,7 +91,7 @@ class HeldRecords:
                 rejected += unsound
         undecoded = held.filter(pc.equal(formats, ""))
         if undecoded.num_rows:
-            rejected.append(Held("rejected", _UNDECODED, None, self._without_values(undecoded, kept)))
+            rejected.append(Held(NOT_READ_BACK, _UNDECODED, None, self._without_values(undecoded, kept)))
         return pa.concat_tables(found) if found else self._without_values(held.slice(0, 0), kept), rejected
 
     def _decoded(
@@ -117,10 +118,10 @@ class HeldRecords:
         rejected = []
         if decoded.reasons.null_count < len(sound):
             reasons = pc.binary_join_element_wise(_MALFORMED, decoded.reasons.drop_null(), "")
-            rejected.append(Held("rejected", reasons, None, tuples.filter(pc.invert(sound))))
+            rejected.append(Held(NOT_READ_BACK, reasons, None, tuples.filter(pc.invert(sound))))
         different = pc.and_not(sound, known)
         if pc.any(different).as_py():
-            rejected.append(Held("rejected", _DIFFERENT, None, tuples.filter(different)))
+            rejected.append(Held(NOT_READ_BACK, _DIFFERENT, None, tuples.filter(different)))
         return tuples.filter(pc.and_(sound, known)), rejected
 
     def _without_values(self, held: pa.Table, kept: Sequence[str]) -> pa.Table:

@@ -14,6 +14,7 @@ from confluent_kafka import KafkaError, KafkaException
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
+from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableFileError
@@ -26,7 +27,7 @@ from spark_jobs.source.kafka_slice import OffsetSlice, Partition
 from spark_jobs.source.records.decoded import KEPT_OF_TOO_LONG, cut_record
 from spark_jobs.source.records.long_values import too_long
 from spark_jobs.source.records.record_decoder import RecordDecoder
-from spark_jobs.source.sparing import decode_sparing
+from spark_jobs.source.sparing import decode_sparing, undecoded
 
 SILENCE_SECONDS = 30.0
 """After that long without an answer a partition is taken for unreachable."""
@@ -122,10 +123,8 @@ def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arri
     count = len(read.offsets)
     if decoded.reasons.null_count == count:
         return Arrivals(tuples, [], count)
-    sound = pc.is_null(decoded.reasons)
-    malformed = tuples.filter(pc.invert(sound))
-    held = Held("rejected", decoded.reasons.drop_null(), None, malformed, identified=decoder.source.is_known_by_place)
-    return Arrivals(tuples.filter(sound), [held], count)
+    held = undecoded(piece.poison, tuples, decoded.reasons, identified=decoder.source.is_known_by_place)
+    return Arrivals(tuples.filter(pc.is_null(decoded.reasons)), held, count)
 
 
 def _too_long(piece: OffsetSlice, source: Source, read: Consumed, told: list[str]) -> Held:
@@ -134,7 +133,7 @@ def _too_long(piece: OffsetSlice, source: Source, read: Consumed, told: list[str
     records = pa.array([cut_record(*each) for each in zip(beginnings, told, strict=True)], pa.binary())
     tuples = _with_place(_nothing(source, len(told)), piece, read, records)
     reasons = pa.array([f"malformed: too long: {each}" for each in told])
-    return Held("rejected", reasons, None, tuples, identified=source.is_known_by_place)
+    return Held(MALFORMED, reasons, None, tuples, identified=source.is_known_by_place)
 
 
 def _nothing(source: Source, count: int) -> pa.Table:
@@ -147,7 +146,7 @@ def _without_value(piece: OffsetSlice, source: Source, read: Consumed, reason: s
     records = [f"({reason}: {piece.partition} at offset {offset})".encode() for offset in read.offsets.tolist()]
     tuples = _with_place(nothing, piece, read, pa.array(records, pa.binary()))
     told = f"{reason}: a record of Kafka that has nothing to load"
-    return Held("rejected", told, None, tuples, identified=source.is_known_by_place)
+    return Held(MALFORMED, told, None, tuples, identified=source.is_known_by_place)
 
 
 def _with_place(values: pa.Table, piece: OffsetSlice, read: Consumed, records: pa.Array) -> pa.Table:

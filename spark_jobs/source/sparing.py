@@ -7,10 +7,14 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.fates import MALFORMED, POISON
+from spark_jobs.definition.stream_tuple import POSITION
 from spark_jobs.ledger.poison import Poison, PoisonSpan
+from spark_jobs.loading.outcome import Held
 from spark_jobs.source.file_names import compression_of
 from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.source.planned_file import FileSlice, unpacked
@@ -38,9 +42,7 @@ def decode_sparing(
         columns: those of the tuples.
         decode: decodes records.
     """
-    spans = np.full(len(positions), -1)
-    for number, span in enumerate(poison):
-        spans[(positions >= span.first) & (positions < span.last)] = number
+    spans = _spans(poison, positions)
     if (spans < 0).all():
         return decode(records)
     spared = np.flatnonzero(spans < 0)
@@ -49,6 +51,33 @@ def decode_sparing(
         rows = np.flatnonzero(spans == number)
         parts.append((rows, all_malformed(len(rows), poison[number].reason, columns)))
     return merged(parts)
+
+
+def undecoded(poison: Poison, tuples: pa.Table, reasons: pa.Array, *, identified: bool) -> list[Held]:
+    """What is held of records that are no tuples: poison apart from what is malformed. O(n).
+
+    Args:
+        poison: positions that were not decoded.
+        tuples: all of them; n rows, with `POSITION`.
+        reasons: as `Decoded` has them, shape (n,).
+        identified: whether their event ids are known.
+    """
+    without = pc.is_valid(reasons)
+    tuples, reasons = tuples.filter(without), reasons.drop_null()
+    is_poison = _spans(poison, tuples[POSITION].to_numpy()) >= 0
+    return [
+        Held(fate, reasons.filter(pa.array(where)), None, tuples.filter(pa.array(where)), identified=identified)
+        for fate, where in ((MALFORMED, ~is_poison), (POISON, is_poison))
+        if where.any()
+    ]
+
+
+def _spans(poison: Poison, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The number of the span that each position lies in; -1 for none. Shape (n,)."""
+    spans = np.full(len(positions), -1)
+    for number, span in enumerate(poison):
+        spans[(positions >= span.first) & (positions < span.last)] = number
+    return spans
 
 
 def bounds(piece: FileSlice | OffsetSlice) -> tuple[int, int]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.definition.fates import SHED, UNMATCHED
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.loading.outcome import Held
@@ -132,8 +133,8 @@ class _BackTask:
         self._counts.update(
             {
                 "asked": len(keys),
-                "unmatched": len(settlement.unmatched),
-                "shed": len(settlement.shed),
+                UNMATCHED.name: len(settlement.unmatched),
+                SHED.name: len(settlement.shed),
                 "pages_read": join.statistics.pages_read,
                 "lookups": join.statistics.lookups,
                 "bytes_read": join.statistics.bytes_read,
@@ -178,7 +179,7 @@ class _BackTask:
         left = ~found.shed
         if found.shed.any():
             reason = "the batch's time was spent before a tuple of this key was read"
-            held.append(Held("shed", reason, plan.spec.relation, tuples.filter(pa.array(found.shed))))
+            held.append(Held(SHED, reason, plan.spec.relation, tuples.filter(pa.array(found.shed))))
         relation = found.relation or RelationRows.empty(plan.spec)
         looked_up = look_up(relation.columns, found.rows, found.absent, plan, tuples[event_time], event_time)
         for where, reason in looked_up.unmatched:

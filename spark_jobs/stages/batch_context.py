@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
@@ -9,9 +10,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.definition.fates import Fate
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
-from spark_jobs.join_state.bucket import StreamCounts
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.ledger.source_ranges import RecordMark
 from spark_jobs.loading.loader import Destination
@@ -140,13 +141,13 @@ class Collected(NamedTuple):
     Attributes:
         stream: its number.
         records: that were read, decoded or not.
-        rejected: records that can't be joined.
+        rejected: records that can't be joined, by fate.
         newest: the largest event time of the others, microseconds since 1970; None where there are none.
     """
 
     stream: int
     records: int
-    rejected: int
+    rejected: Counter[Fate]
     newest: int | None
 
 
@@ -177,7 +178,7 @@ class TaskReport:
     counts: dict[str, int]
     pieces: list[PieceEnd] = field(default_factory=list)
     collected: dict[Hashable, Collected] = field(default_factory=dict)
-    streams: dict[int, tuple[StreamCounts, ...]] = field(default_factory=dict)
+    streams: dict[int, tuple[Counter[Fate], ...]] = field(default_factory=dict)
     hits: dict[int, np.ndarray] = field(default_factory=dict)
     offers: tuple[RelationRows, np.ndarray] | None = None
     algorithm: str | None = None

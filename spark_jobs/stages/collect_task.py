@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.definition.fates import Fate
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
 from spark_jobs.join_state.bucket import bucket_of
 from spark_jobs.loading.outcome import Held
@@ -49,7 +51,8 @@ def collect_task(
     collected: dict[Any, Collected] = {}
     for piece in pieces:
         plan = streams[piece.stream]
-        records, rejected, unreadable, mark = 0, 0, None, None
+        records, unreadable, mark = 0, None, None
+        rejected = Counter[Fate]()
         newest: int | None = None
         try:
             for arrivals in plan.reader(piece.piece):
@@ -57,7 +60,8 @@ def collect_task(
                 held = arrivals_held(arrivals.rejected, plan) + held
                 records += arrivals.records
                 mark = arrivals.mark
-                rejected += sum(group.tuples.num_rows for group in held)
+                for group in held:
+                    rejected[group.fate] += group.tuples.num_rows
                 loading.add(None, held)
                 newest = _newest(tuples, plan, newest)
                 yield from _by_bucket(tuples, piece.stream, plan.key, buckets)
@@ -82,7 +86,7 @@ def by_stream(parcels: Iterable[bytes], streams: int) -> list[pa.Table | None]:
 def arrivals_held(rejected: Sequence[Held], plan: StreamPlan) -> list[Held]:
     """Records that could not be decoded, as those of their stream."""
     return [
-        Held(group.place, group.reason, group.relation, group.tuples, group.identified, plan.held) for group in rejected
+        Held(group.fate, group.reason, group.relation, group.tuples, group.identified, plan.held) for group in rejected
     ]
 
 

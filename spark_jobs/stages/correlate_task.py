@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,10 +11,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition.correlation import JOINED_ID, TOO_MANY, qualified
-from spark_jobs.definition.stream_tuple import POSITION, RANGE, Place
-from spark_jobs.join_state.bucket import Correlated, StreamCounts
-from spark_jobs.join_state.correlated import RESULTS
+from spark_jobs.definition.correlation import JOINED_ID, qualified, settled_as
+from spark_jobs.definition.fates import EXPIRED, JOINED, Fate
+from spark_jobs.definition.stream_tuple import POSITION, RANGE
+from spark_jobs.join_state.correlated import RESULTS, Correlated, Settled, total_counts
 from spark_jobs.join_state.joined_tuples import alone
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
@@ -63,7 +64,7 @@ class _Joining:
         self._plan = plan
         self._bucket = bucket
         self._parcels = parcels
-        self.counts: tuple[StreamCounts, ...] = ()
+        self.counts: tuple[Counter[Fate], ...] = ()
         self.seconds = {"restore": 0.0, "take": 0.0, "checkpoint": 0.0}
 
     def read(self, bucket: int) -> Iterator[Arrivals]:
@@ -102,39 +103,28 @@ class _Joining:
             return found[0]
         emitted = [
             alone(plan.bucket.streams, number, tuples, plan.joined)
-            for of_streams in (correlated.expired, correlated.purged)
-            for number, tuples in enumerate(of_streams)
-            if tuples.num_rows and plan.becomes[number] == "emit"
+            for number, fate, tuples in correlated.settled
+            if settled_as(fate, plan.becomes[number]) == JOINED
         ]
         joined = pa.concat_tables([found[0].select(plan.joined.names).cast(plan.joined), *emitted])
         return joined.append_column(JOINED_ID, joined_ids(joined, plan.streams))
 
     def _held(self, correlated: Correlated) -> Iterator[Held]:
-        plan = self._plan
-        for number, stream in enumerate(plan.streams):
-            late, after_last, too_many = (
-                of_streams[number] for of_streams in (correlated.late, correlated.after_last, correlated.too_many)
-            )
-            if late.num_rows:
-                yield Held("rejected", plan.late[number], None, late, stream=stream.held)
-            if after_last.num_rows:
-                yield Held("rejected", plan.after_last[number], None, after_last, stream=stream.held)
-            if too_many.num_rows:
-                count, allowed = too_many[RESULTS].cast(pa.string()), f" facts; most_facts: {plan.bucket.most_results}"
-                about = pc.binary_join_element_wise(f"{TOO_MANY}about ", count, allowed, "")
-                yield Held("rejected", about.combine_chunks(), None, too_many, stream=stream.held)
-            place: Place = "unmatched" if plan.becomes[number] == "hold" else "rejected"
-            for expired, why in ((correlated.expired, plan.expired), (correlated.purged, plan.purged)):
-                if expired[number].num_rows and plan.becomes[number] != "emit":
-                    yield Held(place, why[number], None, _of_former_batch(expired[number]), stream=stream.held)
+        for settled in correlated.settled:
+            fate = settled_as(settled.fate, self._plan.becomes[settled.stream])
+            if fate == JOINED:
+                continue
+            # What expires may have come with an earlier batch, whose ranges are numbered in another way.
+            of_batch = settled.fate.share != EXPIRED.share
+            tuples = settled.tuples if of_batch else settled.tuples.drop_columns([RANGE, POSITION])
+            yield Held(fate, self._reason(settled), None, tuples, stream=self._plan.streams[settled.stream].held)
 
-
-def total_counts(taken: Sequence[tuple[StreamCounts, ...]]) -> tuple[StreamCounts, ...]:
-    """What the pieces of a take add up to, for each stream; what waits is the last one's."""
-    return tuple(
-        StreamCounts(*(sum(values) for values in zip(*of_stream, strict=True)))._replace(waiting=of_stream[-1].waiting)
-        for of_stream in zip(*taken, strict=True)
-    )
+    def _reason(self, settled: Settled) -> str | pa.StringArray:
+        if RESULTS not in settled.tuples.column_names:
+            return self._plan.reasons[settled.stream][settled.fate]
+        count = settled.tuples[RESULTS].cast(pa.string())
+        allowed = f" facts; most_facts: {self._plan.bucket.most_results}"
+        return pc.binary_join_element_wise("too many: about ", count, allowed, "").combine_chunks()
 
 
 def joined_ids(joined: pa.Table, streams: Sequence[StreamPlan]) -> pa.Array:
@@ -146,8 +136,3 @@ def joined_ids(joined: pa.Table, streams: Sequence[StreamPlan]) -> pa.Array:
         parts.append(pc.fill_null(pc.utf8_slice_codeunits(texts, 1, -1), ",".join(["null"] * len(key))))
     inner = pc.binary_join_element_wise(*parts, ",")
     return pc.binary_join_element_wise("[", inner, "]", "")
-
-
-def _of_former_batch(tuples: pa.Table) -> pa.Table:
-    """Tuples that may have come with an earlier batch, whose ranges are numbered in another way."""
-    return tuples.drop_columns([RANGE, POSITION])

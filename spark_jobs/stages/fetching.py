@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.definition.stream_tuple import Place
+from spark_jobs.definition.fates import NOT_FOUND, UNMATCHED
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.arrow_buffers import single_array
 from spark_jobs.relation.keys.key_columns import KeyColumns
@@ -90,5 +90,4 @@ def _with_defaults(fetched: pa.Table, plan: LookupPlan, unmatched: NDArray[np.bo
 
 def hold_unmatched(tuples: pa.Table, plan: LookupPlan, reason: str) -> Held:
     """Tuples without a match, to be held or rejected as the lookup says."""
-    place: Place = "rejected" if plan.on_unmatched == "reject" else "unmatched"
-    return Held(place, reason, plan.spec.relation, tuples)
+    return Held(NOT_FOUND if plan.on_unmatched == "reject" else UNMATCHED, reason, plan.spec.relation, tuples)

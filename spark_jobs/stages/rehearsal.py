@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
@@ -202,7 +203,7 @@ def _settle(context: BatchContext, tuples: pa.Table) -> None:
 
 
 def _arrivals(tuples: pa.Table) -> Iterator[Arrivals]:
-    yield Arrivals(tuples, [Held("rejected", "malformed", None, tuples.slice(0, 1), identified=False)], tuples.num_rows)
+    yield Arrivals(tuples, [Held(MALFORMED, "malformed", None, tuples.slice(0, 1), identified=False)], tuples.num_rows)
 
 
 def _ways(context: BatchContext) -> Iterator[BatchContext]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
-from spark_jobs.join_state.bucket import StreamCounts
+from spark_jobs.definition.fates import Fate
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.stages.batch_context import Collected, LookupPlan, PieceEnd, TaskReport
@@ -85,7 +85,7 @@ class BatchReport:
         """What was found in each piece of several streams."""
         return list({piece: found for report in self._reports for piece, found in report.collected.items()}.values())
 
-    def bucket_counts(self) -> dict[int, tuple[StreamCounts, ...]]:
+    def bucket_counts(self) -> dict[int, tuple[Counter[Fate], ...]]:
         """What became of each stream's tuples, by bucket."""
         return {bucket: counts for report in self._reports for bucket, counts in report.streams.items()}
 

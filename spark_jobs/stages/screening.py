@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spark_jobs.definition.fates import CAN_NOT_MATCH, UNIDENTIFIED, Fate
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.chunk import without_long_ids
 from spark_jobs.loading.outcome import Held
@@ -20,9 +21,9 @@ from spark_jobs.relation.keys.values import KeyKind, key_values, possible_values
 from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.stream_plan import StreamPlan
 
-CAN_NOT_MATCH = "a key that can never match: "
-"""How the reasons of these tuples begin."""
+_IMPOSSIBLE_KEY = "a key that can never match: "
 _NO_EVENT_ID = "event id: {} is null, and an event id must not be"
+_NULL_KEY = _IMPOSSIBLE_KEY + "{} is null, which matches no value of the other streams"
 _LONGEST_VALUE = 80
 Bools = NDArray[np.bool_]
 
@@ -37,7 +38,7 @@ def screen(tuples: pa.Table, event: EventColumns) -> tuple[pa.Table, list[Held]]
     Returns:
         The sound tuples, and the rejected ones by reason. O(1) where all are sound.
     """
-    return _without_nulls(tuples, [(column, _NO_EVENT_ID) for column in event.event_id])
+    return _without_nulls(tuples, [(column, UNIDENTIFIED, _NO_EVENT_ID) for column in event.event_id])
 
 
 def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held]]:
@@ -53,9 +54,9 @@ def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held
     event = plan.held.event
     on = (*plan.key, *plan.matched)
     reasons = [
-        *((column, _NO_EVENT_ID) for column in event.event_id),
-        *((column, CAN_NOT_MATCH + "{} is null, which matches no value of the other streams") for column in on),
-        (event.event_time, "event time: {} is null, so that it can't be told what the event belongs to"),
+        *((column, UNIDENTIFIED, _NO_EVENT_ID) for column in event.event_id),
+        *((column, CAN_NOT_MATCH, _NULL_KEY) for column in on),
+        (event.event_time, UNIDENTIFIED, "event time: {} is null, so that it can't be told what the event belongs to"),
     ]
     sound, rejected = _without_nulls(tuples, reasons)
     sound, too_long = without_long_ids(sound, plan.held.event_id)
@@ -65,7 +66,7 @@ def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held
             _, possible = key_values(sound[column], KeyKind.TEXT)
             if not possible.all():
                 faulty, why = sound.filter(pa.array(~possible)), "which is not UTF-8 or has a NUL byte"
-                rejected.append(Held("rejected", _reasons(faulty[column], column, why), None, faulty))
+                rejected.append(Held(CAN_NOT_MATCH, _reasons(faulty[column], column, why), None, faulty))
                 sound = sound.filter(pa.array(possible))
     if len(plan.matched) == 2:
         first, end = plan.matched
@@ -73,18 +74,18 @@ def screen_part(tuples: pa.Table, plan: StreamPlan) -> tuple[pa.Table, list[Held
         if not pc.all(some).as_py():
             empty = sound.filter(pc.invert(some))
             why = f"which has to be after {first}: what is empty overlaps nothing"
-            rejected.append(Held("rejected", _reasons(empty[end], end, why), None, empty))
+            rejected.append(Held(CAN_NOT_MATCH, _reasons(empty[end], end, why), None, empty))
             sound = sound.filter(some)
     return sound, [replace(group, stream=plan.held) for group in rejected]
 
 
-def _without_nulls(tuples: pa.Table, reasons: Sequence[tuple[str, str]]) -> tuple[pa.Table, list[Held]]:
-    """Tuples without nulls in these columns; and the others, by the reason of the first column that is null."""
+def _without_nulls(tuples: pa.Table, reasons: Sequence[tuple[str, Fate, str]]) -> tuple[pa.Table, list[Held]]:
+    """Tuples without nulls in these columns; and the others, by fate and reason of the first column that is null."""
     rejected: list[Held] = []
-    for column, reason in reasons:
+    for column, fate, reason in reasons:
         if tuples[column].null_count:
             missing = tuples[column].is_null().to_numpy()
-            rejected.append(Held("rejected", reason.format(column), None, tuples.filter(pa.array(missing))))
+            rejected.append(Held(fate, reason.format(column), None, tuples.filter(pa.array(missing))))
             tuples = tuples.filter(pa.array(np.logical_not(missing)))
     return tuples, rejected
 
@@ -111,7 +112,7 @@ def screen_keys(
             where = impossible & possible
             if where.any():
                 faulty = tuples.filter(pa.array(where))
-                rejected.append(Held("rejected", _reasons(faulty[column], column, why), plan.spec.relation, faulty))
+                rejected.append(Held(CAN_NOT_MATCH, _reasons(faulty[column], column, why), plan.spec.relation, faulty))
                 possible &= ~where
     return possible, rejected
 
@@ -133,7 +134,7 @@ def _faults(tuples: pa.Table, key: KeyColumns, plan: LookupPlan, event_time: str
 
 
 def _reasons(values: pa.ChunkedArray, column: str, why: str) -> pa.StringArray:
-    return pc.binary_join_element_wise(f"{CAN_NOT_MATCH}{column} is ", _shown(values), f", {why}", "")
+    return pc.binary_join_element_wise(f"{_IMPOSSIBLE_KEY}{column} is ", _shown(values), f", {why}", "")
 
 
 def _shown(values: pa.ChunkedArray) -> pa.StringArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import Expired
+from spark_jobs.definition.fates import Fate
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
@@ -64,11 +66,8 @@ class JoinPlan:
         batch_no: the version that it makes.
         reached: int64 microseconds since 1970, of each stream: tuples that start before are late.
         keep_from: versions before this one are not needed any more.
-        late: why late tuples are rejected, for each stream.
-        expired: why tuples have expired, for each stream.
-        after_last: why tuples are rejected that came after their stream's punctuation of their key, for each stream.
-        purged: why tuples have expired before their time was over, for each stream.
-        becomes: what becomes of these, for each stream.
+        reasons: for each stream, why its tuples have come to a fate, in words for people.
+        becomes: what becomes of those that expire, for each stream.
     """
 
     streams: tuple[StreamPlan, ...]
@@ -81,8 +80,5 @@ class JoinPlan:
     batch_no: int
     reached: tuple[int, ...]
     keep_from: int
-    late: tuple[str, ...]
-    expired: tuple[str, ...]
-    after_last: tuple[str, ...]
-    purged: tuple[str, ...]
+    reasons: tuple[Mapping[Fate, str], ...]
     becomes: tuple[Expired, ...]

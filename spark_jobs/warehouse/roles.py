@@ -21,6 +21,7 @@ import psycopg2
 from psycopg2 import errors, extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.relation.changes.watched_tables import FUNCTION, NOTER
 
 LOADER, VALIDATOR, READER, MIGRATOR = "freshet_loader", "freshet_validator", "freshet_reader", "freshet_migrator"
@@ -33,6 +34,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "batch",
             "batch_part",
             "batch_stream",
+            "batch_fate",
             "id_sketch",
             "source_range",
             "partition_mark",
@@ -47,6 +49,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
             "freshness_episode",
             "ledger_pruned",
             "stream_pruned",
+            "fate_pruned",
             "cluster",
         ),
         "INSERT": ("pruned_tuple", "pipeline_event"),
@@ -74,7 +77,7 @@ _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {
 _FORMER: dict[str, tuple[str, ...]] = {"relation_change": ("key", "former", "keys", "formers")}
 _HIDDEN_COLUMNS: dict[str, dict[str, tuple[str, ...]]] = {
     READER: _FORMER,
-    VALIDATOR: {**_FORMER, "held_tuple": ("payload",), "shed": (), "unmatched": (), "rejected": ()},
+    VALIDATOR: {**_FORMER, "held_tuple": ("payload",), **dict.fromkeys(PLACES, ())},
 }
 
 # What a role lacks of the rights on a table, its schema's included; nothing where there is no such table. Catalogs

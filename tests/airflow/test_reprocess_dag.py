@@ -66,10 +66,10 @@ def hold(connection: extensions.connection, place: str = "shed") -> None:
         )
         [(batch_no,)] = cursor.fetchall()
         cursor.execute(
-            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, relation, payload, "
+            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, relation, payload, "
             "payload_encoding, event_time, arrived_at, batch_no) "
-            "VALUES ('orders', '[7]', 0, %s, 'no time', 'master.customer', %s, 'json', now(), now(), %s)",
-            [place, json.dumps(HELD_ORDER), batch_no],
+            "VALUES ('orders', '[7]', 0, %s, %s, 'no time', 'master.customer', %s, 'json', now(), now(), %s)",
+            [place, place, json.dumps(HELD_ORDER), batch_no],
         )
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import psycopg2
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.stream_tuple import Place
+from spark_jobs.definition.fates import FATES, Place
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
@@ -78,7 +78,7 @@ class PageWarehouse:
         counts: dict[Place, int] = {"shed": shed, "unmatched": unmatched, "rejected": rejected}
         loaded = stream.orders(self._ids(facts), at=datetime.now(UTC) - age)
         held = [
-            Held(place, "no time", "master.customer", stream.orders(self._ids(number)))
+            Held(FATES[place], "no time", "master.customer", stream.orders(self._ids(number)))
             for place, number in counts.items()
             if number
         ]
@@ -96,10 +96,10 @@ class PageWarehouse:
         """Have the newest batch be one of several streams, of each of which so many events wait."""
         for stream, count in waiting.items():
             self._execute(
-                "INSERT INTO freshet.batch_stream (batch_no, stream, arrived, waiting) "
-                "SELECT max(batch_no), %s, %s, %s FROM freshet.batch",
+                "WITH told AS (INSERT INTO freshet.batch_stream (batch_no, stream, arrived) "
+                "SELECT max(batch_no), %s, %s FROM freshet.batch RETURNING batch_no, stream, arrived) "
+                "INSERT INTO freshet.batch_fate SELECT batch_no, stream, 'waiting', arrived FROM told",
                 stream,
-                count,
                 count,
             )
 

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream, StreamCounts
-from spark_jobs.join_state.correlated import PunctuationRule
+from spark_jobs.definition.fates import DUPLICATE, PURGED, WAITING, Fate
+from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
+from spark_jobs.join_state.correlated import PunctuationRule, total_counts
 from spark_jobs.joins.stream_stream.predicates import Band, Overlap, Predicate
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
 
@@ -128,14 +129,14 @@ class Outcome:
     late: list[tuple[int, int]] = field(default_factory=list)
     after_last: list[tuple[int, int]] = field(default_factory=list)
     expired: list[tuple[int, int]] = field(default_factory=list)
-    purged: list[tuple[int, int]] = field(default_factory=list)
+    expired_early: list[tuple[int, int]] = field(default_factory=list)
     duplicates: int = 0
     left_early: int = 0
     waiting: list[set[int]] = field(default_factory=list)
 
     def sorted(self) -> Outcome:
         """The same, where the order in which things came does not count."""
-        lists = (sorted(each) for each in (self.joined, self.late, self.after_last, self.expired, self.purged))
+        lists = (sorted(each) for each in (self.joined, self.late, self.after_last, self.expired, self.expired_early))
         return Outcome(*lists, self.duplicates, self.left_early, self.waiting)
 
 
@@ -217,7 +218,7 @@ class PlainState:
                     self._purged[stream].append(event)
                     self.outcome.left_early += 1
                     if event.id not in self._matched[stream]:
-                        self.outcome.purged.append((stream, event.id))
+                        self.outcome.expired_early.append((stream, event.id))
         self._reached = [max(pair) for pair in zip(self._reached, reached, strict=True)]
         for stream, held in enumerate(self._state):
             bound = min(start for other, start in enumerate(self._reached) if other != stream)
@@ -280,28 +281,22 @@ class Taken:
     def take(self, batch: Sequence[Sequence[Event]], late_before: Sequence[int], reached: Sequence[int]) -> None:
         arrived = [table(events, self._key) if events else None for events in batch]
         before = [self._waiting(stream) for stream in range(len(batch))]
-        sums = [Counter[str]() for _ in batch]
-        last: tuple[StreamCounts, ...] = ()
+        taken: list[tuple[Counter[Fate], ...]] = []
         for piece in self.bucket.take(arrived, late_before, reached):
             if piece.joined.num_rows:
                 names = [f"{stream.name}.id" for stream in self._plan.streams]
                 self.outcome.joined += zip(*(piece.joined[name].to_pylist() for name in names), strict=True)
-            for name in ("late", "after_last", "expired", "purged"):
-                for stream, tuples in enumerate(getattr(piece, name)):
-                    getattr(self.outcome, name).extend((stream, id_) for id_ in _ids(tuples))
-            for sum_, counts in zip(sums, piece.counts, strict=True):
-                sum_.update(counts._asdict())
-            last = piece.counts
+            for stream, fate, tuples in piece.settled:
+                getattr(self.outcome, fate.name).extend((stream, id_) for id_ in _ids(tuples))
+            taken.append(piece.counts)
+        sums = total_counts(taken)
         self.outcome.waiting = [self._waiting(stream) for stream in range(len(batch))]
-        self.outcome.duplicates += sum(sum_["duplicates"] for sum_ in sums)
-        self.outcome.left_early += sum(sum_["purged"] for sum_ in sums)
+        self.outcome.duplicates += sum(sum_[DUPLICATE] for sum_ in sums)
+        self.outcome.left_early += sum(sum_[PURGED] for sum_ in sums)
         for stream, events in enumerate(batch):
             sum_, waiting = sums[stream], len(self.outcome.waiting[stream])
-            assert sum_["arrived"] == len(events)
-            assert last[stream].waiting == waiting
-            came = sum_["arrived"] - sum_["duplicates"]
-            settled = sum_["joined"] + sum_["late"] + sum_["after_last"] + sum_["expired"]
-            assert len(before[stream]) + came == settled + waiting
+            assert sum_[WAITING] == waiting
+            assert len(before[stream]) + len(events) == sum(number for fate, number in sum_.items() if fate.share)
 
     def _waiting(self, stream: int) -> set[int]:
         found = [id_ for piece in self.bucket.waiting(stream) for id_ in _ids(piece)]

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from spark_jobs.definition.correlation import COMPLETED_AT
+from spark_jobs.definition.fates import JOINED, TOO_MANY
 from spark_jobs.errors import JoinStateError, PipelineDefinitionError
 from spark_jobs.join_state import bucket as bucket_module
 from spark_jobs.join_state import key_codes
 from spark_jobs.join_state.bucket import Bucket, bucket_of
+from spark_jobs.join_state.correlated import total_counts
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
-from spark_jobs.stages.correlate_task import total_counts
 from tests.join_state.correlated_streams import (
     Event,
     PlainState,
@@ -141,11 +142,11 @@ def test_a_tuple_that_would_make_too_many_results_is_not_taken(memory: int, tmp_
     batches = [[table(first), None, None], [None, table(first[:7]), None], [None, None, table(first[:3])]]
     for batch in batches:
         pieces = list(bucket.take(batch, [-(2**63)] * 3, [-(2**63)] * 3))
-    [told] = [piece.too_many[2] for piece in pieces if piece.too_many[2].num_rows]
+    [told] = [each.tuples for piece in pieces for each in piece.settled if (each.stream, each.fate) == (2, TOO_MANY)]
     assert told.select(["id", "_results"]).to_pydict() == {"id": [0, 2], "_results": [16, 16]}
     assert sum(piece.joined.num_rows for piece in pieces) == 12
     sums = total_counts([piece.counts for piece in pieces])[2]
-    assert (sums.arrived, sums.too_many, sums.joined, sums.waiting) == (3, 2, 1, 0)
+    assert +sums == {TOO_MANY: 2, JOINED: 1}
 
 
 def test_what_memory_does_not_hold_is_joined_from_disk(tmp_path: Path) -> None:

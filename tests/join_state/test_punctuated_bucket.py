@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spark_jobs.definition.fates import AFTER_LAST, PUNCTUATION, TOO_MANY
 from spark_jobs.join_state import key_codes
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
 from spark_jobs.join_state.correlated import PunctuationRule
@@ -103,8 +104,8 @@ def test_a_tuple_that_would_make_too_many_results_says_nothing_of_its_key(tmp_pa
     many = table([Event(1, 7, 50), Event(2, 7, 50)])
     list(bucket.take([None, many], EARLIEST[:2], EARLIEST[:2]))
     sums = [piece.counts[0] for piece in bucket.take([many, None], EARLIEST[:2], EARLIEST[:2])]
-    assert sum(each.too_many for each in sums) == 2
-    assert sum(each.after_last + each.punctuations for each in sums) == 0
+    assert sum(each[TOO_MANY] for each in sums) == 2
+    assert sum(each[AFTER_LAST] + each[PUNCTUATION] for each in sums) == 0
 
 
 def test_what_is_remembered_for_ever_lies_in_few_segments_and_costs_a_version_little(

@@ -86,9 +86,9 @@ def hold(
     """A held tuple."""
     execute(
         connection,
-        "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
-        "arrived_at, batch_no) VALUES (%s, %s, 0, %s, 'r', '{}', 'json', %s, %s)",
-        pipeline, event_id, place, arrived_at, batch_no,
+        "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "
+        "payload_encoding, arrived_at, batch_no) VALUES (%s, %s, 0, %s, %s, 'r', '{}', 'json', %s, %s)",
+        pipeline, event_id, place, place, arrived_at, batch_no,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.definition.fates import REFUSED
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
@@ -213,7 +214,7 @@ def test_reconciling_passes_by_ids_that_no_fact_can_have(orders: Stream) -> None
     batch_no = orders.open()
     tuples = orders.tuples([{"id": None}, {"id": 2}])
     unidentified = orders.malformed(b"broken").held
-    orders.loader(batch_no).load(Outcome(None, [Held("rejected", "why", None, tuples), *unidentified]))
+    orders.loader(batch_no).load(Outcome(None, [Held(REFUSED, "why", None, tuples), *unidentified]))
     orders.query("UPDATE freshet.held_tuple SET event_id = '[\"of an earlier definition\"]' WHERE event_id = '[2]'")
     orders.loader(batch_no).load(orders.facts([2]))
     orders.close_batch(batch_no)

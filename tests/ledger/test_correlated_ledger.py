@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from spark_jobs.definition.fates import FATES
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_streams import StreamCourse, StreamTally, batches_since, former_batch
 from spark_jobs.ledger.retention import prune
@@ -16,8 +17,9 @@ NAMES = ("orders", "payments")
 
 
 def tally(name: str, newest: datetime | None = None, furthest: datetime | None = None, **counts: int) -> StreamTally:
-    none = dict.fromkeys(("arrived", "duplicates", "rejected", "late", "joined", "expired", "waiting"), 0)
-    return StreamTally(stream=name, newest=newest, furthest=furthest, last_arrival=None, **none | counts)
+    arrived = counts.pop("arrived", 0)
+    fates = {FATES[fate]: number for fate, number in counts.items()}
+    return StreamTally(name, newest, furthest, None, arrived, fates)
 
 
 def batch(stream: Stream, orders: dict[str, Any], payments: dict[str, Any]) -> int:
@@ -37,7 +39,7 @@ def unaccounted(stream: Stream) -> tuple[int, int, int]:
 def test_events_that_wait_are_accounted_for(orders: Stream) -> None:
     batch(orders, {"arrived": 10, "joined": 4, "waiting": 6}, {"arrived": 5, "joined": 4, "rejected": 1})
     assert unaccounted(orders) == (15, 0, 0)
-    batch(orders, {"joined": 1, "expired": 2, "waiting": 3}, {"arrived": 3, "duplicates": 1, "joined": 1, "late": 1})
+    batch(orders, {"joined": 1, "expired": 2, "waiting": 3}, {"arrived": 3, "duplicate": 1, "joined": 1, "late": 1})
     assert unaccounted(orders) == (17, 1, 0)
     batch(orders, {"arrived": 2, "waiting": 4}, {})
     assert unaccounted(orders) == (19, 1, 1), "one order arrived, and is nowhere"
@@ -76,8 +78,10 @@ def test_retention_keeps_the_sums_and_the_version_of_the_state(orders: Stream) -
     assert unaccounted(orders) == before == (13, 0, 0)
     with orders.connection, orders.connection.cursor() as cursor:
         assert former_batch(cursor, "orders").batch_no == last
-        cursor.execute("SELECT stream, arrived, late, joined FROM freshet.stream_pruned ORDER BY stream")
-        assert cursor.fetchall() == [("orders", 10, 0, 2), ("payments", 3, 1, 2)]
+        cursor.execute("SELECT stream, arrived FROM freshet.stream_pruned ORDER BY stream")
+        assert cursor.fetchall() == [("orders", 10), ("payments", 3)]
+        cursor.execute("SELECT stream, fate, tuples FROM freshet.fate_pruned ORDER BY stream, fate")
+        assert cursor.fetchall() == [("orders", "joined", 2), ("payments", "joined", 2), ("payments", "late", 1)]
 
 
 def drives(stream: Stream) -> None:
@@ -130,9 +134,9 @@ def count(stream: Stream, **places: int) -> None:
             )
             held = place in ("unmatched", "rejected")
             cursor.execute(
-                "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, "
+                "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "
                 "payload_encoding, arrived_at, batch_no) "
-                "SELECT 'orders', max(batch_no)::text, 0, %s, 'r', '{}', 'json', now(), max(batch_no) "
+                "SELECT 'orders', max(batch_no)::text, 0, %s, %s, 'r', '{}', 'json', now(), max(batch_no) "
                 "FROM freshet.batch HAVING %s",
-                [place, held],
+                [place, place, held],
             )

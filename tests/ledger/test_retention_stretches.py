@@ -12,11 +12,12 @@ from tests.ledger.ledger_rows import execute
 
 MONTH = timedelta(days=30)
 HOLD = """
-    INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding,
+    INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, payload_encoding,
         arrived_at, held_at, batch_no)
-    SELECT 'orders', '[' || n || ']', 0, CASE WHEN n %% 5 = 0 THEN 'shed' ELSE 'rejected' END, 'r', '{}', 'json',
+    SELECT 'orders', '[' || n || ']', 0, place, place, 'r', '{}', 'json',
         now(), now() - interval '40 days', 1
-    FROM generate_series(1, %s) AS n
+    FROM generate_series(1, %s) AS n,
+        LATERAL (SELECT CASE WHEN n %% 5 = 0 THEN 'shed' ELSE 'rejected' END) AS of (place)
 """
 CHANGE = """
     INSERT INTO freshet.relation_change (relation, changed_at, kind, key)

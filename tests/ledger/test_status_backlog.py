@@ -124,6 +124,6 @@ def test_a_tuple_that_reprocessing_rejects_may_be_older_than_those_rejected_befo
     hold(connection, "[1]", "unmatched", first, start)
     hold(connection, "[2]", "rejected", second, start + MINUTE)
     assert only(reader.read(connection)).backlog.rejected.oldest == start + MINUTE
-    execute(connection, "UPDATE freshet.held_tuple SET place = 'rejected' WHERE event_id = '[1]'")
+    execute(connection, "UPDATE freshet.held_tuple SET place = 'rejected', fate = 'rejected' WHERE event_id = '[1]'")
     add_run(connection, unmatched=-1, rejected=1)
     assert only(reader.read(connection)).backlog.rejected.oldest == start

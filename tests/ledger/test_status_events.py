@@ -124,7 +124,7 @@ def test_of_accumulating_facts_the_share_with_each_streams_part_is_told(connecti
         number = add_batch(connection, facts=100)
         execute(
             connection,
-            "INSERT INTO freshet.batch_stream (batch_no, stream, joined) VALUES (%s, 'orders', 100), (%s, 'paid', %s)",
+            "INSERT INTO freshet.batch_fate VALUES (%s, 'orders', 'joined', 100), (%s, 'paid', 'joined', %s)",
             number, number, joined,
         )  # fmt: skip
     assert read_filled(connection, "orders") == {"orders": 1.0, "paid": 0.4}

@@ -52,8 +52,9 @@ def age_runs(connection: extensions.connection) -> None:
 def hold_for_long(connection: extensions.connection) -> None:
     execute(
         connection,
-        "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
-        "arrived_at, held_at, batch_no) SELECT 'orders', '[1]', 0, 'rejected', 'r', '{}', 'json', now(), now() - %s, "
+        "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "
+        "payload_encoding, arrived_at, held_at, batch_no) "
+        "SELECT 'orders', '[1]', 0, 'rejected', 'refused', 'r', '{}', 'json', now(), now() - %s, "
         "max(batch_no) FROM freshet.batch",
         OLD,
     )

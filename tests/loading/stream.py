@@ -12,7 +12,8 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 
-from spark_jobs.definition.stream_tuple import ARRIVED_AT, PLACES, RECORD, EventColumns, LoadCounts, Place
+from spark_jobs.definition.fates import FATES, MALFORMED, PLACES, Place
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, RECORD, EventColumns, LoadCounts
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading import loader
@@ -102,7 +103,7 @@ class Stream:
     def malformed(self, *records: bytes) -> Outcome:
         """An outcome of records that could not be decoded."""
         tuples = self.tuples([{RECORD: record} for record in records])
-        return Outcome(None, [Held("rejected", "malformed", None, tuples, identified=False)])
+        return Outcome(None, [Held(MALFORMED, "malformed", None, tuples, identified=False)])
 
     def orders(self, ids: Sequence[int], **values: Any) -> pa.Table:
         """Orders with these ids."""
@@ -114,7 +115,7 @@ class Stream:
 
     def held(self, ids: Sequence[int], place: Place = "shed", reason: str = "no time") -> Outcome:
         """An outcome of orders that are held."""
-        return Outcome(None, [Held(place, reason, "master.customer", self.orders(ids))])
+        return Outcome(None, [Held(FATES[place], reason, "master.customer", self.orders(ids))])
 
     def open(self, ranges: int = 1) -> int:
         """Open the next batch, of as many files."""

@@ -7,6 +7,7 @@ from contextlib import closing
 import psycopg2
 import pyarrow as pa
 
+from spark_jobs.definition.fates import REFUSED, SHED
 from spark_jobs.definition.stream_tuple import POSITION, RANGE
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held
@@ -33,7 +34,7 @@ def from_ranges(tuples: pa.Table, ranges: list[int | None], positions: list[int]
 def test_a_held_tuple_keeps_its_record_and_where_it_came_from(orders: Stream) -> None:
     records = [b'{"id": 1, "more": 2}', b'{"id": 2}']
     tuples = orders.tuples([{"id": n, "_record": record} for n, record in enumerate(records, 1)])
-    held = Held("shed", "no time", None, from_ranges(tuples, [1, 0], [40, 1 << 40]))
+    held = Held(SHED, "no time", None, from_ranges(tuples, [1, 0], [40, 1 << 40]))
     assert stored(orders, held, ("a.json", r"b\xff.json")) == [
         ("[1]", '{"id": 1, "more": 2}', "json", r"b\xff.json", 40),
         ("[2]", '{"id": 2}', "json", "a.json", 1 << 40),
@@ -50,5 +51,5 @@ def test_a_record_that_could_not_be_decoded_or_has_no_id_is_known_by_its_digest(
     assert [row[:3] for row in stored(orders, orders.malformed(b"no json").held[0])] == [
         (digest_id(b"no json"), "no json", "json")
     ]
-    without = Held("rejected", "no id", None, orders.tuples([{"_record": b'{"id":null}'}]))
+    without = Held(REFUSED, "no id", None, orders.tuples([{"_record": b'{"id":null}'}]))
     assert (digest_id(b'{"id":null}'), '{"id":null}', "json") in [row[:3] for row in stored(orders, without)]

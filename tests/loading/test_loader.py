@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.fates import FATES, MALFORMED, REFUSED, SHED, UNMATCHED
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import SchemaMismatchError, WriterFencedError
 from spark_jobs.loading import chunk, fact_storage, stream_batch
@@ -40,7 +41,7 @@ def test_facts_are_stored_as_they_are(orders: Stream, careful: bool) -> None:
 def test_held_tuples_keep_place_reason_relation_and_payload(orders: Stream, careful: bool) -> None:
     at = datetime(2024, 2, 29, 12, 0, 0, 5, UTC)
     tuples = orders.tuples([{"id": 7, "amount": Decimal("0.10"), "note": 'a "b"', "at": at}])
-    orders.load(Outcome(None, [Held("unmatched", "no such customer", "master.customer", tuples)]), careful=careful)
+    orders.load(Outcome(None, [Held(UNMATCHED, "no such customer", "master.customer", tuples)]), careful=careful)
     rows = orders.query(
         "SELECT event_id, place, reason, relation, payload, payload_encoding, event_time FROM freshet.held_tuple"
     )
@@ -52,7 +53,7 @@ def test_held_tuples_keep_place_reason_relation_and_payload(orders: Stream, care
 @BOTH_WAYS
 def test_all_places_are_counted_apart(orders: Stream, careful: bool) -> None:
     held = [
-        Held(place, "why", None, orders.orders(ids))
+        Held(FATES[place], "why", None, orders.orders(ids))
         for place, ids in (("shed", [1, 2]), ("unmatched", [3]), ("rejected", [4, 5, 6]))
     ]
     assert orders.load(Outcome(orders.orders([7]), held), careful=careful) == LoadCounts(1, 2, 1, 3, 0)
@@ -62,7 +63,7 @@ def test_all_places_are_counted_apart(orders: Stream, careful: bool) -> None:
 @BOTH_WAYS
 def test_nothing_to_load_is_no_transaction(orders: Stream, careful: bool) -> None:
     assert orders.load(Outcome(None, []), careful=careful) == LoadCounts()
-    assert orders.load(Outcome(orders.orders([]), [Held("shed", "why", None, orders.orders([]))])) == LoadCounts()
+    assert orders.load(Outcome(orders.orders([]), [Held(SHED, "why", None, orders.orders([]))])) == LoadCounts()
     orders.check()
 
 
@@ -172,7 +173,7 @@ def test_duplicates_of_what_was_loaded_long_ago_are_refused_once_not_in_each_chu
 
 def test_a_large_outcome_is_cut_into_transactions(orders: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk, "MOST_ROWS", 10)
-    held = [Held("shed", pa.array([f"reason {n}" for n in range(25)]), None, orders.orders(range(100, 125)))]
+    held = [Held(SHED, pa.array([f"reason {n}" for n in range(25)]), None, orders.orders(range(100, 125)))]
     batch_no = orders.open()
     assert orders.loader(batch_no).load(Outcome(orders.orders(range(25)), held)) == LoadCounts(facts=25, shed=25)
     assert orders.query("SELECT count(*), max(facts + shed) FROM freshet.batch_part") == [(6, 10)]
@@ -184,7 +185,7 @@ def test_a_large_outcome_is_cut_into_transactions(orders: Stream, monkeypatch: p
 def test_large_tuples_make_small_transactions(orders: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chunk, "MOST_BYTES", 10_000)
     batch_no = orders.open()
-    held = [Held("shed", "why", None, orders.orders(range(9), note="x" * 4_000))]
+    held = [Held(SHED, "why", None, orders.orders(range(9), note="x" * 4_000))]
     orders.loader(batch_no).load(Outcome(None, held))
     assert orders.query("SELECT count(*), max(shed) FROM freshet.batch_part") == [(5, 2)]
     orders.close_batch(batch_no)
@@ -252,14 +253,14 @@ def test_malformed_records_are_told_apart_by_their_digest(orders: Stream) -> Non
 
 def test_what_could_be_read_of_a_malformed_record_is_not_its_id(orders: Stream) -> None:
     tuples = orders.tuples([{"_record": b'{"id":5,', "id": 5}])
-    orders.load(Outcome(None, [Held("rejected", "malformed", None, tuples, identified=False)]))
+    orders.load(Outcome(None, [Held(MALFORMED, "malformed", None, tuples, identified=False)]))
     assert orders.load(orders.facts([5])) == LoadCounts(facts=1)
     orders.check()
 
 
 def test_reasons_are_stored_whatever_they_quote(orders: Stream) -> None:
     reasons = pa.array([b"nul \0 and \xff", b"fine"], pa.binary()).view(pa.string())
-    orders.load(Outcome(None, [Held("rejected", reasons, None, orders.orders([1, 2]))]))
+    orders.load(Outcome(None, [Held(REFUSED, reasons, None, orders.orders([1, 2]))]))
     assert orders.held_reasons() == {"[1]": r"nul \0 and \xff", "[2]": "fine"}
 
 
@@ -267,7 +268,7 @@ def test_times_beyond_the_calendar_are_held_without_an_event_time(orders: Stream
     tuples = orders.orders([1])
     beyond = pa.array([-(2**62)]).cast(pa.timestamp("us", tz="UTC"))
     tuples = tuples.set_column(tuples.column_names.index("at"), "at", beyond)
-    orders.load(Outcome(None, [Held("shed", "why", None, tuples)]))
+    orders.load(Outcome(None, [Held(SHED, "why", None, tuples)]))
     assert orders.query("SELECT event_time FROM freshet.held_tuple") == [(None,)]
 
 
@@ -350,11 +351,11 @@ def test_composite_keys_of_many_types(clean_warehouse: str) -> None:
         {"u": "550e8400-e29b-41d4-a716-446655440001", "d": day, "n": Decimal(-2), "b": False, "t": "", "amount": 2},
     ]
     stream.load(Outcome(stream.tuples(rows[:1])))
-    stream.load(Outcome(None, [Held("shed", "why", None, stream.tuples(rows[1:]))]))
+    stream.load(Outcome(None, [Held(SHED, "why", None, stream.tuples(rows[1:]))]))
     same = [{**rows[0], "u": "{550e8400e29b41d4a716446655440000}"}, {**rows[1], "u": rows[1]["u"].upper()}]
     for careful in (False, True):
         assert stream.load(Outcome(stream.tuples(same)), careful=careful) == LoadCounts(duplicates=2)
-        stream.load(Outcome(None, [Held("unmatched", "why", None, stream.tuples(same))]), careful=careful)
+        stream.load(Outcome(None, [Held(UNMATCHED, "why", None, stream.tuples(same))]), careful=careful)
         stream.check()
     assert stream.query("SELECT sum(facts), sum(shed), sum(unmatched), sum(duplicates) FROM freshet.batch") == [
         (1, 1, 0, 8)

@@ -9,6 +9,7 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.fates import SHED
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
 from spark_jobs.loading.loader import Loader
@@ -251,7 +252,7 @@ def test_another_unique_constraint_rejects_instead_of_swallowing(clean_warehouse
 def test_a_refused_tuple_keeps_its_other_tuples_company_in_the_same_transaction(clean_warehouse: str) -> None:
     stream = refusing(clean_warehouse, REFUSALS["check"][0])
     batch_no = stream.open()
-    held = [Held("shed", "no time", None, stream.tuples([{"id": 7, "n": 7}, {"id": 1, "n": 1}]))]
+    held = [Held(SHED, "no time", None, stream.tuples([{"id": 7, "n": 7}, {"id": 1, "n": 1}]))]
     outcome = Outcome(stream.tuples([{"id": n, "n": n} for n in (1, 5, 5, 2, 1)]), held)
     assert stream.loader(batch_no).load(outcome) == LoadCounts(facts=2, shed=1, rejected=1, duplicates=3)
     stream.close_batch(batch_no)

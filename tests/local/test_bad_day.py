@@ -97,8 +97,9 @@ class PlayedPlatform:
             self._order += 1
             cursor.execute(
                 """
-                INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload,
-                    payload_encoding, arrived_at, batch_no) VALUES ('orders', %s, 0, 'shed', '', '', 'json', now(), %s)
+                INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload,
+                    payload_encoding, arrived_at, batch_no)
+                VALUES ('orders', %s, 0, 'shed', 'shed', '', '', 'json', now(), %s)
                 """,
                 [str(self._order), batch_no],
             )

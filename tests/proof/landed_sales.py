@@ -16,6 +16,7 @@ from psycopg2 import sql
 from rich.console import Console
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.fates import FATES
 from spark_jobs.definition.stream_tuple import RECORD, EventColumns
 from spark_jobs.loading.payload import payloads
 from spark_jobs.proof.proof import Proof
@@ -188,7 +189,7 @@ class LandedSales:
     def hold(
         self,
         event_id: str,
-        place: str,
+        fate: str,
         payload: bytes | None = None,
         *,
         reason: str = "a reason",
@@ -200,14 +201,14 @@ class LandedSales:
 
         Args:
             event_id: its id.
-            place: where.
+            fate: its name.
             payload: default: the landed record that has the id.
             reason: why.
             encoding: default: as the loader writes it.
             unit: the file that it came in; default: that of the landed record, if there is one.
             batch_no: default: a batch of its own.
         """
-        number = batch_no if batch_no is not None else self.book(**{place: 1})
+        number = batch_no if batch_no is not None else self.book(**{str(FATES[fate].place): 1})
         landed_in, landed = self._landed.get(event_id, (None, b"{}"))
         record = landed if payload is None else payload
         kept = payloads(
@@ -215,15 +216,16 @@ class LandedSales:
             EventColumns(self.definition.name, (), "", (), self.definition.source.format),
         )
         self.execute(
-            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
-            "source_unit, arrived_at, batch_no) VALUES (%s, %s, 0, %s, %s, %s, %s, %s, now(), %s)",
-            self.definition.name, event_id, place, reason, kept.texts[0].as_py(),
+            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "
+            "payload_encoding, source_unit, arrived_at, batch_no) "
+            "VALUES (%s, %s, 0, %s, %s, %s, %s, %s, %s, now(), %s)",
+            self.definition.name, event_id, FATES[fate].place, fate, reason, kept.texts[0].as_py(),
             encoding or kept.encodings[0].as_py(), unit or landed_in, number,
         )  # fmt: skip
 
     def hold_raw(self, record: bytes) -> None:
         """Reject a record that could not be decoded."""
-        self.hold(digest_id(record), "rejected", record, reason="malformed: it is")
+        self.hold(digest_id(record), "malformed", record, reason="malformed: it is")
 
     def book(self, *, state: str = "committed", **counts: int) -> int:
         """Enter a batch into the ledger."""

@@ -17,6 +17,7 @@ import yaml
 from psycopg2 import sql
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.fates import FATES
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, RECORD, EventColumns
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
 from spark_jobs.joins.stream_stream.windows import SlidingWindow
@@ -56,7 +57,8 @@ DEFINITION = (
 """
 )
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
-_KEPT = ("shop.fact_paid", "freshet.held_tuple", "freshet.batch_stream", "freshet.source_range")
+_KEPT = ("shop.fact_paid", "freshet.held_tuple", "freshet.batch_stream", "freshet.batch_fate",
+         "freshet.source_range")  # fmt: skip
 
 
 def at(minutes: float) -> str:
@@ -126,21 +128,22 @@ class LandedStreams:
         self.execute("INSERT INTO shop.fact_paid VALUES (%s, %s, 11, 1.5, %s)", *values)
 
     def hold(
-        self, event_id: str, place: str, reason: str, record: dict[str, Any] | bytes, unit: str | None = None
+        self, event_id: str, fate: str, reason: str, record: dict[str, Any] | bytes, unit: str | None = None
     ) -> None:
-        """Hold a tuple."""
+        """Hold a tuple, whose fate has this name."""
         line = record if isinstance(record, bytes) else json.dumps(record).encode()
         self.execute(
-            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
-            "source_unit, arrived_at, batch_no) VALUES ('paid', %s, 0, %s, %s, %s, 'json', %s, now(), %s)",
-            event_id, place, reason, line.decode(), unit, self.batch_no,
+            "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "
+            "payload_encoding, source_unit, arrived_at, batch_no) "
+            "VALUES ('paid', %s, 0, %s, %s, %s, %s, 'json', %s, now(), %s)",
+            event_id, FATES[fate].place, fate, reason, line.decode(), unit, self.batch_no,
         )  # fmt: skip
 
     def hold_result(
         self,
         event_id: str | None,
         *parts: tuple[str, dict[str, Any]],
-        place: str = "unmatched",
+        fate: str = "unmatched",
         reason: str = "no customer",
     ) -> None:
         """Hold a joined tuple, under its digest if it has no usable id."""
@@ -153,11 +156,11 @@ class LandedStreams:
         )
         event = EventColumns("paid", (), "_completed_at", tuple(columns), "parquet")
         [text] = payloads(pa.table(columns), event).texts.to_pylist()
-        self.hold(event_id or digest_id(text.encode()), place, reason, text.encode())
+        self.hold(event_id or digest_id(text.encode()), fate, reason, text.encode())
 
     def hold_raw(self, stream: str, record: bytes, reason: str = "malformed: it is") -> None:
         """Reject a record that has no id."""
-        self.hold(f"{stream}/{digest_id(record)}", "rejected", reason, record)
+        self.hold(f"{stream}/{digest_id(record)}", "malformed", reason, record)
 
     def wait(self, stream: str, *records: dict[str, Any]) -> None:
         """Let these, and no others of the stream, wait in the state; each stream has a bucket of its own."""
@@ -176,18 +179,14 @@ class LandedStreams:
         bucket.checkpoint(self.batch_no)
         bucket.close()
 
-    def tell(self, stream: str, reached: float, **counts: int) -> None:
-        """Enter what became of a stream's events into the ledger."""
-        names, values = list(counts), list(counts.values())
+    def tell(self, stream: str, reached: float, *, newest: str | None = None, arrived: int = 0, **fates: int) -> None:
+        """Enter into the ledger how many events of a stream arrived, and how many came to which fate."""
         self.execute(
-            sql.SQL("INSERT INTO freshet.batch_stream (batch_no, stream, reached, {}) VALUES ({}, %s, %s, {})").format(
-                sql.SQL(", ").join(map(sql.Identifier, names)),
-                sql.Literal(self.batch_no),
-                sql.SQL(", ").join(map(sql.Literal, values)),
-            ),
-            stream,
-            at(reached),
-        )
+            "INSERT INTO freshet.batch_stream (batch_no, stream, reached, newest, arrived) VALUES (%s, %s, %s, %s, %s)",
+            self.batch_no, stream, at(reached), newest, arrived,
+        )  # fmt: skip
+        for fate, number in fates.items():
+            self.execute("INSERT INTO freshet.batch_fate VALUES (%s, %s, %s, %s)", self.batch_no, stream, fate, number)
 
     @contextmanager
     def spoilt(self, *statements: str) -> Iterator[None]:

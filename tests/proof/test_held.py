@@ -75,7 +75,7 @@ def test_csv_payloads_have_their_header_before_them(tmp_path: Path, warehouse_ur
     sales.land(header, line, b"two,fields")
     sales.hold("[1]", "shed", header + b"\n" + line, unit="part-0.json")
     broken = header + b"\ntwo,fields"
-    sales.hold(digest_id(broken), "rejected", broken, unit="part-0.json", reason="malformed: it is")
+    sales.hold(digest_id(broken), "malformed", broken, unit="part-0.json", reason="malformed: it is")
     assert sales.differences() == {}
     sales.execute("UPDATE freshet.held_tuple SET payload = %s WHERE event_id = '[1]'", line.decode())
     assert sales.differences() == {"wrong_payload": ("[1]",)}
@@ -138,7 +138,7 @@ def test_a_record_that_can_be_read_is_not_rejected_as_malformed(sales: LandedSal
     record = json.dumps(sale(1)).encode()
     sales.land(sale(1), sale(2))
     sales.store_sale(2)
-    sales.hold(digest_id(record), "rejected", record, reason="malformed: customer: 1 is no bigint")
+    sales.hold(digest_id(record), "malformed", record, reason="malformed: customer: 1 is no bigint")
     assert sales.differences() == {
         "wrongly_rejected": (f"{digest_id(record)}: malformed: customer: 1 is no bigint",),
     }
@@ -147,7 +147,7 @@ def test_a_record_that_can_be_read_is_not_rejected_as_malformed(sales: LandedSal
 def test_a_key_that_could_match_is_no_reason_to_reject_an_event(sales: LandedSales) -> None:
     sales.land(sale(1), sale(2, customer=None), sale(3, customer=99))
     for number in (1, 2, 3):
-        sales.hold(f"[{number}]", "rejected", reason=NO_KEY)
+        sales.hold(f"[{number}]", "can_not_match", reason=NO_KEY)
     assert ids(sales.differences()["wrongly_rejected"]) == ["[1]:", "[3]:"]
     assert list(sales.differences()) == ["wrongly_rejected"]
 
@@ -157,7 +157,7 @@ def test_keys_that_are_too_large_for_the_relation_can_never_match(tmp_path: Path
     sales = LandedSales(tmp_path, warehouse_url, tables)
     sales.land(sale(1, customer=2**40), sale(2, customer=2**30))
     for number in (1, 2):
-        sales.hold(f"[{number}]", "rejected", reason=NO_KEY)
+        sales.hold(f"[{number}]", "can_not_match", reason=NO_KEY)
     assert ids(sales.differences()["wrongly_rejected"]) == ["[2]:"]
 
 
@@ -165,6 +165,6 @@ def test_what_only_postgresql_can_refuse_is_counted_apart(sales: LandedSales) ->
     sales.land(sale(1), sale(2), sale(3, customer=None))
     sales.hold("[1]", "rejected", reason="PostgreSQL refuses it: no partition of relation")
     sales.hold("[2]", "shed")
-    sales.hold("[3]", "rejected", reason=NO_KEY)
+    sales.hold("[3]", "can_not_match", reason=NO_KEY)
     proof = sales.verify()
     assert (proof.holds, proof.unchecked) == (True, 1)

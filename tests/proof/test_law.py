@@ -160,7 +160,7 @@ def test_an_event_without_id_is_known_by_the_digest_of_its_record(sales: LandedS
     record = b'{"sale_id": null, "customer": 1}'
     sales.land(record)
     assert ids(sales.differences()["missing"]) == [digest_id(record)]
-    sales.hold(digest_id(record), "rejected", record, reason="event id: sale_id is null")
+    sales.hold(digest_id(record), "unidentified", record, reason="event id: sale_id is null")
     assert sales.differences() == {}
 
 
@@ -200,7 +200,7 @@ def test_every_kind_of_difference_has_its_words(sales: LandedSales) -> None:
     sales.hold("[2]", "shed")
     sales.store_sale(8)
     sales.hold("[9]", "shed")
-    sales.hold("[4]", "rejected", reason="a key that can never match: customer is null")
+    sales.hold("[4]", "can_not_match", reason="a key that can never match: customer is null")
     sales.hold(digest_id(b"no json"), "rejected", b"lost")
     batch_no = sales.book(facts=1, arrived=2)
     sales.execute("UPDATE freshet.batch SET started_at = now() + interval '1 min' WHERE batch_no = %s", batch_no)

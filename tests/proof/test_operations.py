@@ -45,7 +45,7 @@ def test_the_changes_of_reprocessing_runs_add_up_with_the_batches(sales: LandedS
     sales.execute(
         "INSERT INTO shop.fact_sales VALUES (1, 11, 'Ulm', 1.5, 2.5, 'a note', '2024-05-01T10:20:30.123456Z')"
     )
-    sales.execute("UPDATE freshet.held_tuple SET place = 'rejected' WHERE event_id = '[3]'")
+    sales.execute("UPDATE freshet.held_tuple SET place = 'rejected', fate = 'rejected' WHERE event_id = '[3]'")
     assert sales.differences() == {
         "ledger": (
             "facts: the ledger says 0, stored are 1",

@@ -42,7 +42,7 @@ def shop(tmp_path: Path, warehouse_url: str) -> LandedStreams:
     shop = LandedStreams(tmp_path, warehouse_url, TABLES, DEFINITION)
     shop.land("orders", "o1.json", order(1), order(2, 1), order(3, 300))
     shop.land("payments", "p1.json", payment(11, 1, 5), payment(12, 77, 3))
-    shop.hold("payments/[12]", "unmatched", "no orders within 2:00:00 of it", payment(12, 77, 3))
+    shop.hold("payments/[12]", "expired", "no orders within 2:00:00 of it", payment(12, 77, 3))
     shop.wait("orders", order(3, 300))
     shop.wait("payments")
     shop.execute(fact(1, 11, 5))

@@ -11,16 +11,16 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from spark_jobs.definition.correlation import AFTER_LAST
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.source.slice_reading import SliceReader
-from spark_jobs.stages.screening import CAN_NOT_MATCH, screen_part
+from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
 from tests.proof.landed_streams import DEFINITION, TABLES, LandedStreams, order, payment
 
+NULL_KEY = "a key that can never match: order_id is null"
 LATE = "late: orders had come to somewhere when the event arrived"
 
 
@@ -39,14 +39,20 @@ def shop(tmp_path_factory: pytest.TempPathFactory, migrated_database: str) -> La
     for order_id, payment_id, completed in ((1, 11, 5), (2, 12, 55), (2, 13, 70)):
         shop.store(order_id, payment_id, completed)
     shop.hold_result("[5,15]", ("orders", order(5, customer=9)), ("payments", payment(15, 5, 5)))
-    shop.hold("orders/[4]", "unmatched", "no payments within 2:00:00 of it", order(4, -300))
-    shop.hold("orders/[6]", "rejected", LATE, order(6, -200), "orders/o1.json")
+    shop.hold("orders/[4]", "expired", "no payments within 2:00:00 of it", order(4, -300))
+    shop.hold("orders/[6]", "late", LATE, order(6, -200), "orders/o1.json")
     shop.hold_raw("orders", b"{")
-    shop.hold("payments/[17]", "rejected", CAN_NOT_MATCH + "order_id is null", payment(17, None), "payments/p1.json")
-    shop.hold("payments/[11]", "rejected", LATE, payment(11, 1, 5), "payments/p2.json")
+    shop.hold(
+        "payments/[17]",
+        "can_not_match",
+        NULL_KEY,
+        payment(17, None),
+        "payments/p1.json",
+    )
+    shop.hold("payments/[11]", "late", LATE, payment(11, 1, 5), "payments/p2.json")
     shop.wait("orders", order(3))
     shop.wait("payments", *waiting)
-    shop.tell("orders", -100, arrived=8, duplicates=1, rejected=1, late=1, joined=3, expired=1, waiting=1)
+    shop.tell("orders", -100, arrived=8, duplicate=1, rejected=1, late=1, joined=3, expired=1, waiting=1)
     shop.tell("payments", 6, arrived=10, rejected=1, late=1, joined=4, waiting=4)
     shop.execute(
         "UPDATE freshet.batch SET arrived = 18, placed = 17, facts = 3, unmatched = 2, rejected = 4, duplicates = 1"
@@ -90,7 +96,7 @@ def test_a_result_that_is_lost_is_named_with_the_places_of_its_parts(shop: Lande
 def test_a_held_tuple_that_has_a_partner_has_not_expired(shop: LandedStreams) -> None:
     lost = "DELETE FROM shop.fact_paid WHERE payment_id = 12"
     with shop.spoilt(lost):
-        shop.hold("payments/[12]", "unmatched", "no orders within 2:00:00 of it", payment(12, 2, 55))
+        shop.hold("payments/[12]", "expired", "no orders within 2:00:00 of it", payment(12, 2, 55))
         assert shop.differences()["missing_result"] == (
             "[2,12] of payments/p1.json: orders is in a result, payments is expired",
         )
@@ -98,7 +104,7 @@ def test_a_held_tuple_that_has_a_partner_has_not_expired(shop: LandedStreams) ->
 
 def test_a_rejected_tuple_that_has_a_partner_has_not_expired_either(shop: LandedStreams) -> None:
     with shop.spoilt("DELETE FROM shop.fact_paid WHERE payment_id = 12"):
-        shop.hold("payments/[12]", "rejected", "no orders within 2:00:00 of it", payment(12, 2, 55))
+        shop.hold("payments/[12]", "expired_rejected", "no orders within 2:00:00 of it", payment(12, 2, 55))
         assert shop.differences()["missing_result"] == (
             "[2,12] of payments/p1.json: orders is in a result, payments is expired",
         )
@@ -175,7 +181,11 @@ def test_reasons_that_do_not_hold_are_told(shop: LandedStreams) -> None:
     earlier = "UPDATE freshet.batch_stream SET reached = '2026-03-01 08:00Z' WHERE stream = 'orders'"
     with shop.spoilt(earlier):
         shop.hold(
-            "payments/[12]", "rejected", CAN_NOT_MATCH + "order_id is null", payment(12, 2, 55), "payments/p1.json"
+            "payments/[12]",
+            "can_not_match",
+            NULL_KEY,
+            payment(12, 2, 55),
+            "payments/p1.json",
         )
         assert shop.differences()["wrongly_rejected"] == (
             "orders/[6]: it is not late, orders had come to 2026-03-01 08:00:00+00",
@@ -184,7 +194,11 @@ def test_reasons_that_do_not_hold_are_told(shop: LandedStreams) -> None:
 
 
 def test_the_ledgers_law_and_figures_are_compared_stream_by_stream(shop: LandedStreams) -> None:
-    moved = "UPDATE freshet.batch_stream SET joined = joined - 1, expired = expired + 1 WHERE stream = 'payments'"
+    moved = (
+        "UPDATE freshet.batch_fate SET tuples = tuples - 1 WHERE (stream, fate) = ('payments', 'joined'); "
+        "INSERT INTO freshet.batch_fate SELECT batch_no, stream, 'expired', 1 FROM freshet.batch_stream "
+        "WHERE stream = 'payments'"
+    )
     lost = "UPDATE freshet.batch_stream SET arrived = arrived + 1 WHERE stream = 'orders'"
     with shop.spoilt(moved, lost):
         assert shop.differences() == {
@@ -211,7 +225,11 @@ def test_of_an_event_whose_file_is_gone_nothing_is_proved(shop: LandedStreams) -
 
 
 def test_an_event_with_several_contents_may_be_joined_by_any_of_them(shop: LandedStreams) -> None:
-    with shop.spoilt("UPDATE freshet.batch_stream SET arrived = arrived + 1, duplicates = 1 WHERE stream = 'payments'"):
+    with shop.spoilt(
+        "UPDATE freshet.batch_stream SET arrived = arrived + 1 WHERE stream = 'payments'; "
+        "INSERT INTO freshet.batch_fate SELECT batch_no, stream, 'duplicate', 1 FROM freshet.batch_stream "
+        "WHERE stream = 'payments'"
+    ):
         shop.land("payments", "p3.json", payment(12, 3, 55))
         differences = shop.differences()
         assert differences == {}
@@ -241,26 +259,26 @@ def test_a_result_is_there_where_its_parts_are_valid_at_a_common_time(
 def test_what_came_after_the_last_is_no_part_and_a_punctuation_had_landed_that_said_so(
     rule: object, shop: LandedStreams
 ) -> None:
-    reason = AFTER_LAST + "as many had come"
+    reason = "as many had come"
     with shop.spoilt("DELETE FROM shop.fact_paid WHERE payment_id = 13"):
-        shop.hold("payments/[13]", "rejected", reason, payment(13, 2, 70), "payments/p1.json")
+        shop.hold("payments/[13]", "after_last", reason, payment(13, 2, 70), "payments/p1.json")
         differences = shop.differences(punctuations={"payments": rule})
         assert differences.keys() & {"missing_result", "wrongly_rejected"} == set()
-        shop.hold("payments/[18]", "rejected", reason, payment(18, 8, 10), "payments/p1.json")
+        shop.hold("payments/[18]", "after_last", reason, payment(18, 8, 10), "payments/p1.json")
         differences = shop.differences(punctuations={"payments": rule})
         assert differences["wrongly_rejected"] == ("payments/[18]: no punctuation of its key had come before it",)
 
 
 def test_what_came_later_was_not_loaded_or_was_rejected_itself_is_no_punctuation(shop: LandedStreams) -> None:
     before = "no punctuation of its key had come before it"
-    reason = AFTER_LAST + "a key comes once"
+    reason = "a key comes once"
     with shop.spoilt("DELETE FROM shop.fact_paid WHERE payment_id IN (12, 13)"):
         shop.land("payments", "p3.json", payment(19, 8, 10), pending=True)
-        shop.hold("payments/[18]", "rejected", reason, payment(18, 8, 10), "payments/p1.json")
-        shop.hold("payments/[12]", "rejected", reason, payment(12, 2, 55), "payments/p1.json")
+        shop.hold("payments/[18]", "after_last", reason, payment(18, 8, 10), "payments/p1.json")
+        shop.hold("payments/[12]", "after_last", reason, payment(12, 2, 55), "payments/p1.json")
         told = (f"payments/[12]: {before}", f"payments/[18]: {before}")
         assert shop.differences(punctuations={"payments": "unique"})["wrongly_rejected"] == told
-        shop.hold("payments/[13]", "rejected", reason, payment(13, 2, 70), "payments/p1.json")
+        shop.hold("payments/[13]", "after_last", reason, payment(13, 2, 70), "payments/p1.json")
         told = (f"payments/[12]: {before}", f"payments/[13]: {before}", f"payments/[18]: {before}")
         assert shop.differences(punctuations={"payments": "unique"})["wrongly_rejected"] == told
 
@@ -268,7 +286,7 @@ def test_what_came_later_was_not_loaded_or_was_rejected_itself_is_no_punctuation
 def test_a_count_that_a_later_stream_tells_holds_from_the_next_batch_on(shop: LandedStreams) -> None:
     with shop.spoilt():
         shop.land("payments", "p3.json", payment(-5, 2, 55))
-        shop.hold("orders/[2]", "rejected", AFTER_LAST + "none come", order(2, 50), "orders/o1.json")
+        shop.hold("orders/[2]", "after_last", "none come", order(2, 50), "orders/o1.json")
         differences = shop.differences(punctuations={"orders": {"count": "payments.id"}})
         assert differences["wrongly_rejected"] == ("orders/[2]: no punctuation of its key had come before it",)
 
@@ -287,11 +305,11 @@ def test_ids_that_are_too_long_and_keys_that_postgresql_can_not_hold_have_their_
     screen_and_hold(shop, "orders", shop.land("orders", "o1.json", too_long, half, nul))
     screen_and_hold(shop, "payments", shop.land("payments", "p1.json", waiting, other_half, of_nul))
     assert shop.rows("SELECT reason FROM freshet.held_tuple ORDER BY 1") == [
-        (CAN_NOT_MATCH + 'id is "n\\u0000l", which is not UTF-8 or has a NUL byte',),
-        (CAN_NOT_MATCH + 'order_id is "n\\u0000l", which is not UTF-8 or has a NUL byte',),
+        ('a key that can never match: id is "n\\u0000l", which is not UTF-8 or has a NUL byte',),
+        ('a key that can never match: order_id is "n\\u0000l", which is not UTF-8 or has a NUL byte',),
         ("event id: its text has more than 2000 characters, too many for a key",),
     ]
-    shop.hold_result(None, ("orders", half), ("payments", other_half), place="rejected", reason="event id: too long")
+    shop.hold_result(None, ("orders", half), ("payments", other_half), fate="unidentified", reason="event id: too long")
     shop.wait("orders")
     shop.wait("payments", waiting)
     shop.tell("orders", -100, arrived=3, rejected=2, joined=1)

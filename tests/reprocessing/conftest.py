@@ -35,7 +35,7 @@ class Backlog(Shop):
         numbers = list(numbers)
         self.hold(numbers, name)
         self.arrive(numbers)
-        self.ask("UPDATE freshet.held_tuple SET place = 'shed'")
+        self.ask("UPDATE freshet.held_tuple SET place = 'shed', fate = 'shed'")
         self.ask("UPDATE freshet.batch SET shed = unmatched, unmatched = 0")
 
     def arrive(self, numbers: Iterable[int]) -> None:

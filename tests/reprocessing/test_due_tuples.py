@@ -9,6 +9,7 @@ import psycopg2
 import pytest
 
 from spark_jobs.definition import Lookup
+from spark_jobs.definition.fates import UNMATCHED
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.due_tuples import DueTuples, due_now
 from spark_jobs.reprocessing.request import ReprocessingRequest
@@ -36,7 +37,7 @@ class Unmatched(Stream):
     def fail(self, run: int) -> None:
         """All orders are tried by a run, and come to nothing."""
         orders = [f"[{number}]" for number in range(1, 6)]
-        tries = FailedTries(orders, ["unmatched"] * 5, ["no such customer"] * 5, [CUSTOMER] * 5)
+        tries = FailedTries(orders, [UNMATCHED] * 5, ["no such customer"] * 5, [CUSTOMER] * 5)
         with self.connection, self.connection.cursor() as cursor:
             tries.note(cursor, "orders", run, POLICY)
 

@@ -22,9 +22,10 @@ HELD = """
     INSERT INTO freshet.pipeline (name, freshness_target, definition) VALUES ('sales', '5 s', '{}');
     INSERT INTO freshet.batch (pipeline, epoch, state, closed_at, shed)
         VALUES ('sales', 1, 'committed', now() - interval '1 hour', 1);
-    INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, relation, payload,
+    INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, relation, payload,
             payload_encoding, event_time, arrived_at, batch_no)
-        SELECT 'sales', '[1]', 0, 'shed', 'no time', 'shop.customer', '{"sale_id": 1}', 'json', now(), now(), batch_no
+        SELECT 'sales', '[1]', 0, 'shed', 'shed', 'no time', 'shop.customer', '{"sale_id": 1}', 'json', now(), now(),
+            batch_no
         FROM freshet.batch;
 """
 

@@ -40,14 +40,14 @@ def shop(tmp_path: Path, warehouse_url: str) -> LandedStreams:
     shop.land("payments", "p1.json", payment(11, 1, 5), *late)
     shop.store(1, 11, 5)
     for expired in (order(2), order(3)):
-        shop.hold(f"orders/[{expired['id']}]", "unmatched", "no payments within 2:00:00 of it", expired)
+        shop.hold(f"orders/[{expired['id']}]", "expired", "no payments within 2:00:00 of it", expired)
     for stream, records in (("orders", late_orders), ("payments", late)):
         for record in records:
-            shop.hold(f"{stream}/[{record['id']}]", "rejected", "late: it came too late", record)
+            shop.hold(f"{stream}/[{record['id']}]", "late", "late: it came too late", record)
         shop.wait(stream)
     shop.execute("UPDATE freshet.held_tuple SET event_time = (payload::json ->> 'at')::timestamptz")
-    shop.tell("orders", 1000, newest=at(1010), arrived=5, joined=1, expired=2, late=2)  # type: ignore[arg-type]
-    shop.tell("payments", 1000, newest=at(1010), arrived=8, joined=1, late=7)  # type: ignore[arg-type]
+    shop.tell("orders", 1000, newest=at(1010), arrived=5, joined=1, expired=2, late=2)
+    shop.tell("payments", 1000, newest=at(1010), arrived=8, joined=1, late=7)
     shop.execute(
         "UPDATE freshet.batch SET arrived = 13, placed = 13, facts = 1, unmatched = 2, rejected = 9, closed_at = now()"
     )
@@ -64,8 +64,8 @@ def connection(shop: LandedStreams) -> Iterator[extensions.connection]:
 
 def test_what_waits_to_be_joined_is_not_called_hopeless(shop: LandedStreams, connection: extensions.connection) -> None:
     """Late and expired tuples are joined by reprocessing; malformed ones, and of outer joins all, can't be."""
-    shop.hold("orders/{1}", "rejected", "malformed: it is", b"{")
-    shop.hold("orders/[7]", "rejected", "after the last: it was", order(7))
+    shop.hold("orders/{1}", "malformed", "malformed: it is", b"{")
+    shop.hold("orders/[7]", "after_last", "after the last: it was", order(7))
     shop.hold('["a/[b"]', "unmatched", "no customer", order(8))
 
     def told(**correlate: object) -> tuple[dict[str, tuple[int, int]], Requeued]:
@@ -81,7 +81,7 @@ def test_what_waits_to_be_joined_is_not_called_hopeless(shop: LandedStreams, con
     hopeless = ({**sure, late: (9, 0), expired: (2, 0)}, Requeued(0, 11))
     for never in ({"expired": {"orders": "emit", "payments": "hold"}}, {"expired": "emit"}, {"within": None}):
         assert told(**never) == hopeless
-    shop.execute("UPDATE freshet.held_tuple SET correlation_key = '[1]' WHERE reason = %s", expired)
+    shop.execute("UPDATE freshet.held_tuple SET correlation_key = '[1]', fate = 'waiting' WHERE reason = %s", expired)
     assert told(emit="accumulate", within=None) == ({**sure, late: (9, 0), expired: (0, 2)}, Requeued(0, 11))
 
 
@@ -148,7 +148,7 @@ def test_late_tuples_meet_what_is_in_facts_what_has_expired_and_each_other(
 def test_what_was_made_before_is_not_made_again(shop: LandedStreams, connection: extensions.connection) -> None:
     """As if the event had come in time, and again when it was late."""
     shop.store(2, 12, 6)
-    shop.execute("UPDATE freshet.held_tuple SET reason = 'malformed' WHERE event_id = 'payments/[14]'")
+    shop.execute("UPDATE freshet.held_tuple SET fate = 'malformed' WHERE event_id = 'payments/[14]'")
     shop.execute(
         "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "
         "VALUES ('paid', 'payments/[18]', 0, 1, 'rejected')"

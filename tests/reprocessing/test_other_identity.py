@@ -19,9 +19,9 @@ from spark_jobs.warehouse.registration import register_pipeline
 from tests.spark.shop import query, sales_definition, write_definition
 
 HELD = """
-    INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, relation, payload,
+    INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, relation, payload,
         payload_encoding, arrived_at, batch_no)
-    VALUES ('sales', '[1]', 0, 'shed', 'no time', 'shop.customer', '{"sale_id": 1}', 'json', now(), 1)
+    VALUES ('sales', '[1]', 0, 'shed', 'shed', 'no time', 'shop.customer', '{"sale_id": 1}', 'json', now(), 1)
 """
 
 

@@ -19,13 +19,13 @@ def test_what_was_too_many_stays_out_and_what_was_not_stays_in(
 ) -> None:
     shop = LandedStreams(tmp_path, warehouse_url)
     shop.land("payments", "p1.json", *(payment(number, number // 10, 1) for number in (11, 12, 21, 22)))
-    shop.tell("orders", -1000, newest=at(1))  # type: ignore[arg-type]
+    shop.tell("orders", -1000, newest=at(1))
     shop.tell("payments", -1000, arrived=4, waiting=4)
     [(shop.batch_no,)] = shop.rows(
         "INSERT INTO freshet.batch (pipeline, epoch, state) VALUES ('paid', 1, 'committed') RETURNING batch_no"
     )
     shop.land("orders", "o1.json", order(1), order(2))
-    shop.hold("orders/[1]", "rejected", "too many: with it there would be about 2 facts; most_facts: 1", order(1))
+    shop.hold("orders/[1]", "too_many", "too many: with it there would be about 2 facts; most_facts: 1", order(1))
     if forgotten:
         shop.execute(
             "INSERT INTO freshet.pruned_tuple (pipeline, event_id, event_hash, batch_no, place) "

@@ -13,6 +13,7 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.fates import UNMATCHED
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.loading.loader import Loader
@@ -68,7 +69,7 @@ def shed(warehouse_url: str) -> Iterator[Stream]:
 
 
 def still_unmatched(tuples: pa.Table) -> Held:
-    return Held("unmatched", "no such customer", "master.customer", tuples)
+    return Held(UNMATCHED, "no such customer", "master.customer", tuples)
 
 
 def facts(stream: Stream) -> list[int]:
@@ -88,7 +89,7 @@ def test_settled_once_a_tuple_is_passed_by(shed: Stream) -> None:
 
 def test_retention_counts_anew_from_a_try_that_changes_the_place(shed: Stream) -> None:
     shed.query("UPDATE freshet.held_tuple SET held_at = now() - interval '40 days'")
-    shed.query("UPDATE freshet.held_tuple SET place = 'unmatched' WHERE event_id = '[1]'")
+    shed.query("UPDATE freshet.held_tuple SET place = 'unmatched', fate = 'unmatched' WHERE event_id = '[1]'")
     run = Run(shed)
     run.settle(None, still_unmatched(run.read([1, 2])))
     late = "SELECT event_id FROM freshet.unmatched WHERE held_at > now() - interval '1 day'"

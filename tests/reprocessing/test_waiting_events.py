@@ -83,8 +83,8 @@ def test_an_event_of_a_placeholder_s_time_is_shown(shop: LandedStreams) -> None:
 def test_parts_wait_for_the_row_that_they_fill_in(tmp_path: Path, warehouse: str) -> None:
     shop = LandedStreams(tmp_path, warehouse, test_accumulated.TABLES, test_accumulated.DEFINITION)
     waits = "its orders part is not there yet"
-    shop.hold("payments/[14]", "unmatched", waits, payment(14, 40, 3))
-    shop.hold("payments/[15]", "rejected", "a second part of payments for one key", payment(15, 1, 4))
+    shop.hold("payments/[14]", "waiting", waits, payment(14, 40, 3))
+    shop.hold("payments/[15]", "second_part", "a second part of payments for one key", payment(15, 1, 4))
     shop.execute(
         "UPDATE freshet.held_tuple SET correlation_key = '[40]', event_time = %s WHERE place = 'unmatched'", NOON
     )

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_jobs.definition import Source
+from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.file_reading import read_slice
@@ -51,7 +52,7 @@ def test_a_malformed_record_is_rejected_alone_with_its_bytes(tmp_path: Path) -> 
     (arrivals,) = read(tmp_path / "a.json", b'{"id":1}\n{"id":\n{"id":3}\n', source())
     assert ids([arrivals]) == [1, 3]
     (held,) = arrivals.rejected
-    assert (held.place, held.relation, held.identified) == ("rejected", None, False)
+    assert (held.fate, held.relation, held.identified) == (MALFORMED, None, False)
     assert held.reason.to_pylist() == ["malformed: not JSON: Expecting value at character 6"]
     (row,) = held.tuples.to_pylist()
     assert (row["id"], row["_record"], row["_position"]) == (None, b'{"id":', 9)

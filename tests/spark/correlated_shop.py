@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from spark_jobs.definition import load_definition
+from spark_jobs.definition.fates import FATES
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.settings import Home
 from tests.kafka_broker import Topic
@@ -152,17 +153,25 @@ class CorrelatedShop:
 
     def law(self) -> dict[str, dict[str, int]]:
         """Sums of each stream's counts over all batches, what waits after the last one; checked to add up."""
-        names = ("arrived", "duplicates", "rejected", "late", "joined", "expired", "after_last")
-        sums = ", ".join(f"sum(batch_stream.{name})::int" for name in names)
         rows = query(
             self.url,
-            f"SELECT stream, {sums}, (array_agg(waiting::int ORDER BY batch_no DESC))[1] "
-            "FROM freshet.batch_stream JOIN freshet.batch USING (batch_no) WHERE state = 'committed' GROUP BY stream",
+            """
+            WITH committed AS (SELECT batch_no FROM freshet.batch WHERE state = 'committed')
+            SELECT stream, fate, sum(tuples)::int FROM freshet.batch_fate JOIN committed USING (batch_no)
+            WHERE fate <> 'waiting' OR batch_no = (SELECT max(batch_no) FROM committed) GROUP BY stream, fate
+            UNION ALL
+            SELECT stream, 'arrived', sum(arrived)::int
+            FROM freshet.batch_stream JOIN committed USING (batch_no) GROUP BY stream
+            """,
         )
-        law = {stream: dict(zip((*names, "waiting"), counts, strict=True)) for stream, *counts in rows}
+        names = ("arrived", "duplicates", "rejected", "late", "joined", "expired", "waiting")
+        law: dict[str, dict[str, int]] = {}
+        for stream, fate, tuples in rows:
+            share = str(FATES[fate].share) if fate in FATES and fate not in ("late", "after_last") else fate
+            if share != "None":
+                counts = law.setdefault(stream, dict.fromkeys(names, 0))
+                counts[share] = counts.get(share, 0) + tuples
         for stream, counts in law.items():
             arrived = counts["arrived"]
-            if not counts["after_last"]:
-                del counts["after_last"]
             assert arrived == sum(counts.values()) - arrived, f"{stream}: {counts}"
         return law

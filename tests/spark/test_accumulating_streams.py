@@ -69,11 +69,19 @@ class Shipping:
         """Parts of each stream that are joined, waiting, rejected and duplicates, by the ledger; checked to add up."""
         rows = query(
             self.url,
-            "SELECT stream, sum(arrived)::int, sum(joined)::int, (array_agg(waiting::int ORDER BY batch_no DESC))[1], "
-            "sum(rejected)::int, sum(duplicates)::int FROM freshet.batch_stream GROUP BY stream",
+            """
+            SELECT stream, arrived::int, sum(tuples) FILTER (WHERE fate = 'joined')::int,
+                sum(tuples) FILTER (
+                    WHERE fate = 'waiting' AND batch_no = (SELECT max(batch_no) FROM freshet.batch))::int,
+                sum(tuples) FILTER (WHERE fate = 'rejected')::int, sum(tuples) FILTER (WHERE fate = 'duplicate')::int
+            FROM (SELECT stream, sum(arrived) AS arrived FROM freshet.batch_stream GROUP BY stream) AS read
+                LEFT JOIN freshet.batch_fate USING (stream)
+            GROUP BY stream, arrived
+            """,
         )
-        assert all(arrived == sum(placed) for _, arrived, *placed in rows), rows
-        return {stream: tuple(placed) for stream, _, *placed in rows}
+        law = {stream: tuple(count or 0 for count in placed) for stream, _, *placed in rows}
+        assert all(arrived == sum(law[stream]) for stream, arrived, *_ in rows), rows
+        return law
 
 
 @pytest.fixture

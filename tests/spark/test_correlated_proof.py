@@ -127,5 +127,5 @@ def test_auctions_that_end_are_proved_with_the_bids_that_came_too_late_for_them(
     assert proof.differences == ()
     told = {stream.stream: stream for stream in proof.streams}
     assert told["bids"].after_last > 0
-    [(purged,)] = query(warehouse_url, "SELECT sum(purged)::int FROM freshet.batch_stream")
+    [(purged,)] = query(warehouse_url, "SELECT sum(tuples)::int FROM freshet.batch_fate WHERE fate = 'purged'")
     assert purged > 5000

@@ -123,7 +123,10 @@ def test_each_tuple_is_settled_once_however_they_are_cut(
     facts = {row["id"]: row["first"] for part in kept.parts if part.facts is not None for row in part.facts.to_pylist()}
     assert facts == {n: n % 22 for n in range(TUPLES) if n % 3 == 1 and n not in absent}
     held = [
-        (group.place, number) for part in kept.parts for group in part.held for number in group.tuples["id"].to_pylist()
+        (group.fate.place, number)
+        for part in kept.parts
+        for group in part.held
+        for number in group.tuples["id"].to_pylist()
     ]
     assert sorted(held) == [("unmatched", n) for n in sorted(absent)]
     further = [row for parcel in left for row in unpacked(parcel.tuples).to_pylist()]

@@ -12,6 +12,7 @@ import pytest
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID
+from spark_jobs.definition.fates import AFTER_LAST, EXPIRED, EXPIRED_EARLY, LATE
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.source.arrivals import Arrivals
@@ -69,10 +70,15 @@ def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPla
         batch_no=version + 1,
         reached=(reached,) * 2,
         keep_from=0,
-        late=("late: orders", "late: payments"),
-        expired=("no payments", "no orders"),
-        after_last=("after the last: orders", "after the last: payments"),
-        purged=("no more payments", "no more orders"),
+        reasons=tuple(
+            {
+                LATE: f"late: {name}",
+                EXPIRED: f"no {other}",
+                AFTER_LAST: f"after the last: {name}",
+                EXPIRED_EARLY: f"no more {other}",
+            }
+            for name, other in (("orders", "payments"), ("payments", "orders"))
+        ),
         becomes=tuple(map(pipeline.correlate.becomes, names)),
     )
 
@@ -93,10 +99,10 @@ def parcel(stream: int, rows: Sequence[dict[str, Any]], range_no: int = 0) -> by
 
 
 def taken(pipeline: PipelineDefinition, folder: Path, version: int, *parcels: bytes) -> tuple[pa.Table, list[Any]]:
-    """The joined tuples of a batch, and place, reason, and ids of what is held."""
+    """The joined tuples of a batch, and fate, reason, and ids of what is held."""
     arrivals: list[Arrivals] = list(_Joining(plan_of(pipeline, folder, version), 0, parcels).read(0))
     held = [
-        (group.place, group.reason if isinstance(group.reason, str) else group.reason.to_pylist(),
+        (group.fate.name, group.reason if isinstance(group.reason, str) else group.reason.to_pylist(),
          group.tuples["id"].to_pylist())
         for each in arrivals for group in each.rejected
     ]  # fmt: skip
@@ -126,7 +132,7 @@ def test_what_expires_is_joined_with_nothing_where_that_is_wanted(expired: Any, 
         alone.append({JOINED_ID: '[null,"b",1]', "orders.id": None, "payments.id": "b"})
         assert held == []
     else:
-        assert held == [("rejected", "no orders", ["b"])]
+        assert held == [("expired_rejected", "no orders", ["b"])]
     assert rows == alone
     assert joined[ARRIVED_AT].null_count == len(rows), "nothing arrived: freshness is not measured by them"
     assert taken(pipeline, tmp_path, 2)[0].num_rows == 0
@@ -136,7 +142,7 @@ def test_what_would_make_too_many_facts_is_rejected_with_the_reason(tmp_path: Pa
     pipeline = definition(expired="emit", most_facts=2)
     taken(pipeline, tmp_path, 0, parcel(1, [payment(name, 1, 2.5) for name in "abc"]))
     joined, held = taken(pipeline, tmp_path, 1, parcel(0, [order(1, 3), order(4, 3)]))
-    assert held == [("rejected", ["too many: about 3 facts; most_facts: 2"], [1])]
+    assert held == [("too_many", ["too many: about 3 facts; most_facts: 2"], [1])]
     assert joined.num_rows == 0
 
 
@@ -148,6 +154,6 @@ def test_punctuations_follow_the_order_of_arrival_and_what_they_settle_is_told_a
     apart = [parcel(0, [order(1, 0), order(2, 2)]), parcel(1, [payment("e", 2, 0)], 3)]
     joined, held = taken(pipeline, tmp_path, 0, *payments, *apart)
     assert joined[JOINED_ID].to_pylist() == ['[1,"a",1]', "[2,null,null]"]
-    assert held == [("rejected", "after the last: payments", ["c", "d"]), ("unmatched", "no more orders", ["e"])]
+    assert held == [("after_last", "after the last: payments", ["c", "d"]), ("expired_early", "no more orders", ["e"])]
     joined, held = taken(pipeline, tmp_path, 1, parcel(0, [order(1, 0)]), parcel(1, [payment("a", 1, 1)]))
     assert (joined.num_rows, held) == (0, [])

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.definition.fates import CAN_NOT_MATCH
 from spark_jobs.relation.copy_decoding.column_types import UUID_KEY, column_type
 from spark_jobs.relation.keys.values import KEY_KINDS
 from spark_jobs.relation.relation_spec import KeyColumn, RelationSpec
@@ -34,7 +35,7 @@ def rejected(tuples: pa.Table, *plans: LookupPlan) -> dict[int, str]:
     numbered = tuples.append_column("number", pa.array(range(tuples.num_rows)))
     numbered = numbered.append_column("at", pa.repeat(TIMES[0], tuples.num_rows))
     possible, held = screen_keys(numbered, [stream_keys(numbered, each) for each in plans], plans, "at")
-    assert {group.place for group in held} <= {"rejected"}
+    assert {group.fate for group in held} <= {CAN_NOT_MATCH}
     pairs = [pair for group in held for pair in zip(group.tuples["number"].to_pylist(), group.reason, strict=True)]
     assert sorted(number for number, _ in pairs) == np.flatnonzero(~possible).tolist()
     return {number: reason.as_py().removeprefix("a key that can never match: ") for number, reason in pairs}

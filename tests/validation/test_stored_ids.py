@@ -11,6 +11,7 @@ import pytest
 from psycopg2 import sql
 
 from spark_jobs.definition.ddl import StreamType, parse_columns
+from spark_jobs.definition.fates import MALFORMED, SHED
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.validation.fact_columns import FactColumns
@@ -48,7 +49,7 @@ def tuples(stream: Stream, which: int) -> pa.Table:
 def test_facts_and_held_tuples_of_every_type(stream: Stream) -> None:
     fact, held = tuples(stream, 0), tuples(stream, 1)
     nameless = stream.tuples([{"_record": b"{"}])
-    groups = [Held("shed", "late", None, held), Held("rejected", "bad", None, nameless, identified=False)]
+    groups = [Held(SHED, "late", None, held), Held(MALFORMED, "bad", None, nameless, identified=False)]
     stream.load(Outcome(fact, groups))
     key = stream.fact.key
     expected = IdSketch(event_hashes(pa.concat_tables([fact, held]), key))

@@ -45,9 +45,10 @@ def register(
 def hold(connection: extensions.connection, event_id: str = "[1]", place: str = "unmatched") -> None:
     execute(
         connection,
-        "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, reason, payload, payload_encoding, "
-        "arrived_at, batch_no) VALUES ('sales', %s, 0, %s, 'why', '{}', 'json', now(), 1)",
+        "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "
+        "payload_encoding, arrived_at, batch_no) VALUES ('sales', %s, 0, %s, %s, 'why', '{}', 'json', now(), 1)",
         event_id,
+        place,
         place,
     )
 

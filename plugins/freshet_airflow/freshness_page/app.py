@@ -36,7 +36,7 @@ from freshet_airflow.freshness_page.page_files import (
     page_file,
     protected,
 )
-from spark_jobs.definition.stream_tuple import PLACES, Place
+from spark_jobs.definition.fates import PLACES, Place
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.ledger.status.history import HistorySpan
 from spark_jobs.reprocessing.held_tuples import HeldFilter

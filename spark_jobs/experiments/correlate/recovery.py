@@ -38,8 +38,8 @@ _COMMITTED = """
     FROM freshet.batch WHERE state = 'committed'
 """
 _WAITING = """
-    SELECT sum(waiting)::bigint FROM freshet.batch_stream
-    WHERE batch_no = (SELECT max(batch_no) FROM freshet.batch WHERE state = 'committed')
+    SELECT sum(tuples)::bigint FROM freshet.batch_fate
+    WHERE fate = 'waiting' AND batch_no = (SELECT max(batch_no) FROM freshet.batch WHERE state = 'committed')
 """
 
 

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import PLACES, WAITING_PLACES, listed, named
 
-REQUEUED = "(place = 'shed' AND relation IS NULL)"
-"""SQL condition: held as shed tuples are, for its next try, though nothing has shed it: what is shed is so at a lookup.
+REQUEUED = f"(fate IN ({listed(named(awaits_try=True))}))"
+"""SQL condition: held as shed tuples are, for its next try, though nothing has shed it.
 
 It was rejected and requeued, or is made of events of several streams that came late.
 """
@@ -142,7 +142,7 @@ class BacklogReader:
         )
         oldest = {(pipeline, place): _Oldest(*row) for pipeline, place, *row in cursor.fetchall()}
         for (pipeline, place), found in oldest.items():
-            if place == "rejected":
+            if place not in WAITING_PLACES:
                 self._first_rejected[pipeline] = (found.batch_no, counts[pipeline][place])
         return oldest
 
@@ -151,7 +151,7 @@ class BacklogReader:
 
         While none is added, the first one stays where it was, or goes.
         """
-        if place != "rejected":
+        if place in WAITING_PLACES:
             return 0
         batch_no, counted = self._first_rejected.get(pipeline, (0, 0))
         return batch_no if count <= counted else 0

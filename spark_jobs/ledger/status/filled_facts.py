@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import JOINED
+
 
 def read_filled(connection: extensions.connection, pipeline: str) -> dict[str, float] | None:
     """Stream -> share of all facts in which a part of it has come; None of a pipeline that does not accumulate.
@@ -19,15 +21,16 @@ def read_filled(connection: extensions.connection, pipeline: str) -> dict[str, f
                     SELECT facts FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'committed'
                     UNION ALL SELECT facts FROM freshet.ledger_pruned WHERE pipeline = %(pipeline)s) AS loaded
             ), parts AS (
-                SELECT stream, joined FROM freshet.batch_stream JOIN freshet.batch USING (batch_no)
-                WHERE pipeline = %(pipeline)s AND state = 'committed'
-                UNION ALL SELECT stream, joined FROM freshet.stream_pruned WHERE pipeline = %(pipeline)s
+                SELECT stream, tuples FROM freshet.batch_fate JOIN freshet.batch USING (batch_no)
+                WHERE pipeline = %(pipeline)s AND state = 'committed' AND fate = %(joined)s
+                UNION ALL
+                SELECT stream, tuples FROM freshet.fate_pruned WHERE pipeline = %(pipeline)s AND fate = %(joined)s
             )
-            SELECT stream, (sum(joined) / nullif(rows, 0))::float8 FROM parts, made, freshet.pipeline
+            SELECT stream, (sum(tuples) / nullif(rows, 0))::float8 FROM parts, made, freshet.pipeline
             WHERE name = %(pipeline)s AND definition -> 'correlate' ->> 'emit' = 'accumulate'
             GROUP BY stream, rows ORDER BY stream
             """,
-            {"pipeline": pipeline},
+            {"pipeline": pipeline, "joined": JOINED.name},
         )
         filled = {stream: share for stream, share in cursor.fetchall() if share is not None}
     return filled or None

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import PLACES
 from spark_jobs.ledger.sums import HITS, PROBES
 from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, percentile
 
@@ -19,7 +20,7 @@ HistorySpan = Literal["15m", "1h", "1d"]
 Numbers = list[float | None]
 # HistorySpan -> its length and its steps', in seconds.
 _LENGTHS: dict[HistorySpan, tuple[int, int]] = {"15m": (900, 5), "1h": (3600, 60), "1d": (86_400, 300)}
-_COUNTS = ("facts", "shed", "unmatched", "rejected", "probes", "hits")
+_COUNTS = ("facts", *PLACES, "probes", "hits")
 # The newest step is still filling. A rate over less than this share of it would say more about when batches end.
 _LEAST_SHARE = 0.2
 _BATCHES = f"""

@@ -10,7 +10,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.stream_tuple import PLACES
+from spark_jobs.definition.fates import FAILED_PLACES, PLACES
 from spark_jobs.ledger.files_not_loaded import FilesNotLoaded, read_files_not_loaded
 from spark_jobs.ledger.status.backlog import Backlog, BacklogReader
 from spark_jobs.ledger.status.driver_states import LOADING, DrivenPipeline, State, read_pipelines
@@ -219,7 +219,7 @@ class StatusReader:
         operations = read_operations(cursor, names)
         not_loaded = read_files_not_loaded(cursor)
         streams = read_streams(cursor, names, now)
-        failing = [name for name, places in held.items() if places["rejected"] > 0 or places["unmatched"] > 0]
+        failing = [name for name, places in held.items() if any(places[place] > 0 for place in FAILED_PLACES)]
         rejections = read_rejections(cursor, failing)
         lags = read_lags(
             cursor, pipelines, {name: ledger.whole.last_commit for name, ledger in ledgers.items()}, self._look

@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import FAILED_PLACES, REJECTED, Share, listed, named
+
 LEAST_TUPLES = 20
 """Fewer tuples than these tell nothing of a stream, unless all of them failed."""
 LEAST_OF_ALL_FAILED = 5
@@ -27,8 +29,13 @@ _MOST_BATCHES = 1500
 _SAMPLED = 1000
 
 
+def _is(share: Share | None) -> str:
+    """SQL condition: of a fate that counts there in the sum of its stream."""
+    return f"fate IN ({listed(named(share=share))})"
+
+
 # `arrived` tells of events that only wait to be joined: they are an arrival, too.
-_NEWEST = """
+_NEWEST = f"""
     WITH batch AS (
         SELECT name AS pipeline, newest.* FROM unnest(%(names)s::text[]) AS name CROSS JOIN LATERAL (
             SELECT batch_no, closed_at, facts + shed AS stored, unmatched + rejected AS failed,
@@ -43,9 +50,15 @@ _NEWEST = """
         SELECT * FROM counted WHERE closed_at > until - %(minute)s::interval
             OR (newer < %(least)s AND closed_at > until - %(day)s::interval)
     ), of_stream AS (
-        SELECT pipeline, stream, sum(arrived - duplicates) AS tuples, sum(rejected + late + after_last) AS failed,
-            sum(expired) AS expired
-        FROM recent JOIN freshet.batch_stream USING (batch_no) GROUP BY pipeline, stream
+        SELECT pipeline, stream, sum(arrived) - coalesce(sum(known), 0) AS tuples,
+            coalesce(sum(settled.failed), 0) AS failed, coalesce(sum(expired), 0) AS expired
+        FROM recent JOIN freshet.batch_stream USING (batch_no) LEFT JOIN (
+            SELECT batch_no, stream, sum(tuples) FILTER (WHERE {_is("duplicates")}) AS known,
+                sum(tuples) FILTER (WHERE {_is(REJECTED.share)}) AS failed,
+                sum(tuples) FILTER (WHERE {_is("expired")}) AS expired
+            FROM recent JOIN freshet.batch_fate USING (batch_no) GROUP BY batch_no, stream
+        ) AS settled USING (batch_no, stream)
+        GROUP BY pipeline, stream
     ), as_whole AS (
         SELECT pipeline, min(batch_no) AS since, max(batch_no) AS last, sum(stored) AS stored, sum(failed) AS failed
         FROM recent GROUP BY pipeline
@@ -53,8 +66,9 @@ _NEWEST = """
         SELECT pipeline, since, stored, greatest(failed - coalesce(
             (SELECT sum(failed + expired) FROM of_stream WHERE of_stream.pipeline = as_whole.pipeline), 0)
             - CASE WHEN definition -> 'correlate' ->> 'emit' = 'accumulate'
-                THEN (SELECT coalesce(sum(waiting), 0) FROM freshet.batch_stream WHERE batch_no = last)
-                    - (SELECT coalesce(sum(waiting), 0) FROM freshet.batch_stream WHERE batch_no = (
+                THEN (SELECT coalesce(sum(tuples), 0) FROM freshet.batch_fate
+                      WHERE batch_no = last AND {_is("waiting")})
+                    - (SELECT coalesce(sum(tuples), 0) FROM freshet.batch_fate WHERE {_is("waiting")} AND batch_no = (
                         SELECT max(batch_no) FROM freshet.batch
                         WHERE batch.pipeline = as_whole.pipeline AND state = 'committed' AND batch_no < since))
                 ELSE 0 END, 0) AS failed
@@ -123,10 +137,10 @@ def _told(cursor: extensions.cursor, pipeline: str, counted: _Counted, since: in
 def _commonest_reason(cursor: extensions.cursor, pipeline: str, since: int) -> str | None:
     """Of the newest held tuples; those whose reasons differ in numbers only count as one, and one of them is told."""
     cursor.execute(
-        """
+        f"""
         SELECT min(reason) FROM (
             SELECT reason FROM freshet.held_tuple
-            WHERE pipeline = %s AND batch_no >= %s AND place IN ('rejected', 'unmatched')
+            WHERE pipeline = %s AND batch_no >= %s AND place IN ({listed(FAILED_PLACES)})
             ORDER BY batch_no DESC LIMIT %s) AS newest
         GROUP BY regexp_replace(reason, '[0-9]+', '…', 'g') ORDER BY count(*) DESC, 1 LIMIT 1
         """,

@@ -8,7 +8,31 @@ from datetime import datetime, timedelta
 
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import (
+    AFTER_LAST,
+    EXPIRED,
+    JOINED,
+    LATE,
+    PUNCTUATION,
+    PURGED,
+    REJECTED,
+    WAITING,
+    listed,
+    named,
+)
+
 _HOUR = timedelta(hours=1)
+# What is shown of the last hour, in the order of `StreamStatus`: figure -> the fates that it adds up.
+_APART = (LATE.name, AFTER_LAST.name)
+_COUNTED = {
+    "joined": named(share=JOINED.share),
+    "expired": named(share=EXPIRED.share),
+    "late": [LATE.name],
+    REJECTED.name: [name for name in named(share=REJECTED.share) if name not in _APART],
+    "after_last": [AFTER_LAST.name],
+    "punctuations": [PUNCTUATION.name],
+    "purged": [PURGED.name],
+}
 
 
 @dataclass(frozen=True)
@@ -48,8 +72,12 @@ class StreamStatus:
 
 def read_streams(cursor: extensions.cursor, names: Sequence[str], now: datetime) -> dict[str, tuple[StreamStatus, ...]]:
     """The streams of each pipeline that has several, by name. O(batches of the last hour)."""
+    counted = ", ".join(
+        f"sum(tuples) FILTER (WHERE fate IN ({listed(fates)})) AS {name}" for name, fates in _COUNTED.items()
+    )
+    shown = ", ".join(f"coalesce({name}, 0)::bigint" for name in _COUNTED)
     cursor.execute(
-        """
+        f"""
         WITH recent AS (
             SELECT batch_no, pipeline, closed_at FROM freshet.batch
             WHERE pipeline = ANY (%(names)s) AND state = 'committed' AND closed_at > %(now)s::timestamptz - %(hour)s
@@ -57,22 +85,24 @@ def read_streams(cursor: extensions.cursor, names: Sequence[str], now: datetime)
             SELECT (SELECT max(batch_no) FROM freshet.batch WHERE pipeline = name AND state = 'committed') AS batch_no,
                 name AS pipeline
             FROM unnest(%(names)s::text[]) AS name
-        ), counted AS (
-            SELECT pipeline, stream, sum(arrived) AS arrived, sum(joined) AS joined, sum(expired) AS expired,
-                sum(late) AS late, sum(rejected) AS rejected, sum(after_last) AS after_last,
-                sum(punctuations) AS punctuations, sum(purged) AS purged
+        ), read AS (
+            SELECT pipeline, stream, sum(arrived) AS arrived
             FROM freshet.batch_stream JOIN recent USING (batch_no) GROUP BY pipeline, stream
+        ), counted AS (
+            SELECT pipeline, stream, {counted}
+            FROM freshet.batch_fate JOIN recent USING (batch_no) GROUP BY pipeline, stream
+        ), level_of AS (
+            SELECT batch_no, stream, tuples AS waiting FROM newest JOIN freshet.batch_fate USING (batch_no)
+            WHERE fate = %(waiting)s
         )
         SELECT pipeline, stream, newest, reached, last_arrival, idle,
             coalesce(reached = min(reached) OVER of_pipeline AND reached < max(reached) OVER of_pipeline, false),
-            waiting, coalesce(counted.arrived, 0)::bigint, coalesce(counted.joined, 0)::bigint,
-            coalesce(counted.expired, 0)::bigint, coalesce(counted.late, 0)::bigint,
-            coalesce(counted.rejected, 0)::bigint, coalesce(counted.after_last, 0)::bigint,
-            coalesce(counted.punctuations, 0)::bigint, coalesce(counted.purged, 0)::bigint
-        FROM newest JOIN freshet.batch_stream AS level USING (batch_no) LEFT JOIN counted USING (pipeline, stream)
+            coalesce(waiting, 0), coalesce(read.arrived, 0)::bigint, {shown}
+        FROM newest JOIN freshet.batch_stream AS level USING (batch_no) LEFT JOIN level_of USING (batch_no, stream)
+            LEFT JOIN read USING (pipeline, stream) LEFT JOIN counted USING (pipeline, stream)
         WINDOW of_pipeline AS (PARTITION BY pipeline) ORDER BY pipeline, stream
         """,
-        {"names": list(names), "now": now, "hour": _HOUR},
+        {"names": list(names), "now": now, "hour": _HOUR, "waiting": WAITING.name},
     )
     found: dict[str, tuple[StreamStatus, ...]] = {}
     for pipeline, *columns in cursor.fetchall():

@@ -10,6 +10,7 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
+from spark_jobs.definition.fates import FAILED_PLACES, SHED
 from spark_jobs.durations import format_duration
 from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.operations import ValidationStatus
@@ -125,10 +126,9 @@ def _cells(status: PipelineStatus) -> Cells:
         "target": _duration(status.target_ms),
         "arrived": f"{status.arrived:,}",
         "loaded": f"{status.loaded:,}",
-        "shed": f"{status.put_off:,}",
+        SHED.name: f"{status.put_off:,}",
         "requeued": f"{status.requeued:,}" if status.requeued else "-",
-        "unmatched": f"{status.unmatched:,}",
-        "rejected": f"{status.rejected:,}",
+        **{place: f"{getattr(status, place):,}" for place in FAILED_PLACES},
         "facts/s": f"{status.service_rate:,.0f}",
         "hit ratio": "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}",
         "oldest waits": _duration(max(waiting, default=None)),

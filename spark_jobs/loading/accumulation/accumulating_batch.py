@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import PLACES, WAITING
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.loading.accumulation.arrived_parts import ArrivedParts, PartsBeside
 from spark_jobs.loading.accumulation.parts import KeyedParts, StreamParts, of_stream
@@ -224,21 +225,13 @@ class AccumulatingTransaction:
     ) -> PartCounts:
         """Hold the parts of a stream that have not got into a row, and count what became of all."""
         batch, waited = self._batch, parts.waited
-        numbers = [number for number in placement.rejected if number >= waited]
-        groups = [
-            Held(
-                "unmatched",
-                f"its {batch.table.required} part is not there yet",
-                None,
-                parts.tuples.filter(pa.array(placement.waits)),
-            ),
-            Held(
-                "rejected",
-                pa.array([placement.rejected[number] for number in numbers], pa.string()),
-                None,
-                parts.tuples.take(pa.array(numbers, pa.int64())),
-            ),
-        ]
+        awaited = f"its {batch.table.required} part is not there yet"
+        groups = [Held(WAITING, awaited, None, parts.tuples.filter(pa.array(placement.waits)))]
+        rejected = {number: why for number, why in placement.rejected.items() if number >= waited}
+        for fate in {why.fate for why in rejected.values()}:
+            numbers = [number for number, why in rejected.items() if why.fate is fate]
+            reasons = pa.array([rejected[number].reason for number in numbers], pa.string())
+            groups.append(Held(fate, reasons, None, parts.tuples.take(pa.array(numbers, pa.int64()))))
         groups = [replace(group, tuples=of_stream(group.tuples, parts.part)) for group in groups]
         held = prepared.held
         if len(held):
@@ -247,12 +240,10 @@ class AccumulatingTransaction:
         placed = held.without(~held.store(cursor)).places
         joined = int(np.count_nonzero(placement.joined[waited:]))
         return PartCounts(
-            placement.made,
-            joined + settled.joined,
-            placed["shed"],
-            placed["unmatched"] + settled.unmatched,
-            placed["rejected"] + settled.rejected,
-            prepared.arrived - joined - placed.total(),
+            facts=placement.made,
+            joined=joined + settled.joined,
+            duplicates=prepared.arrived - joined - placed.total(),
+            **{place: placed[place] + getattr(settled, place) for place in PLACES},
         )
 
 

@@ -7,6 +7,7 @@ with the rows once more, when none of its transactions is under way.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from uuid import uuid4
 
@@ -96,8 +97,6 @@ def _drop_stored(
         "DELETE FROM freshet.held_tuple WHERE pipeline = %s AND event_id = ANY (%s) RETURNING place",
         [pipeline, stored],
     )
-    places = [place for (place,) in cursor.fetchall()]
-    counts = PartCounts(
-        shed=-places.count("shed"), unmatched=-places.count("unmatched"), rejected=-places.count("rejected")
-    )
+    places = Counter(place for (place,) in cursor.fetchall())
+    counts = PartCounts(**{place: -number for place, number in places.items()})
     record_parts(cursor, batch_no, str(uuid4()), part, counts, pa.table({}), 0.0)

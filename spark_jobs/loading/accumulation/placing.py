@@ -9,16 +9,15 @@ import numpy as np
 import pyarrow as pa
 from psycopg2 import extensions
 
+from spark_jobs.definition.fates import REFUSED, SECOND_PART
 from spark_jobs.loading.accumulation.parts import Bools, Int64Array, KeyedParts, key_values, merged_rows
 from spark_jobs.loading.accumulation.row_filling import fill
 from spark_jobs.loading.fact_storage import StorageMode, store
+from spark_jobs.loading.outcome import Rejection
 from spark_jobs.loading.refusals import TuplesSuppressedError
 from spark_jobs.warehouse.copy_encoding.rows import encode
 from spark_jobs.warehouse.fact_staging import stored_facts
 from spark_jobs.warehouse.part_table import AccumulatingTable
-
-SECOND_PART = "a second part of "
-"""How the reasons of parts begin whose row has one of their stream already."""
 
 
 @dataclass
@@ -29,13 +28,13 @@ class Placement:
         joined: parts that are now in a row, bool, shape (n,).
         made: how many of them made one.
         waits: parts that have no row yet, bool, shape (n,).
-        rejected: number of each rejected part -> why.
+        rejected: number of each rejected part -> its fate, and why.
     """
 
     joined: Bools
     waits: Bools
     made: int = 0
-    rejected: dict[int, str] = field(default_factory=dict)
+    rejected: dict[int, Rejection] = field(default_factory=dict)
 
 
 def new_keys(cursor: extensions.cursor, table: AccumulatingTable, keyed: KeyedParts, mode: StorageMode) -> Int64Array:
@@ -114,7 +113,7 @@ class _Placing:
                 self.placements[stream].made += int(np.count_nonzero(made & (makers == stream)))
             for row, refusal in refused.items():
                 stream = int(makers[row])
-                self._reject(stream, int(first[stream][row]), refusal.reason)
+                self._reject(stream, int(first[stream][row]), Rejection(REFUSED, refusal.reason))
             # Another part may make the row of a key whose first one was refused.
             left = np.zeros(len(self._keyed.keys), np.bool_)
             left[new[list(refused)]] = True
@@ -139,7 +138,7 @@ class _Placing:
             waits = np.zeros(len(self._keyed.keys), np.bool_)
             waits[codes[numbers[found.no_row]]] = True
             for row, refusal in found.refused.items():
-                self._reject(stream, int(numbers[row]), refusal.reason)
+                self._reject(stream, int(numbers[row]), Rejection(REFUSED, refusal.reason))
             self._wait(stream, np.flatnonzero(self._open[stream] & waits[codes]))
             self._settle_others(stream, {int(codes[numbers[row]]): text for row, text in found.there.items()})
         assert not (placement.joined & placement.waits).any()
@@ -166,8 +165,8 @@ class _Placing:
         self._open[stream][number] = False
         if event_id != there:
             name = self._keyed.streams[stream].part.stream
-            reason = f"{SECOND_PART}{name} for one key: the fact has {there} already"
-            self.placements[stream].rejected[number] = reason
+            reason = f"a second part of {name} for one key: the fact has {there} already"
+            self.placements[stream].rejected[number] = Rejection(SECOND_PART, reason)
 
     def _join(self, stream: int, numbers: Int64Array) -> None:
         self.placements[stream].joined[numbers] = True
@@ -177,8 +176,8 @@ class _Placing:
         self.placements[stream].waits[numbers] = True
         self._open[stream][numbers] = False
 
-    def _reject(self, stream: int, number: int, reason: str) -> None:
-        self.placements[stream].rejected[number] = reason
+    def _reject(self, stream: int, number: int, why: Rejection) -> None:
+        self.placements[stream].rejected[number] = why
         self._open[stream][number] = False
 
     def _is_required(self, stream: int) -> bool:

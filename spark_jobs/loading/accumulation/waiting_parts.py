@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import pyarrow as pa
 from psycopg2 import extensions
 
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.fates import WAITING
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.accumulation.parts import of_joined_tuple
 from spark_jobs.loading.chunk import fitting
 from spark_jobs.loading.held_rows import storable_reasons
-from spark_jobs.loading.outcome import Held
+from spark_jobs.loading.outcome import Held, Rejection
 from spark_jobs.loading.payload import HELD_ID, held_table
 from spark_jobs.warehouse.part_table import AccumulatingTable, PartTable
 
@@ -25,7 +26,7 @@ class ReadBack(Protocol):
         """The tuples that are what was held, with the columns `kept`, and the others by the reason why not."""
 
 
-WAITS = "correlation_key IS NOT NULL AND place = 'unmatched' AND relation IS NULL"
+WAITS = f"correlation_key IS NOT NULL AND fate = '{WAITING}'"
 """Condition on freshet.held_tuple: a part waits for its row."""
 
 _KEPT = (HELD_ID, ARRIVED_AT)
@@ -38,11 +39,11 @@ class WaitingParts(NamedTuple):
     Attributes:
         tuples: shape (n,), those that can be placed: with the joined tuple's columns, `_held_id`, `_batch_no`; in the
             order in which they came.
-        rejected: event id of each that can't, as it is held -> why.
+        rejected: event id of each that can't, as it is held -> its fate, and why.
     """
 
     tuples: pa.Table
-    rejected: dict[str, str]
+    rejected: dict[str, Rejection]
 
 
 def waiting_parts(
@@ -94,21 +95,24 @@ def waiting_parts(
 def _read(part: PartTable, read_back: ReadBack, rows: Sequence[tuple[str, ...]], batch_no: int) -> WaitingParts:
     tuples, unreadable = read_back.read(held_table(rows), _KEPT)
     encoded, unfit = fitting(of_joined_tuple(tuples, part), part.table, batch_no)
-    rejected: dict[str, str] = {}
+    rejected: dict[str, Rejection] = {}
     for group in (*unreadable, *unfit):
         reasons = storable_reasons(group.reason, group.tuples.num_rows).to_pylist()
-        rejected |= dict(zip(group.tuples[HELD_ID].to_pylist(), reasons, strict=True))
+        for held_id, reason in zip(group.tuples[HELD_ID].to_pylist(), reasons, strict=True):
+            rejected[held_id] = Rejection(group.fate, reason)
     return WaitingParts(encoded.tuples, rejected)
 
 
-def end_waiting(cursor: extensions.cursor, pipeline: str, placed: Sequence[str], rejected: dict[str, str]) -> None:
+def end_waiting(
+    cursor: extensions.cursor, pipeline: str, placed: Sequence[str], rejected: Mapping[str, Rejection]
+) -> None:
     """Take parts out of those that wait: they are in a fact now, or rejected for a reason.
 
     Args:
         cursor: in the transaction that placed them.
         pipeline: its name.
         placed: event ids, as they are held.
-        rejected: event id -> why.
+        rejected: event id -> its fate, and why.
     """
     if placed:
         cursor.execute(
@@ -117,9 +121,15 @@ def end_waiting(cursor: extensions.cursor, pipeline: str, placed: Sequence[str],
     if rejected:
         cursor.execute(
             """
-            UPDATE freshet.held_tuple AS h SET place = 'rejected', reason = r.reason
-            FROM unnest(%s::text[], %s::text[]) AS r (event_id, reason)
+            UPDATE freshet.held_tuple AS h SET place = r.place, fate = r.fate, reason = r.reason
+            FROM unnest(%s::text[], %s::text[], %s::text[], %s::text[]) AS r (event_id, place, fate, reason)
             WHERE h.pipeline = %s AND h.event_id = r.event_id
             """,
-            [list(rejected), list(rejected.values()), pipeline],
+            [
+                list(rejected),
+                [why.fate.place for why in rejected.values()],
+                [why.fate.name for why in rejected.values()],
+                [why.reason for why in rejected.values()],
+                pipeline,
+            ],
         )

@@ -1,5 +1,6 @@
 // What a pipeline's figures mean: the words for its state, what is wrong with it, and how bad that is.
 
+import { SHED, SHOWN } from "./held/places.js";
 import { age, bytes, count } from "./numbers.js";
 
 /** State -> what it means. */
@@ -52,10 +53,10 @@ export function unread(status) {
 
 /** The places that an event may be in, by the ledger: [[name, count]]. */
 export const places = (status) =>
-  ["loaded", "shed", "requeued", "unmatched", "rejected", "pruned"].map((place) => [place, countIn(status, place)]);
+  ["loaded", ...SHOWN, "pruned"].map((place) => [place, countIn(status, place)]);
 
 /** How many events are in a place. What was requeued is held as what was shed is, for its next try; nothing shed it. */
-export const countIn = (status, place) => (place === "shed" ? status.shed - (status.requeued ?? 0) : status[place] ?? 0);
+export const countIn = (status, place) => (place === SHED ? status.shed - (status.requeued ?? 0) : status[place] ?? 0);
 
 /** Whether the ledger counts less than nothing in a place: more has left it than ever came. It adds up even then. */
 export const isLedgerDamaged = (status) => places(status).some(([, count]) => count < 0);

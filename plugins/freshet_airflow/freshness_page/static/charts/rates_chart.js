@@ -1,5 +1,6 @@
 // Arrival rate and service rate, and what is put off in between.
 
+import { SHED } from "../held/places.js";
 import { rate } from "../numbers.js";
 import { TimeChart, colour } from "./time_chart.js";
 
@@ -10,7 +11,7 @@ export const ratesChart = (place, pipeline) =>
     [
       { label: "arriving", stroke: colour("arriving"), fill: colour("arriving-area") },
       { label: "loaded", stroke: colour("loaded") },
-      { label: "shed", stroke: colour("shed"), dash: [4, 3] },
+      { label: SHED, stroke: colour(SHED), dash: [4, 3] },
     ],
     rate,
     (history) => [history.arrived, history.loaded, history.shed],

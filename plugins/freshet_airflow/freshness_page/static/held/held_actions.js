@@ -3,8 +3,7 @@
 import { runButton } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
 import { count } from "../numbers.js";
-
-const WAITING = ["shed", "unmatched"];
+import { REJECTED, SHED, WAITING } from "./places.js";
 
 /**
  * Buttons for the tuples of an answer.
@@ -13,8 +12,8 @@ const WAITING = ["shed", "unmatched"];
  */
 export function heldActions(pipeline, { groups, forgettable, read_at: readAt }, chosen, dags) {
   const sum = (fits, what = "tuples") => groups.filter(fits).reduce((all, group) => all + group[what], 0);
-  const waiting = sum(({ place }) => place !== "rejected");
-  const rejected = (what) => sum(({ place }) => place === "rejected", what);
+  const waiting = sum(({ place }) => WAITING.includes(place));
+  const rejected = (what) => sum(({ place }) => place === REJECTED, what);
   const hopeful = rejected("tuples") - rejected("hopeless") - rejected("unjoined");
   const all = sum(() => true);
   const named = {
@@ -28,7 +27,7 @@ export function heldActions(pipeline, { groups, forgettable, read_at: readAt }, 
       forbidden: waiting ? null : "No shed or unmatched tuple is shown.",
     }),
     runButton("Requeue", dags?.reprocess_shed, {
-      parameters: { places: ["shed"], requeue: chosen.reason, ...named },
+      parameters: { places: [SHED], requeue: chosen.reason, ...named },
       question: `${count(hopeful)} rejected tuples of ${pipeline} are tried again. Mend first what refused them.`,
       forbidden: whyNotRequeue(hopeful, chosen),
     }),

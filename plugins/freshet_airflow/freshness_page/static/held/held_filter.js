@@ -1,8 +1,8 @@
 // The form that chooses among held tuples.
 
 import { element } from "../dom/element.js";
+import { PLACES } from "./places.js";
 
-export const PLACES = ["shed", "unmatched", "rejected"];
 const TYPING_PAUSE = 400;
 const TIMES = [["", "at any time"], ["3600", "in the last hour"], ["86400", "in the last day"], ["604800", "in the last week"]];
 

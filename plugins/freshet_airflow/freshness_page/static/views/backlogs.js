@@ -3,15 +3,9 @@
 import { dagLink, runButton } from "../actions/run_buttons.js";
 import { element } from "../dom/element.js";
 import { countIn } from "../health.js";
+import { MEANINGS, REQUEUED, SHOWN } from "../held/places.js";
 import { age, ago, count, since } from "../numbers.js";
 import { panel, workBadge } from "./parts.js";
-
-const HELD = [
-  ["shed", "Put off under overload."],
-  ["requeued", "Rejected once, or made of events that came late: they wait for their next try."],
-  ["unmatched", "Their key is not in the master data yet."],
-  ["rejected", "Bad input, or refused by the table: see why below."],
-];
 
 export function backlogs(status, dags) {
   const waiting = status.backlog ?? {};
@@ -19,8 +13,8 @@ export function backlogs(status, dags) {
     element("table", {},
       element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Held"),
         element("th.number", { scope: "col" }, "Tuples"), element("th.number", { scope: "col" }, "Oldest"))),
-      element("tbody", {}, HELD.filter(([place]) => place !== "requeued" || status.requeued).map(([place, meaning]) => element("tr", {},
-        element("th", { scope: "row", title: meaning }, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), place),
+      element("tbody", {}, SHOWN.filter((place) => place !== REQUEUED || status.requeued).map((place) => element("tr", {},
+        element("th", { scope: "row", title: MEANINGS[place] }, element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), place),
         element(`td.number${countIn(status, place) ? ".waiting" : ""}`, {}, count(countIn(status, place))),
         element("td.number", {}, age(waiting[place]?.oldest_age_ms)))))),
     element("div.buttons", {},

@@ -3,6 +3,7 @@
 import { element } from "../dom/element.js";
 import { morphChildren } from "../dom/morph.js";
 import { STATE_WORDS, arrivalRate, countIn, isLate, problems, unread, unreadFiles } from "../health.js";
+import { PLACES } from "../held/places.js";
 import { age, count, duration, lateBy, rate, share, shortCount } from "../numbers.js";
 import { NOW } from "./freshness.js";
 import { freshnessBar, lateness } from "./freshness_bar.js";
@@ -118,7 +119,7 @@ function line(status, isChosen) {
     period(status.freshness_hour, ".roomy"), period(status.freshness_day),
     element("td.number", {}, rate(arrivalRate(status))), element("td.number.roomy", {}, rate(status.service_rate)),
     element("td.number.roomy", {}, share(status.hit_ratio)),
-    ["shed", "unmatched", "rejected"].map((held) => backlog(status, held)),
+    PLACES.map((held) => backlog(status, held)),
     element("td.roomy", {}, validation(status.validation)));
 }
 

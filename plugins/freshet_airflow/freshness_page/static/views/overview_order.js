@@ -1,6 +1,7 @@
 // The order of the overview's lines: worst first, or by a column that the reader chooses.
 
 import { arrivalRate, countIn, worstFirst } from "../health.js";
+import { SHED } from "../held/places.js";
 
 /** Column -> its value, by which lines can be ordered; the largest first, texts from A on. */
 const VALUES = {
@@ -13,7 +14,7 @@ const VALUES = {
   Arriving: arrivalRate,
   Loaded: (status) => status.service_rate,
   Hits: (status) => status.hit_ratio,
-  Shed: (status) => countIn(status, "shed"),
+  Shed: (status) => countIn(status, SHED),
   Unmatched: ({ unmatched }) => unmatched,
   Rejected: ({ rejected }) => rejected,
 };

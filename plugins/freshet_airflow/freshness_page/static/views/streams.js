@@ -1,6 +1,7 @@
 // The streams of a pipeline that joins several: how far each has come, and what waits.
 
 import { element } from "../dom/element.js";
+import { REJECTED } from "../held/places.js";
 import { NOTHING, age, ago, clock, count, share, since } from "../numbers.js";
 import { badge, explained, panel } from "./parts.js";
 
@@ -23,7 +24,7 @@ const PUNCTUATED = [
 ];
 const PUNCTUATED_COUNTS = ["punctuations", "purged", "after_last"];
 const FILLED = ["In facts", "Share of all facts in which a part of this stream has come, by the ledger.", "number"];
-const COUNTS = ["arrived", "joined", "waiting", "expired", "late", "rejected"];
+const COUNTS = ["arrived", "joined", "waiting", "expired", "late", REJECTED];
 
 /** @param {object|null} filled of accumulating facts: stream -> share of them in which its part has come. */
 export function streams(status, filled) {
@@ -52,7 +53,7 @@ function row(each, furthest, counts, filled) {
     filled ? element("td.number", {}, share(filled[each.stream])) : null);
 }
 
-const HELD = ["expired", "late", "rejected", "after_last"];
+const HELD = ["expired", "late", REJECTED, "after_last"];
 
 function heldBack(all) {
   const slowest = all.filter(({ holds_back: holds, idle }) => holds && !idle).map(({ stream }) => stream);
