@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.segment import Segment
 
-# Control characters but the tab, what turns the direction of writing, ends of lines, and halves of characters.
-_STEERING = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff"
+# Control characters but the tab, ends of lines, halves of characters, what turns the direction of writing or is unseen.
+_STEERING = r"\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff"
 _HIDDEN = re.compile(f"[{_STEERING}\n]")
 _HIDDEN_IN_LINES = re.compile(f"[{_STEERING}]")
 

@@ -9,7 +9,7 @@ import pytest
 
 from spark_jobs.shown_text import OneLineFormatter, SafeConsole, shown_text
 
-HOSTILE = "\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\u202eevil\u2066\u200f\x7f\x00\ud800\r\u2028"
+HOSTILE = "\x1b[2J\x1b]52;c;aGk=\x07\x9b31m\u202eevil\u2066\u200f\x7f\x00\ud800\r\u2028\u061c\u200b\ufeff"
 
 
 def test_what_would_steer_is_shown_as_what_it_is() -> None:

@@ -128,6 +128,14 @@ def test_an_expectation_is_one_query_that_writes_nothing(sales: Sales, rows: str
     assert sales.query("SELECT to_regclass('shop.broken_out'), count(*) FROM shop.sale") == [(None, 3)]
 
 
+def test_what_an_expectation_sets_is_not_so_for_the_next(sales: Sales) -> None:
+    sales.load(sales.sales(3))
+    sets = "SELECT 1 FROM {facts} WHERE set_config('statement_timeout', '0', false) <> '0'"
+    asks = "SELECT 1 FROM {facts} WHERE current_setting('statement_timeout') = '0'"
+    report = sales.check({"sql": {"name": "sets", "rows": sets}}, {"sql": {"name": "asks", "rows": asks}})
+    assert report.result == "passed", report.message
+
+
 def test_the_ledger_tells_how_many_facts_there_must_be(sales: Sales) -> None:
     sales.load(sales.sales(10))
     assert sales.check("row_conservation").result == "passed"

@@ -85,9 +85,14 @@ def _rows_of(engine: SqlAlchemyExecutionEngine, query: str) -> list[dict[str, An
         # Several statements, of which one would end the transaction that can't write, are no query for a cursor.
         connection.exec_driver_sql("SELECT set_config('freshet.query', %s, false)", (query,))
         connection.exec_driver_sql(_IS_ONE_QUERY, execution_options={"no_parameters": True})
-        # Straight to PostgreSQL: a colon or a percent sign in a user's query means nothing to us.
-        cursor = connection.exec_driver_sql(query, execution_options={"no_parameters": True})
-        return [dict(row._mapping) for row in cursor]
+        # What a query sets (its time, where names are looked up) is not to be so for the next one.
+        connection.exec_driver_sql("SAVEPOINT expectation")
+        try:
+            # Straight to PostgreSQL: a colon or a percent sign in a user's query means nothing to us.
+            cursor = connection.exec_driver_sql(query, execution_options={"no_parameters": True})
+            return [dict(row._mapping) for row in cursor]
+        finally:
+            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT expectation")
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 // Builds elements. Text is always text: nothing here reads markup, so data can't become any.
 
 // What turns the direction of writing, and characters that are not shown: they would forge the text around them.
-const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g;
+const STEERING = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g;
 const code = (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 const shown = (child) => (typeof child === "string" ? child.replace(STEERING, code) : child);
 
