@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-import psycopg2.extras
-from psycopg2 import extensions
+if TYPE_CHECKING:  # tasks that decode know it, and need no database
+    from psycopg2 import extensions
 
 _WHOLE = -1
 
@@ -59,5 +60,5 @@ def note_poison(cursor: extensions.cursor, batch_no: int, poison: Sequence[Poiso
         JOIN unnest(%(poison)s::jsonb[]) WITH ORDINALITY AS noted (poison, number) USING (number)
         WHERE range.range_id = numbered.range_id AND noted.poison IS NOT NULL
         """,
-        {"batch": batch_no, "poison": [psycopg2.extras.Json(each) if each else None for each in poison]},
+        {"batch": batch_no, "poison": [json.dumps(each) if each else None for each in poison]},
     )

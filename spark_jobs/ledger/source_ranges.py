@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
-
-from psycopg2 import extensions
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_jobs.ledger.poison import Poison, poison_of
 from spark_jobs.ledger.unread_files import TAKEN, landing_time
 from spark_jobs.warehouse.copy_encoding.characters import storable
+
+if TYPE_CHECKING:  # tasks that decode know its ranges, and need no database
+    from psycopg2 import extensions
 
 TOPIC_ID = "[A-Za-z0-9+/_-]{22}"
 """Pattern of the id that Kafka gives a topic: 128 bits in Base64, which librdkafka writes with `/` among its digits."""

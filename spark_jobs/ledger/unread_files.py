@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
-from psycopg2 import extensions
+if TYPE_CHECKING:  # what decodes knows its times, and needs no database
+    from psycopg2 import extensions
 
 _LAST_SECOND = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
 
