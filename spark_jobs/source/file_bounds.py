@@ -21,6 +21,7 @@ from spark_jobs.errors import UnreadableFileError
 from spark_jobs.ledger.poison import Poison
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.planned_file import FileSlice, shown_path
+from spark_jobs.source.sparing import spans_at
 
 # Ordinary records are packed up to thirty to one.
 _UNPACKED_RATIO = 100
@@ -149,10 +150,7 @@ class Tally:
         return lacking + sum(self._decoded(group.tuples[POSITION].to_numpy()) for group in arrivals.rejected)
 
     def _decoded(self, positions: NDArray[np.int64]) -> int:
-        spared = np.zeros(len(positions), np.bool_)
-        for span in self._bounds.poison:
-            spared |= (positions >= span.first) & (positions < span.last)
-        return int(np.count_nonzero(~spared))
+        return int(np.count_nonzero(spans_at(self._bounds.poison, positions) < 0))
 
 
 def _without_event_id(arrivals: Arrivals, source: Source) -> int:

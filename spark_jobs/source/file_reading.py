@@ -23,7 +23,7 @@ from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
 from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, as_text
 from spark_jobs.source.records.json_blocks import decode_json
 from spark_jobs.source.records.parquet_rows import ParquetRows
-from spark_jobs.source.sparing import decode_sparing, undecoded
+from spark_jobs.source.sparing import decode_sparing, sifted
 
 # At once: a block of lines of a byte each has millions, and each that is rejected costs some hundred bytes.
 _MOST_RECORDS = 1 << 17
@@ -103,10 +103,7 @@ def _arrivals(piece: FileSlice, decoded: Decoded, records: pa.Array, positions: 
         .append_column(RANGE, pa.repeat(pa.scalar(piece.range_no, pa.int32()), count))
         .append_column(POSITION, pa.array(positions))
     )
-    if decoded.reasons.null_count == count:
-        return Arrivals(tuples, [], count)
-    held = undecoded(piece.poison, tuples, decoded.reasons, identified=False)
-    return Arrivals(tuples.filter(pc.is_null(decoded.reasons)), held, count)
+    return sifted(piece.poison, tuples, decoded.reasons, identified=False)
 
 
 class _LineFile:

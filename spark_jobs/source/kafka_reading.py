@@ -27,7 +27,7 @@ from spark_jobs.source.kafka_slice import OffsetSlice, Partition
 from spark_jobs.source.records.decoded import KEPT_OF_TOO_LONG, cut_record
 from spark_jobs.source.records.long_values import too_long
 from spark_jobs.source.records.record_decoder import RecordDecoder
-from spark_jobs.source.sparing import decode_sparing, undecoded
+from spark_jobs.source.sparing import decode_sparing, sifted
 
 SILENCE_SECONDS = 30.0
 """After that long without an answer a partition is taken for unreachable."""
@@ -120,11 +120,7 @@ def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arri
     if decoder.avro is not None:  # what is held of it is its columns, which can be read without its schema
         records = pc.if_else(pc.is_valid(decoded.reasons), records, None)
     tuples = _with_place(decoded.tuples, piece, read, records)
-    count = len(read.offsets)
-    if decoded.reasons.null_count == count:
-        return Arrivals(tuples, [], count)
-    held = undecoded(piece.poison, tuples, decoded.reasons, identified=decoder.source.is_known_by_place)
-    return Arrivals(tuples.filter(pc.is_null(decoded.reasons)), held, count)
+    return sifted(piece.poison, tuples, decoded.reasons, identified=decoder.source.is_known_by_place)
 
 
 def _too_long(piece: OffsetSlice, source: Source, read: Consumed, told: list[str]) -> Held:

@@ -15,6 +15,7 @@ from spark_jobs.definition.fates import MALFORMED, POISON
 from spark_jobs.definition.stream_tuple import POSITION
 from spark_jobs.ledger.poison import Poison, PoisonSpan
 from spark_jobs.loading.outcome import Held
+from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.file_names import compression_of
 from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.source.planned_file import FileSlice, unpacked
@@ -42,7 +43,7 @@ def decode_sparing(
         columns: those of the tuples.
         decode: decodes records.
     """
-    spans = _spans(poison, positions)
+    spans = spans_at(poison, positions)
     if (spans < 0).all():
         return decode(records)
     spared = np.flatnonzero(spans < 0)
@@ -53,8 +54,8 @@ def decode_sparing(
     return merged(parts)
 
 
-def undecoded(poison: Poison, tuples: pa.Table, reasons: pa.Array, *, identified: bool) -> list[Held]:
-    """What is held of records that are no tuples: poison apart from what is malformed. O(n).
+def sifted(poison: Poison, tuples: pa.Table, reasons: pa.Array, *, identified: bool) -> Arrivals:
+    """What came: tuples, and what is held of records that are none, poison apart from what is malformed. O(n).
 
     Args:
         poison: positions that were not decoded.
@@ -62,17 +63,21 @@ def undecoded(poison: Poison, tuples: pa.Table, reasons: pa.Array, *, identified
         reasons: as `Decoded` has them, shape (n,).
         identified: whether their event ids are known.
     """
-    without = pc.is_valid(reasons)
-    tuples, reasons = tuples.filter(without), reasons.drop_null()
-    is_poison = _spans(poison, tuples[POSITION].to_numpy()) >= 0
-    return [
+    count = len(reasons)
+    if reasons.null_count == count:
+        return Arrivals(tuples, [], count)
+    sound = tuples.filter(pc.is_null(reasons))
+    tuples, reasons = tuples.filter(pc.is_valid(reasons)), reasons.drop_null()
+    is_poison = spans_at(poison, tuples[POSITION].to_numpy()) >= 0
+    held = [
         Held(fate, reasons.filter(pa.array(where)), None, tuples.filter(pa.array(where)), identified=identified)
         for fate, where in ((MALFORMED, ~is_poison), (POISON, is_poison))
         if where.any()
     ]
+    return Arrivals(sound, held, count)
 
 
-def _spans(poison: Poison, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+def spans_at(poison: Poison, positions: NDArray[np.int64]) -> NDArray[np.int64]:
     """The number of the span that each position lies in; -1 for none. Shape (n,)."""
     spans = np.full(len(positions), -1)
     for number, span in enumerate(poison):
