@@ -429,7 +429,7 @@ def source(
     from contextlib import closing
 
     from spark_jobs.definition import load_definition
-    from spark_jobs.definition.correlation import STREAM_SEPARATOR
+    from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
     from spark_jobs.ledger import files_not_loaded
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.source.file_names import name_of, unit_of
@@ -439,13 +439,14 @@ def source(
     name = definition.name
 
     def is_gone(unit: str) -> bool:
-        stream, _, of_stream = unit.rpartition(STREAM_SEPARATOR)
-        read = (definition.streams or {}).get(stream, definition.source)
-        return read.kafka is None and not os.path.lexists(read.resolved_path(home()) / name_of(of_stream))
+        read = definition.shape.source_of(unit)
+        if read is None or read.kafka is not None:
+            return False
+        return not os.path.lexists(read.resolved_path(home()) / name_of(unit.rpartition(STREAM_SEPARATOR)[2]))
 
     for file in retry or []:
-        of_stream = (definition.streams or {}).get(file.partition(STREAM_SEPARATOR)[0], definition.source)
-        if of_stream.kafka is not None:
+        read = definition.shape.source_of(file)
+        if read is not None and read.kafka is not None:
             text = f"{file}: {name} reads it from Kafka, where what is at an offset is read once."
             raise FreshetError(f"{text} Only files are read again.")
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
@@ -761,9 +762,11 @@ def check(pipeline: Pipeline) -> None:
 
     Exit status 1 if it can't load as it is. Nothing is changed.
     """
-    from spark_jobs.definition import load_definition
+    from spark_jobs.definition import load_definition, spelling_notes
 
     definition = load_definition(pipeline)  # what is wrong in the file itself is told first
+    for note in spelling_notes([pipeline]):
+        console.print(note, soft_wrap=True, highlight=False, markup=False, style="yellow")
     from spark_jobs.authoring.check import check_pipeline
     from spark_jobs.local.warehouse_server import warehouse
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import signal
 import sys
 from collections.abc import Iterable, Sequence
@@ -39,7 +40,7 @@ def load(pipelines: Sequence[str], warehouse_url: str, *, once: bool, master: st
         FreshetError: a pipeline can't be loaded, or a newer driver has taken over.
     """
     # Here, as in `_serve`: to import it all takes seconds, which Spark's start shall not wait for.
-    from spark_jobs.definition import load_named
+    from spark_jobs.definition import load_named, spelling_notes
     from spark_jobs.driver.driver_process import DriverProcess
     from spark_jobs.driver.stream_job import StreamJob
     from spark_jobs.optional_imports import do_without_pandas_and_scipy
@@ -47,6 +48,8 @@ def load(pipelines: Sequence[str], warehouse_url: str, *, once: bool, master: st
 
     do_without_pandas_and_scipy()
     pool = ConnectionPool(warehouse_url, "freshet driver")
+    for note in spelling_notes(pipelines):
+        logging.getLogger(__name__).warning("%s", note)
     jobs = [StreamJob(definition, home(), warehouse_url, pool) for definition in load_named(pipelines).values()]
     names = [job.definition.name for job in jobs]
     for job in jobs:

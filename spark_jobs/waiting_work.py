@@ -10,7 +10,6 @@ from psycopg2 import extensions
 from pydantic import ValidationError
 
 from spark_jobs.definition import Lookup, PipelineDefinition
-from spark_jobs.definition.correlation import Correlate
 from spark_jobs.definition.operation import Freshness, Reprocessing, Validation
 from spark_jobs.ledger.status.lag import SourceLook
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
@@ -106,12 +105,12 @@ class WaitingWorkReader:
         return known[1]
 
     def _is_due(self, cursor: extensions.cursor, status: PipelineStatus, settings: _Settings, now: datetime) -> bool:
-        may_be_late = status.rejected if settings.correlate is not None else 0
+        may_be_late = status.rejected if settings.late_window is not None else 0
         if not status.shed and not status.unmatched and not may_be_late:
             return False
         read_at, due = self._due.get(status.name, (None, False))
         if read_at is None or now - read_at >= _DUE_READ_EVERY:
-            due = due_now(cursor, status.name, settings.lookups, settings.first_pause, settings.correlate)
+            due = due_now(cursor, status.name, settings.lookups, settings.first_pause, settings.late_window)
             self._due[status.name] = (now, due)
         return due
 
@@ -121,7 +120,7 @@ class _Settings(NamedTuple):
     grace: timedelta
     lookups: tuple[Lookup, ...]
     first_pause: timedelta
-    correlate: Correlate | None
+    late_window: timedelta | None
 
 
 def _settings(definition: Any) -> _Settings:
@@ -135,5 +134,5 @@ def _settings(definition: Any) -> _Settings:
         registered.freshness.grace,
         registered.lookups,
         registered.reprocessing.first_pause,
-        registered.correlate,
+        registered.shape.late_window,
     )

@@ -61,7 +61,7 @@ class BacklogCheckOperator(BaseOperator):
             if abandoned := abandon_dead(cursor, self.pipeline):
                 self.log.warning("The drivers of %d runs have died: they are marked as abandoned.", abandoned)
             first_pause = definition.reprocessing.first_pause
-            due = due_now(cursor, self.pipeline, definition.lookups, first_pause, definition.correlate)
+            due = due_now(cursor, self.pipeline, definition.lookups, first_pause, definition.shape.late_window)
         if not due:
             raise AirflowSkipException("No held tuple is due.")
         load = stream_load(connection, self.pipeline)

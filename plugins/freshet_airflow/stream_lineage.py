@@ -21,7 +21,7 @@ from psycopg2 import extensions
 
 from freshet_airflow.warehouse_connection import warehouse_url
 from spark_jobs.definition import Lookup, PipelineDefinition, load_definition
-from spark_jobs.definition.correlation import COMPLETED_AT, qualified
+from spark_jobs.definition.joined_tuple import COMPLETED_AT, qualified
 from spark_jobs.definition.model import Source
 from spark_jobs.settings import Home, home
 
@@ -95,7 +95,7 @@ class PipelineDatasets:
         """The source, or the streams, and the relation of each lookup, each once."""
         datasets = {
             _source_name(source, self._home): {name: str(kind) for name, kind in source.columns.items()}
-            for source in self._sources().values()
+            for source in self._definition.streams.values()
         }
         for lookup in self._definition.lookups:
             known = datasets.setdefault(self._table_name(lookup.relation), {})
@@ -119,17 +119,13 @@ class PipelineDatasets:
             namespace, name, facets={"schema": _schema(dict.fromkeys(fact.columns, "")), "columnLineage": lineage}
         )
 
-    def _sources(self) -> dict[str, Source]:
-        """Stream -> where its events come from; the only one is called nothing."""
-        return self._definition.streams or {"": self._definition.source}
-
     def _made_of(self, origin: str) -> Iterator[_Column]:
         """The columns that a column of the joined tuple is taken from; none for the number of the load."""
         for lookup in self._definition.lookups:
             if origin in lookup.fetch:
                 yield _Column(*self._table_name(lookup.relation), lookup.fetch[origin], [_SAME])
                 return
-        for stream, source in self._sources().items():
+        for stream, source in self._definition.streams.items():
             dataset = _source_name(source, self._home)
             if origin == COMPLETED_AT and stream:
                 yield _Column(*dataset, source.event_time, [_DERIVED])
@@ -139,15 +135,15 @@ class PipelineDatasets:
 
     def _joined_by(self) -> Iterator[_Column]:
         """The columns that tell which tuples make a fact together."""
-        for stream, columns in (self._definition.correlate.on if self._definition.correlate else {}).items():
+        for stream, columns in self._definition.shape.on.items():
             for column in columns:
-                yield _Column(*_source_name(self._sources()[stream], self._home), column, [_JOINED_BY])
+                yield _Column(*_source_name(self._definition.streams[stream], self._home), column, [_JOINED_BY])
         for lookup in self._definition.lookups:
             yield from self._looked_up_by(lookup)
 
     def _looked_up_by(self, lookup: Lookup) -> Iterator[_Column]:
         relation = self._table_name(lookup.relation)
-        at = [] if lookup.as_of is None else [self._definition.source.event_time]
+        at = [] if lookup.as_of is None else [self._definition.tuples.event_time]
         for origin in [*lookup.on, *at]:
             for made_of in self._made_of(origin):
                 yield _Column(made_of.namespace, made_of.name, made_of.field, [_JOINED_BY])

@@ -11,8 +11,8 @@ from pathlib import Path
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition, Source
-from spark_jobs.definition.correlation import read_alike
 from spark_jobs.definition.kafka import Kafka
+from spark_jobs.definition.stream_keys import read_alike
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.join_folder import check_join_state
 from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError, StateDamagedError
@@ -55,12 +55,12 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
         WarehouseUnavailableError: the warehouse does not answer.
     """
     report = CheckReport()
-    for name, source in (definition.streams or {"events": definition.source}).items():
+    for name, source in definition.streams.items():
         if source.kafka is None:
-            report.notes.append(_landed(name, source, source.resolved_path(home)))
+            report.notes.append(_landed(name or "events", source, source.resolved_path(home)))
         else:
             _check_topic(definition.name, source, source.kafka, report)
-    for read, names in read_alike(definition.streams or {}).items():
+    for read, names in read_alike(definition.streams).items():
         report.notes.append(f"{' and '.join(names)} read the same events, of {read}: each takes all of them")
     with closing(connect(warehouse_url, application_name=f"freshet check {definition.name}")) as connection:
         _check_registered(connection, definition, report)
@@ -128,7 +128,7 @@ def _landed(name: str, source: Source, folder: Path) -> str:
 def _told_of_tables(
     definition: PipelineDefinition, tables: PipelineTables, outcomes: Mapping[str, WatchOutcome]
 ) -> Iterator[str]:
-    yield f"{definition.fact.table} takes the facts, told apart by {', '.join(definition.source.event_id)}"
+    yield f"{definition.fact.table} takes the facts, told apart by {', '.join(definition.tuples.event_id)}"
     for lookup, spec in zip(definition.lookups, tables.relations, strict=True):
         unnoted = outcomes[lookup.relation].refusal
         held = said_of_memory(lookup, spec, unnoted=unnoted)

@@ -33,12 +33,12 @@ def dbt_sources(definitions: Iterable[PipelineDefinition]) -> str:
 def _table(definition: PipelineDefinition) -> dict[str, Any]:
     _, table = definition.fact.table.split(".", 1)
     by_source = {origin: name for name, origin in definition.fact.columns.items()}
-    key = [by_source[part] for part in definition.source.event_id]
+    key = [by_source[part] for part in definition.tuples.event_id]
     told: dict[str, Any] = {
         "name": table,
         "description": f"Facts of Freshet's pipeline {definition.name}, one for each {', '.join(key)}.",
     }
-    if (event_time := by_source.get(definition.source.event_time)) is not None:
+    if (event_time := by_source.get(definition.tuples.event_time)) is not None:
         target, grace = definition.freshness.target, definition.freshness.grace
         told["config"] = {
             "loaded_at_field": event_time,

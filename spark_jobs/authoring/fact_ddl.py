@@ -52,14 +52,14 @@ def fact_ddl(definition: PipelineDefinition, fetched: Mapping[str, str]) -> str:
         definition: the pipeline.
         fetched: SQL type of each output of its lookups.
     """
-    source = definition.source
+    tuples = definition.tuples
     schema, _ = definition.fact.table.split(".", 1)
     columns = {
-        name: "bigint" if origin == BATCH_NO else fetched.get(origin) or _sql_type(source.columns[origin])
+        name: "bigint" if origin == BATCH_NO else fetched.get(origin) or _sql_type(tuples.columns[origin])
         for name, origin in definition.fact.columns.items()
     }
     by_source = {origin: name for name, origin in definition.fact.columns.items()}
-    key = [by_source[part] for part in source.event_id]
+    key = [by_source[part] for part in tuples.event_id]
     filled = {*key, *(name for name, origin in definition.fact.columns.items() if origin == BATCH_NO)}
     width = max(len(_quoted(name)) for name in columns)
     lines = [

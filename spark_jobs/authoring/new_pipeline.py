@@ -80,20 +80,19 @@ name: {name}
 # with "_" or ".". What an event holds besides the schema is ignored.
 streams:
 {streams}
-correlate:
+# A fact when an event of each stream is there. Or write `accumulate:` instead of `join:`, with nothing but `on`, and
+# leave out `completed_at`: a row for each key, which the first stream's event makes, and the others' fill in.
+join:
   # {on_comment}
   on: {{{on}}}
   # ? Events belong together that happened less than this long before or after each other. Left out: whenever they come.
-  within: 1h
-  # complete: a fact when an event of each stream is there. accumulate: a row for each key, which the first stream's
-  # event makes, and the others' fill in, however late they come; leave out `within`, `expired` and `completed_at` then.
-  emit: complete
+  window: 1h
   # An event that finds no partner in its time: hold, reject, or emit (a fact with nulls for the rest).
   expired: hold
   # How far out of order a stream's events may come. What comes later is kept, and joined by reprocessing.
-  lateness: 1m
+  allowed_lateness: 1m
   # A stream that brings nothing for so long does not hold the others back.
-  idle_after: 1m
+  idle_timeout: 1m
   # Of the events that wait for others, on all workers together; what is more goes to disk.
   memory: 64MB
 
@@ -259,7 +258,7 @@ def _refuse_folders_of_others(definition: PipelineDefinition, folder: Path) -> N
 
 def _folders(definition: PipelineDefinition) -> Iterator[str]:
     """The landing folders of a pipeline, absolute where the home is known."""
-    for source in (definition.streams or {"": definition.source}).values():
+    for source in definition.streams.values():
         if source.path is not None:
             yield _expanded(source.path)
 

@@ -3,8 +3,9 @@
 model.py         PipelineDefinition, and pipeline_files.py: how its file is found and loaded
 fields.py        the kinds of values that a file is made of
 ddl.py           Spark's DDL: the source's columns and their types
-correlation.py   the part that joins several streams, and what their joined tuples are like
-accumulation.py  what that needs besides, where a fact is filled in part by part
+shapes.py        what it does with its streams: one stream, joined streams, accumulated streams
+join.py          the part that joins several streams; accumulate.py: the part by which they fill one fact
+former_spelling.py  how these parts were written in the last version
 operation.py     parts: how a pipeline is operated, what its facts must be like
 consistency.py   whether the parts fit together
 problems.py      the file itself, and what is said where it is wrong
@@ -12,7 +13,7 @@ stream_tuple.py  which columns of a stream tuple make the event
 fates.py         what may become of a tuple: one table, which all others ask
 """
 
-from spark_jobs.definition.correlation import Correlate
+from spark_jobs.definition.join import Join
 from spark_jobs.definition.model import ALGORITHMS, Default, Fact, Lookup, PipelineDefinition, Source
 from spark_jobs.definition.pipeline_files import (
     definition_files,
@@ -20,13 +21,14 @@ from spark_jobs.definition.pipeline_files import (
     load_definitions,
     load_named,
     pipelines_of,
+    spelling_notes,
 )
 
 __all__ = [
     "ALGORITHMS",
-    "Correlate",
     "Default",
     "Fact",
+    "Join",
     "Lookup",
     "PipelineDefinition",
     "Source",
@@ -35,4 +37,5 @@ __all__ = [
     "load_definitions",
     "load_named",
     "pipelines_of",
+    "spelling_notes",
 ]

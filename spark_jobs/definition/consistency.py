@@ -16,6 +16,7 @@ from spark_jobs.definition.stream_tuple import BATCH_NO
 
 if TYPE_CHECKING:
     from spark_jobs.definition import Fact, Lookup, Source
+    from spark_jobs.definition.shapes import Tuples
 
 # Columns that source and plan add to a stream tuple.
 _RESERVED_COLUMNS = re.compile(
@@ -46,38 +47,45 @@ _NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"
 
 
 def inconsistencies(
-    source: Source | None,
+    streams: Mapping[str, Source],
+    tuples: Tuples | None,
     lookups: Sequence[Lookup | None],
     fact: Fact | None,
     expectations: Sequence[Expectation | None] = (),
-    streams: Mapping[str, Source] | None = None,
 ) -> Iterator[Problem]:
-    """Problems between the parts of a definition; None stands for a part that is wrong in itself, or not there."""
-    given = {path_of("streams", name): stream for name, stream in streams.items()} if streams else {"source": source}
-    for path, each in given.items():
-        if each is not None:
-            yield from _event_id_problems(path, each)
-            yield from _event_time_problems(path, each)
-            yield from _encoding_problems(path, each)
-            yield from _format_problems(path, each)
-            for name in each.record_columns:
-                if _RESERVED_COLUMNS.fullmatch(name):
-                    yield Problem(path_of(path, "schema"), f"column {name!r} {_RESERVED}; choose another.")
-            if each.kafka is not None:
-                yield from _kafka_problems(path, each)
+    """Problems between the parts of a definition; None stands for a part that is wrong in itself, or not there.
+
+    Args:
+        streams: where events come from; the only one is called nothing.
+        tuples: that are to become facts.
+        lookups: in their order.
+        fact: the table.
+        expectations: of the facts.
+    """
+    for stream, each in streams.items():
+        path = path_of("streams", stream) if stream else "source"
+        yield from _event_id_problems(path, each)
+        yield from _event_time_problems(path, each)
+        yield from _encoding_problems(path, each)
+        yield from _format_problems(path, each)
+        for name in each.record_columns:
+            if _RESERVED_COLUMNS.fullmatch(name):
+                yield Problem(path_of(path, "schema"), f"column {name!r} {_RESERVED}; choose another.")
+        if each.kafka is not None:
+            yield from _kafka_problems(path, each)
     for position, lookup in enumerate(lookups):
         if lookup is not None:
             fetched = _outputs_of(lookups[:position])
-            if source is not None:
-                yield from _join_key_problems(position, lookup, source, fetched)
-            yield from _output_problems(position, lookup, source, fetched)
+            if tuples is not None:
+                yield from _join_key_problems(position, lookup, tuples, fetched)
+            yield from _output_problems(position, lookup, tuples, fetched)
             yield from _default_problems(position, lookup)
             yield from _validity_problems(position, lookup)
-    if fact is not None and source is not None and None not in lookups:
-        yield from _fact_problems(fact, source, _outputs_of(lookups))
+    if fact is not None and tuples is not None and None not in lookups:
+        yield from _fact_problems(fact, tuples, _outputs_of(lookups))
     if fact is not None:
         yield from _table_problems(fact)
-        yield from _expectation_problems(expectations, fact, source)
+        yield from _expectation_problems(expectations, fact, tuples)
 
 
 def _outputs_of(lookups: Sequence[Lookup | None]) -> dict[str, str]:
@@ -178,26 +186,26 @@ def _kafka_problems(path: str, source: Source) -> Iterator[Problem]:
         yield Problem(path_of(path, "kafka", "made_anew"), f"{text} Write refuse, or name columns as event_id.")
 
 
-def _join_key_problems(position: int, lookup: Lookup, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:
+def _join_key_problems(position: int, lookup: Lookup, tuples: Tuples, fetched: dict[str, str]) -> Iterator[Problem]:
     for column in lookup.on:
-        key, kind = path_of("lookups", position, "on", column), source.columns.get(column)
+        key, kind = path_of("lookups", position, "on", column), tuples.columns.get(column)
         if column in fetched:
             text = f"is fetched by {fetched[column]}, but the key of a lookup must be a column of the source."
-            yield Problem(key, f"{text} Columns: {', '.join(source.columns)}.")
+            yield Problem(key, f"{text} Columns: {', '.join(tuples.columns)}.")
         elif kind is None:
-            yield Problem(key, _not_a_column(column, source.columns))
+            yield Problem(key, _not_a_column(column, tuples.columns))
         elif kind.name not in _JOIN_KEY_TYPES:
             allowed = f"Allowed: {', '.join(_JOIN_KEY_TYPES)} (string for a uuid, too)."
             yield Problem(key, f"column {column!r} is of type {kind}, which can't be a join key. {allowed}")
 
 
 def _output_problems(
-    position: int, lookup: Lookup, source: Source | None, fetched: dict[str, str]
+    position: int, lookup: Lookup, tuples: Tuples | None, fetched: dict[str, str]
 ) -> Iterator[Problem]:
     taken = {name.lower(): f"is fetched by {path} already" for name, path in fetched.items()}
     for output in lookup.fetch:
         key = path_of("lookups", position, "fetch", output)
-        if source is not None and output.lower() in {column.lower() for column in source.columns}:
+        if tuples is not None and output.lower() in {column.lower() for column in tuples.columns}:
             yield Problem(key, "is the name of a source column already; choose another output name.")
         elif output.lower() in taken:
             yield Problem(key, f"{taken[output.lower()]} (Spark ignores case); choose another output name.")
@@ -248,20 +256,20 @@ def _table_problems(fact: Fact) -> Iterator[Problem]:
         yield Problem("fact.table", f"{text} Allowed: any other schema. Write for example warehouse.{table}.")
 
 
-def _fact_problems(fact: Fact, source: Source, fetched: dict[str, str]) -> Iterator[Problem]:
-    known = [*source.columns, *fetched, BATCH_NO]
+def _fact_problems(fact: Fact, tuples: Tuples, fetched: dict[str, str]) -> Iterator[Problem]:
+    known = [*tuples.columns, *fetched, BATCH_NO]
     for column, origin in fact.columns.items():
         if origin not in known:
             text = f"{origin!r} is neither a source column nor an output of a lookup.{suggestion(origin, known)}"
             yield Problem(path_of("fact", "columns", column), f"{text} Known: {', '.join(known)}.")
-    missing = [name for name in source.event_id if name not in fact.columns.values()]
+    missing = [name for name in tuples.event_id if name not in fact.columns.values()]
     if missing:
         text = f"leaves out {', '.join(missing)}, but the event id is the fact's primary key: all of it must be there."
         yield Problem("fact.columns", f"{text} Add for example {missing[0]}: {missing[0]}.")
 
 
 def _expectation_problems(
-    expectations: Sequence[Expectation | None], fact: Fact, source: Source | None
+    expectations: Sequence[Expectation | None], fact: Fact, tuples: Tuples | None
 ) -> Iterator[Problem]:
     """Problems between the expectations and the fact; None stands for one that is wrong in itself."""
     for position, expectation in enumerate(expectations):
@@ -273,7 +281,7 @@ def _expectation_problems(
                 columns = f"Columns: {', '.join(fact.columns)}."
                 text = f"{name!r} is not a column of fact.columns.{suggestion(name, fact.columns)} {columns}"
                 yield Problem(key, text)
-        kind = None if source is None else _kind_of(expectation, fact, source)
+        kind = None if tuples is None else _kind_of(expectation, fact, tuples)
         if kind is None:
             continue
         if expectation.between is not None:
@@ -283,12 +291,12 @@ def _expectation_problems(
             yield Problem(key, f"column {column!r} is of type {kind}. Allowed: string; a pattern is matched with text.")
 
 
-def _kind_of(expectation: Expectation, fact: Fact, source: Source) -> StreamType | None:
+def _kind_of(expectation: Expectation, fact: Fact, tuples: Tuples) -> StreamType | None:
     """Type of the column that it is about; None if there is not one, or the warehouse alone knows its type."""
     if len(expectation.columns) != 1:
         return None
     origin = fact.columns.get(expectation.columns[0], "")
-    return StreamType("bigint") if origin == BATCH_NO else source.columns.get(origin)
+    return StreamType("bigint") if origin == BATCH_NO else tuples.columns.get(origin)
 
 
 def _between_problems(key: str, between: Between, kind: StreamType) -> Iterator[Problem]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
@@ -23,7 +23,13 @@ _HIGHEST_RATE = _HIGHEST_COUNT = 1_000_000_000
 
 
 class Part(BaseModel):
-    """A part of a definition: frozen, and an unknown key is an error."""
+    """A part of a definition: frozen, and an unknown key is an error.
+
+    Attributes:
+        keys_of_others: keys that another part has, and this one has not, with the name of that part.
+    """
+
+    keys_of_others: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

@@ -1,4 +1,4 @@
-"""How values of several streams match: the key `match` of `correlate`, and what columns it takes."""
+"""How values of several streams match: the key `match` of `join`, and what columns it takes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def match_problems(match: Match, on: Sequence[tuple[str, Sequence[tuple[str, Str
     count = matched_columns(match)
     for stream, columns in on:
         if len(columns) < count:
-            named = f"correlate.on.{stream} names {len(columns)}"
+            named = f"join.on.{stream} names {len(columns)}"
             yield f"takes two columns, from and to, after those that are equal; {named}."
         for column, kind in columns[-count:]:
             if kind.name not in _ORDERED and not (kind.name == "decimal" and kind.precision <= _MOST_DIGITS):

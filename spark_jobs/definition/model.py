@@ -7,27 +7,25 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, ValidationError, model_validator
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
-from spark_jobs.definition.accumulation import accumulation_problems
+from spark_jobs.definition.accumulate import Accumulate
 from spark_jobs.definition.avro import Avro
 from spark_jobs.definition.consistency import inconsistencies
-from spark_jobs.definition.correlation import Correlate, correlation_problems, emission_problems, joined_source
 from spark_jobs.definition.ddl import StreamType, parse_columns
 from spark_jobs.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
+from spark_jobs.definition.former_spelling import in_present_spelling
+from spark_jobs.definition.join import Join
 from spark_jobs.definition.kafka import KAFKA_COLUMNS, PLACE_COLUMNS, Kafka
 from spark_jobs.definition.operation import Freshness, Reprocessing, Retention, Shedding, Validation
-from spark_jobs.definition.problems import (
-    InconsistentDefinitionError,
-    Problem,
-    shown,
-    suggestion,
-)
+from spark_jobs.definition.problems import InconsistentDefinitionError, shown, suggestion
+from spark_jobs.definition.shapes import AccumulatedStreams, JoinedStreams, OneStream, Shape, Tuples, shape_problems
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
 from spark_jobs.settings import HOME_VARIABLE, Home
@@ -235,7 +233,7 @@ class Fact(Part):
     Attributes:
         table: schema.table; it must exist, with the event id as its primary key.
         columns: column of the table -> source column or output of a lookup; or `_batch_no`, the number of the batch
-            or reprocessing run that stored the fact, or that filled it in last (`emit: accumulate`).
+            or reprocessing run that stored the fact, or that filled it in last (`accumulate`).
         on_refused: what to do where the table refuses most of a chunk for one reason, say a CHECK or a missing
             partition: block the stream until the table is fixed, or reject the tuples.
     """
@@ -246,25 +244,32 @@ class Fact(Part):
 
 
 class PipelineDefinition(Part):
-    """A pipeline: events from a source, or of several streams joined with each other, looked up in relations, loaded.
+    """A pipeline: events from a source, or of several streams that become facts together; looked up, and loaded.
+
+    It has one of three shapes: `source`; or `streams` and `join`; or `streams` and `accumulate`.
 
     Attributes:
         name: the pipeline's.
-        source: where the events come from. Of several streams: what their joined tuples are like (their columns are
-            called stream.column); it follows from streams and correlate, and is not written in the file.
-        streams: several streams, by name; None where there is one source.
-        correlate: how the streams are joined.
         driver: name of the driver that loads it. Pipelines that name the same one share a process, its memory and its
             cores, and nothing else. None: a driver of its own, which is called as the pipeline is.
+        source: where the events come from.
+        streams_: several streams, by name.
+        join: how the streams are joined: events that match become a fact when all parts are there.
+        accumulate: what key the streams have in common: a fact has one row for each key, which later parts fill in.
     """
 
     name: Annotated[str, _name_of("pipeline")] = Field(examples=["name: orders"])
     driver: Annotated[str, _name_of("driver")] | None = Field(default=None, examples=["driver: shop"])
-    source: Source = Field(examples=["source: {format: json, path: ..., schema: ..., event_id: [..], event_time: ..}"])
-    streams: dict[Annotated[str, _name_of("stream")], Source] | None = Field(
-        default=None, examples=["streams: {orders: {format: json, ...}, payments: {...}}"]
+    source: Source | None = Field(
+        default=None, examples=["source: {format: json, path: ..., schema: ..., event_id: [..], event_time: ..}"]
     )
-    correlate: Correlate | None = Field(default=None, examples=["correlate: {on: {orders: id, payments: order_id}}"])
+    streams_: dict[Annotated[str, _name_of("stream")], Source] | None = Field(
+        default=None, alias="streams", examples=["streams: {orders: {format: json, ...}, payments: {...}}"]
+    )
+    join: Join | None = Field(default=None, examples=["join: {on: {orders: id, payments: order_id}, window: 2h}"])
+    accumulate: Accumulate | None = Field(
+        default=None, examples=["accumulate: {on: {orders: id, payments: order_id}, required: [orders]}"]
+    )
     lookups: tuple[Lookup, ...] = Field(default=(), examples=["lookups: [{relation: ..., on: {..}, fetch: {..}}]"])
     fact: Fact = Field(examples=["fact: {table: warehouse.fact_orders, columns: {order_key: o_orderkey}}"])
     freshness: Freshness = Field(default=Freshness(), examples=["freshness: {target: 5s}"])
@@ -279,51 +284,57 @@ class PipelineDefinition(Part):
         return self.driver or self.name
 
     @property
-    def connections(self) -> set[str]:
-        """Ids of the Airflow connections that its source, or any of its streams, asks for."""
-        sources = self.streams.values() if self.streams else [self.source]
-        return {connection for source in sources for connection in source.connections}
+    def shape(self) -> Shape:
+        """What it does with its streams."""
+        shape = shape_of(self.source, self.streams_, self.join, self.accumulate)
+        assert shape is not None  # `_check_consistency` has seen to it.
+        return shape
 
     @property
-    def accumulates(self) -> bool:
-        """Whether its facts are filled in part by part."""
-        return self.correlate is not None and self.correlate.emit == "accumulate"
+    def streams(self) -> Mapping[str, Source]:
+        """Where its events come from, by stream; the only stream of a pipeline is called nothing."""
+        return self.shape.streams
+
+    @property
+    def tuples(self) -> Tuples:
+        """The tuples that become facts."""
+        return self.shape.tuples
+
+    @property
+    def connections(self) -> set[str]:
+        """Ids of the Airflow connections that its streams ask for."""
+        return {connection for source in self.streams.values() for connection in source.connections}
 
     @model_validator(mode="before")
     @classmethod
-    def _joins_streams(cls, content: Any) -> Any:
-        joined = with_joined_source(content)
-        if joined is not content and content.get("source") not in (None, joined["source"]):
-            nothing = dict.fromkeys(("kafka", "avro", "envelope"))
-            stored = {**joined["source"], **nothing, "options": {}, "after_load": "keep"}  # as the warehouse has it
-            if content["source"] != stored:
-                text = "is one stream, and streams are several. Write one of both."
-                raise InconsistentDefinitionError([Problem("source", text)])
-        return joined
+    def _reads_former_spelling(cls, content: Any) -> Any:
+        return in_present_spelling(content)
 
     @model_validator(mode="after")
     def _check_consistency(self) -> PipelineDefinition:
-        problems = list(
-            inconsistencies(self.source, self.lookups, self.fact, self.validation.expectations, self.streams)
-        )
-        unsound = list(correlation_problems(self.streams, self.correlate))
-        problems += unsound
-        if self.streams is not None and self.correlate is not None and not unsound:
-            rules = accumulation_problems if self.correlate.emit == "accumulate" else emission_problems
-            problems += rules(self.streams, self.correlate, self.fact, self.lookups)
+        parts = {"source": self.source, "streams": self.streams_, "join": self.join, "accumulate": self.accumulate}
+        problems = list(shape_problems([key for key, part in parts.items() if part is not None]))
+        if not problems:
+            shape, expectations = self.shape, self.validation.expectations
+            problems += inconsistencies(shape.streams, shape.tuples, self.lookups, self.fact, expectations)
+            unsound = list(shape.problems())
+            problems += unsound or shape.fact_problems(self.fact, self.lookups)
         if problems:
             raise InconsistentDefinitionError(problems)
         return self
 
 
-def with_joined_source(content: Any) -> Any:
-    """The content of a definition, with the source that follows from its streams, if they are right in themselves."""
-    if not isinstance(content, dict) or not content.get("streams") or not content.get("correlate"):
-        return content
-    try:
-        streams = {name: Source.model_validate(stream) for name, stream in dict(content["streams"]).items()}
-        source = joined_source(streams, Correlate.model_validate(content["correlate"]))
-        Source.model_validate(source)
-    except (ValidationError, TypeError, ValueError):
-        return content
-    return {**content, "source": source}
+def shape_of(
+    source: Source | None,
+    streams: Mapping[str, Source] | None,
+    join: Join | None,
+    accumulate: Accumulate | None,
+) -> Shape | None:
+    """The shape that these parts make together; None where they make none."""
+    if source is not None:
+        return OneStream(source)
+    if streams and join is not None:
+        return JoinedStreams(streams, join)
+    if streams and accumulate is not None:
+        return AccumulatedStreams(streams, accumulate)
+    return None

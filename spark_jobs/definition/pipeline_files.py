@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from textwrap import indent
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from spark_jobs.definition.accumulate import Accumulate
 from spark_jobs.definition.consistency import inconsistencies
-from spark_jobs.definition.correlation import Correlate, correlation_problems
 from spark_jobs.definition.fields import Part
-from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, Source, with_joined_source
+from spark_jobs.definition.former_spelling import in_present_spelling, note_of_former_spelling
+from spark_jobs.definition.join import Join
+from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, Source, shape_of
 from spark_jobs.definition.operation import Expectation
 from spark_jobs.definition.problems import Problem, problems_of, read_yaml, suggestion
+from spark_jobs.definition.shapes import SHAPE_KEYS, shape_problems
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.settings import pipelines_folder
 
@@ -29,11 +33,10 @@ def load_definition(name_or_path: str | Path) -> PipelineDefinition:
         PipelineDefinitionError: there is no such pipeline, there are two, or its file is wrong: all problems at once,
             each with key, value, what is allowed and what to do.
     """
-    path = Path(name_or_path)
-    if isinstance(name_or_path, str) and len(path.parts) <= 1 and path.suffix not in _SUFFIXES:
-        path = _file_of(name_or_path)
+    path = _path_of(name_or_path)
     content = read_yaml(path)
-    definition, problems = _parse(content)
+    note = note_of_former_spelling(content)
+    definition, problems = _parse(in_present_spelling(content))
     if content.get("name") != path.stem and not any(key == "name" for key, _ in problems):
         rename = f"rename the file to {content['name']}{path.suffix}"
         text = f"{content['name']!r} is not the name of its file. Write name: {path.stem}, or {rename}."
@@ -41,8 +44,21 @@ def load_definition(name_or_path: str | Path) -> PipelineDefinition:
     if definition is None or problems:
         lines = [f"  {key}: {text}".replace("\n", "\n      ") for key, text in problems]
         count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
+        lines += [] if note is None else [indent(note.rstrip(), "  ")]
         raise PipelineDefinitionError("\n".join([f"{path}: {count}", *lines]))
     return definition
+
+
+def _spelling_note(path: Path) -> str | None:
+    note = note_of_former_spelling(read_yaml(path))
+    return None if note is None else f"{path}: {note}"
+
+
+def _path_of(name_or_path: str | Path) -> Path:
+    path = Path(name_or_path)
+    if isinstance(name_or_path, str) and len(path.parts) <= 1 and path.suffix not in _SUFFIXES:
+        return _file_of(name_or_path)
+    return path
 
 
 def load_named(names: Sequence[str]) -> dict[str, PipelineDefinition]:
@@ -51,11 +67,20 @@ def load_named(names: Sequence[str]) -> dict[str, PipelineDefinition]:
     Raises:
         PipelineDefinitionError: as of `load_definition`.
     """
-    definitions: dict[str, PipelineDefinition] = {}
-    for name in names:
-        shared = {} if name in _files_by_name() or not name.isidentifier() else pipelines_of(name)
-        definitions |= shared or {(found := load_definition(name)).name: found}
-    return definitions
+    definitions = [load_definition(each) for name in names for each in _members(name)]
+    return {definition.name: definition for definition in definitions}
+
+
+def spelling_notes(names: Sequence[str]) -> list[str]:
+    """For each file of these that is in the spelling of the last version, what to write in it; raises as above."""
+    notes = [_spelling_note(_path_of(each)) for name in names for each in _members(name)]
+    return [note for note in notes if note is not None]
+
+
+def _members(name: str) -> Sequence[str]:
+    """The pipelines of a driver, if it is the name of one that several share; else what was given."""
+    shared = [] if name in _files_by_name() or not name.isidentifier() else [*pipelines_of(name)]
+    return shared or [name]
 
 
 def pipelines_of(driver: str) -> dict[str, PipelineDefinition]:
@@ -148,27 +173,23 @@ def _parse(content: dict[str, Any]) -> tuple[PipelineDefinition | None, list[Pro
     except ValidationError as error:
         problems = list(problems_of(error, PipelineDefinition))
     # Parts that are wrong in themselves keep the model from comparing them: compare those that are right.
-    content = with_joined_source(content)
-    lookups, streams, correlate = content.get("lookups"), content.get("streams"), content.get("correlate")
-    sound = _sound_streams(streams)
-    validation = content.get("validation")
+    found = list(shape_problems([key for key in SHAPE_KEYS if content.get(key) is not None]))
+    lookups, validation = content.get("lookups"), content.get("validation")
     expectations = validation.get("expectations") if isinstance(validation, dict) else None
-    found = [
-        *inconsistencies(
-            _valid(Source, content.get("source")),
-            [_valid(Lookup, lookup) for lookup in lookups] if isinstance(lookups, list) else [],
-            _valid(Fact, content.get("fact")) if isinstance(lookups, list | None) else None,
-            [_valid(Expectation, each) for each in expectations] if isinstance(expectations, list) else [],
-            sound,
-        )
-    ]
-    joined = _valid(Correlate, correlate)
-    if (streams is None or (sound is not None and len(sound) == len(streams))) and (joined or correlate is None):
-        found += correlation_problems(sound, joined)
+    source, streams = _valid(Source, content.get("source")), _sound_streams(content.get("streams"))
+    join, accumulate = _valid(Join, content.get("join")), _valid(Accumulate, content.get("accumulate"))
+    shape = None if found else shape_of(source, streams, join, accumulate)
+    is_whole = shape is not None and len(shape.streams) == len(content.get("streams") or [""])
+    found += inconsistencies(
+        {"": source} if source is not None else streams or {},
+        shape.tuples if shape is not None and is_whole else None,
+        [_valid(Lookup, lookup) for lookup in lookups] if isinstance(lookups, list) else [],
+        _valid(Fact, content.get("fact")) if isinstance(lookups, list | None) else None,
+        [_valid(Expectation, each) for each in expectations] if isinstance(expectations, list) else [],
+    )
+    if shape is not None and is_whole:
+        found += shape.problems()
     problems += [problem for problem in found if problem not in problems]
-    if "source" not in content and not (streams is None and correlate is None):
-        # It follows from these, and is missing because they are wrong.
-        problems = [problem for problem in problems if problem.key != "source"] or problems
     return None, problems
 
 

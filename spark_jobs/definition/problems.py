@@ -81,7 +81,9 @@ def _text(entry: ErrorDetails, keys: list[str | int], model: type[BaseModel]) ->
         return f"is missing.{example}"
     if kind == "extra_forbidden":
         allowed = [field.alias or name for name, field in holder.model_fields.items()]
-        return f"is not a key of this mapping.{suggestion(keys[-1], allowed)} Allowed: {', '.join(allowed)}."
+        other = getattr(holder, "keys_of_others", {}).get(str(keys[-1]))
+        meant = f" It is one of {other}." if other else suggestion(keys[-1], allowed)
+        return f"is not a key of this mapping.{meant} Allowed: {', '.join(allowed)}."
     if kind == "literal_error" and field is not None:
         nested = _model_in(field.annotation)
         allowed = [*_choices(field.annotation), *([f"{{{', '.join(nested.model_fields)}: ...}}"] if nested else [])]

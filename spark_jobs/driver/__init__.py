@@ -3,10 +3,10 @@
 stream_job.py                  its life: it gets ready, takes the pipeline over, loads, ends
 loop.py                        asks the source what is new, opens a batch, runs it, closes it; again and again
 batch_run.py                   one batch: planned, run on Spark, checked, closed, learned from
-intake.py                      how a batch's tuples come to its front stage: those of one stream
-several_streams.py             or of several, with how far each of them has come (stream_courses.py):
-correlated_streams.py          that are joined, with which version of their state (join_folder.py),
-accumulating_streams.py        or whose parts fill one fact
+intake.py                      how a batch's tuples come to its front stage: those of one stream (one_stream.py)
+several_streams.py             or of several, with how far each of them has come (watermarks.py):
+joined_streams.py              that are joined, with which version of their state (join_folder.py),
+accumulated_streams.py         or whose parts fill one fact
 admission.py  shed_budget.py   how much a batch takes, and how long its back stages may under overload
 setbacks.py                    when a batch that failed is tried again
 driven_lookups.py  lookups/    the lookups from batch to batch: plans, hot sets, changes of R

@@ -15,7 +15,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.driven_lookups import DrivenLookups
-from spark_jobs.driver.intake import Intake, LandedSource, SourceSlice
+from spark_jobs.driver.intake import BatchEnd, Intake, LandedSource, Reading, SourceSlice
 from spark_jobs.driver.poisoned_batch import search, set_aside
 from spark_jobs.driver.session import jobs_of, take_turns
 from spark_jobs.driver.shed_budget import ShedBudget
@@ -144,7 +144,7 @@ class BatchRun:
         """
         wanted = [(number, each) for number, each in enumerate(batch.ranges) if number not in batch.lost]
         pieces = [piece for task in self._source.pieces(wanted, 1) for piece in task]
-        trials = [self._intake.trial(piece, self._tables.event, self.fact) for piece in pieces]
+        trials = [self._intake.trial(piece, self._tables) for piece in pieces]
         found: dict[int, list[PoisonSpan]] = {}
         for piece, spans in zip(pieces, search(self._definition.name, trials, self._parts), strict=True):
             found.setdefault(piece.range_no, []).extend(spans)
@@ -159,7 +159,7 @@ class BatchRun:
     ) -> None:
         began_at, started = time.time(), time.perf_counter()
         name, ranges = self._definition.name, batch.ranges
-        destination = self._intake.destination(self._tables.event, self.fact, self.epoch, batch, replayed=replayed)
+        destination = self._intake.destination(self._tables, self.epoch, batch, replayed=replayed)
         context = self._context(destination, batch.batch_no, shedding=not draining)
         # A range that is given up is not read any more.
         wanted = [number for number in range(len(ranges)) if number not in batch.lost]
@@ -171,15 +171,15 @@ class BatchRun:
         self._spark.setJobDescription(f"{name} batch {batch.batch_no}")
         self._reports.receive()  # of a try that failed: what it found is older than what this one knows
         send = self._reports.send
-        shuffle = records > _CARRIED_TUPLES
-        waiting = self._intake.front_stage(connection, batch, tasks, context, send, shuffle=shuffle)
+        reading = Reading(tasks, context, send, shuffle=records > _CARRIED_TUPLES)
+        waiting = self._intake.front_stage(connection, batch, reading)
         # After all of R was hot the last batch tells nothing of what misses.
         misses = 0.0 if context.all_is_hot else records if self._was_all_hot or replayed else misses
         settle(waiting, context, send, shuffle=misses > _CARRIED_TUPLES)
         report = BatchReport(self._reports.receive())
         ends = _ends(batch, tasks, report)
         statistics = report.statistics(context.lookups, waited_seconds(ranges, began_at))
-        self._intake.close(connection, batch, ends, statistics, self.fact, report)
+        self._intake.close(connection, batch, BatchEnd(ends, statistics, self.fact, report))
         if report.arrived and not replayed:
             self._records_per_byte, self._misses_per_byte = report.arrived / size, report.misses / size
         self._was_all_hot = context.all_is_hot
@@ -200,7 +200,7 @@ class BatchRun:
         Spark's shuffle, by which large batches alone travel, gets ready beside what comes next.
         """
         context = self._context(Rehearsal(self._tables.event, self.fact), _NO_BATCH, shedding=False)
-        columns = {name: kind.arrow() for name, kind in self._definition.source.columns.items()}
+        columns = {name: kind.arrow() for name, kind in self._definition.tuples.columns.items()}
         with ThreadPoolExecutor(1, "rehearsal") as beside:
             rehearsal = beside.submit(self._intake.rehearse, lambda: rehearse(context, columns), self._parts)
             rehearse_learning()
@@ -236,8 +236,7 @@ class BatchRun:
     def _context(self, destination: Destination, batch_no: int, *, shedding: bool) -> BatchContext:
         # The first batches are slow for a reason of their own (nothing is hot): that is no overload.
         shedding = shedding and self._definition.shedding.policy != "off" and self._batches >= SETTLING_BATCHES
-        # Reprocessing reads no parts: what was shed of them would stay so.
-        shedding = shedding and not self._definition.accumulates
+        shedding = shedding and self._intake.may_shed
         plans, fronts = self._lookups.plan_for_batch(batch_no)
         return BatchContext(
             warehouse_url=self._url,

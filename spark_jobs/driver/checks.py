@@ -33,7 +33,7 @@ def check_tables(connection: extensions.connection, definition: PipelineDefiniti
     Raises:
         SchemaMismatchError: at least one does not fit the pipeline; all problems of all tables at once.
     """
-    tuple_types: dict[str, pa.DataType] = {name: kind.arrow() for name, kind in definition.source.columns.items()}
+    tuple_types: dict[str, pa.DataType] = {name: kind.arrow() for name, kind in definition.tuples.columns.items()}
     problems: list[str] = []
     relations: list[RelationSpec] = []
     for lookup in definition.lookups:
@@ -52,9 +52,7 @@ def check_tables(connection: extensions.connection, definition: PipelineDefiniti
             problems.append(str(error))
     if problems:
         raise SchemaMismatchError(f"Pipeline {definition.name} does not fit the warehouse.\n" + "\n".join(problems))
-    source = definition.source
-    event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
-    return PipelineTables(event, tuple(relations), fact)
+    return PipelineTables(definition.tuples.event(definition.name), tuple(relations), fact)
 
 
 def typed_defaults(lookup: Lookup, spec: RelationSpec) -> dict[str, pa.Scalar]:

@@ -17,7 +17,7 @@ import psycopg2
 from psycopg2 import extensions
 from py4j.protocol import Py4JError
 
-from spark_jobs.definition import load_definition
+from spark_jobs.definition import load_definition, spelling_notes
 from spark_jobs.driver.misfit import fitting_tables
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
@@ -138,6 +138,8 @@ class DriverProcess:
                     self._refuse(name, error)
 
     def _take_up(self, pipeline: str) -> None:
+        for note in spelling_notes([pipeline]):
+            _log.warning("%s", note)
         job = StreamJob(load_definition(pipeline), self._home, self._url, self._pool)
         self._begin(job, self._load_when_fitting)
 

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlparse
 
 from psycopg2 import extensions
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition import Source
 from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.source_ranges import SourceRange, note_ranges
 from spark_jobs.settings import Home
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 _LOG_VERSION = "v1"
 
 
-def take_over_checkpoint(connection: extensions.connection, definition: PipelineDefinition, home: Home) -> None:
+def take_over_checkpoint(connection: extensions.connection, pipeline: str, source: Source, home: Home) -> None:
     """Note the files that the checkpoint says are committed as loaded, and put the checkpoint aside.
 
     What the streaming query had planned and not committed is read again; what of it is stored is left out then.
@@ -30,24 +30,25 @@ def take_over_checkpoint(connection: extensions.connection, definition: Pipeline
 
     Args:
         connection: the driver's; this is one transaction on it.
-        definition: the pipeline.
+        pipeline: its name.
+        source: where its files land.
         home: the installation.
 
     Raises:
         PlatformError: the checkpoint can't be understood.
     """
-    checkpoint = home.checkpoint(definition.name)
+    checkpoint = home.checkpoint(pipeline)
     if not checkpoint.is_dir():
         return
-    folder = definition.source.resolved_path(home)
+    folder = source.resolved_path(home)
     loaded = [_range(folder, path) for path in committed_files(checkpoint) if _is_in(path, folder)]
     with connection, connection.cursor() as cursor:
-        cursor.execute("SELECT FROM freshet.source_range WHERE pipeline = %s LIMIT 1", [definition.name])
+        cursor.execute("SELECT FROM freshet.source_range WHERE pipeline = %s LIMIT 1", [pipeline])
         if not cursor.fetchone():  # a crash may have come between the commit and the renaming
-            note_ranges(cursor, definition.name, loaded, "loaded")
+            note_ranges(cursor, pipeline, loaded, "loaded")
     kept = next(name for name in _free_names(checkpoint) if not name.exists())
     checkpoint.rename(kept)
-    _log.info("%s: %d loaded files are in the ledger now; %s is no longer used", definition.name, len(loaded), kept)
+    _log.info("%s: %d loaded files are in the ledger now; %s is no longer used", pipeline, len(loaded), kept)
 
 
 def _free_names(checkpoint: Path) -> Iterator[Path]:

@@ -1,20 +1,21 @@
-"""How a batch's tuples come to its front stage: what differs between one stream and several that are joined."""
+"""How a batch's tuples come to its front stage: what the shapes of pipelines have in common of it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
-from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.stream_tuple import EventColumns
+from spark_jobs.driver.checks import PipelineTables
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
+from spark_jobs.ledger.batch_streams import StreamProgress
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
-from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.source.kafka_slice import OffsetSlice
 from spark_jobs.source.kafka_topic import KafkaTopic
 from spark_jobs.source.landed_files import LandedFiles
@@ -22,7 +23,7 @@ from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.batch_context import BatchContext
-from spark_jobs.stages.batch_job import Report, front_stage
+from spark_jobs.stages.batch_job import Report
 from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.stages.trial_reading import TrialReading
@@ -40,27 +41,74 @@ Trial = tuple[TrialReading, FileSlice | OffsetSlice]
 Rehearse = Callable[[], str | None]
 
 
-def rehearsed(spark: SparkContext, task: Rehearse, parts: int, readers: Sequence[SliceReader]) -> list[str | None]:
-    """What was wrong in the workers that read, and do lookups."""
+@dataclass(frozen=True)
+class Reading:
+    """How a batch is read.
 
-    def readily(_: int) -> str | None:
-        for reader in readers:
-            reader.get_ready()
-        return task()
+    Attributes:
+        tasks: the slices that each task reads.
+        context: the batch as its tasks know it.
+        report: takes the tasks' reports.
+        shuffle: as of `settle`.
+    """
 
-    return spark.parallelize(range(parts), parts).map(readily).collect()
+    tasks: Sequence[Sequence[Any]]
+    context: BatchContext
+    report: Report
+    shuffle: bool
 
 
-class Intake(Protocol):
-    """Opens batches, brings their tuples to the front stage, and closes them."""
+@dataclass(frozen=True)
+class BatchEnd:
+    """What a batch has come to.
+
+    Attributes:
+        ends: of its ranges, in their order.
+        statistics: figures, as JSON takes them.
+        fact: the pipeline's fact table.
+        report: what its tasks have told.
+    """
+
+    ends: Sequence[RangeEnd]
+    statistics: Mapping[str, Any]
+    fact: FactTable
+    report: BatchReport
+
+
+class Intake(ABC):
+    """Opens batches, brings their tuples to the front stage, and closes them: one for each shape of a pipeline.
+
+    Args:
+        pipeline: its name.
+        spark: runs the tasks.
+        readers: read slices in the tasks, by stream.
+
+    Attributes:
+        may_shed: whether what would take too long may be put off, to be reprocessed.
+    """
+
+    may_shed: ClassVar[bool] = True
+
+    def __init__(self, pipeline: str, spark: SparkContext, readers: Mapping[str, SliceReader]) -> None:
+        self._pipeline = pipeline
+        self._spark = spark
+        self._readers = readers
 
     def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
-        """Have a task run in the workers that batches are loaded by.
+        """Have a task run in the workers that batches are loaded by: in those that read, and do lookups.
 
         Args:
             task: what a worker is to do; its result is what was wrong.
             parts: tasks that share a batch.
         """
+        readers = list(self._readers.values())
+
+        def readily(_: int) -> str | None:
+            for reader in readers:
+                reader.get_ready()
+            return task()
+
+        return self._spark.parallelize(range(parts), parts).map(readily).collect()
 
     def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
         """Open a batch that reads these ranges; one transaction.
@@ -68,134 +116,54 @@ class Intake(Protocol):
         Raises:
             WriterFencedError: a newer driver has taken over.
         """
+        after, streams = self._start(connection, ranges)
+        batch_no = batch_ledger.open_batch(connection, self._pipeline, epoch, ranges, streams)
+        return OpenBatch(batch_no, list(ranges), streams=streams, after=after)
 
     def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
         """Whether a batch is to be made although nothing has landed."""
+        return False
 
-    def destination(
-        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
-    ) -> Destination:
+    @abstractmethod
+    def destination(self, tables: PipelineTables, epoch: int, batch: OpenBatch, *, replayed: bool) -> Destination:
         """Where the batch's tasks load what they settle.
 
         Args:
-            event: the pipeline's event columns.
-            fact: its fact table.
+            tables: the pipeline's.
             epoch: the driver's epoch.
             batch: the open batch.
             replayed: whether some of it may be stored already.
         """
 
-    def front_stage(
-        self,
-        connection: extensions.connection,
-        batch: OpenBatch,
-        tasks: Sequence[Sequence[Any]],
-        context: BatchContext,
-        report: Report,
-        *,
-        shuffle: bool,
-    ) -> RDD[Parcel]:
+    @abstractmethod
+    def front_stage(self, connection: extensions.connection, batch: OpenBatch, reading: Reading) -> RDD[Parcel]:
         """The tasks of the front stage.
 
         Args:
             connection: the driver's, not in a transaction.
             batch: the open batch.
-            tasks: the slices that each task reads.
-            context: the batch as its tasks know it.
-            report: takes the tasks' reports.
-            shuffle: as of `settle`.
+            reading: how it is read.
         """
 
-    def trial(self, piece: Any, event: EventColumns, fact: FactTable) -> Trial:
+    @abstractmethod
+    def trial(self, piece: Any, tables: PipelineTables) -> Trial:
         """What tells whether a slice can be read without the end of the process that reads it.
 
         Args:
             piece: the slice.
-            event: the pipeline's event columns.
-            fact: its fact table.
+            tables: the pipeline's.
         """
 
-    def close(
-        self,
-        connection: extensions.connection,
-        batch: OpenBatch,
-        ends: Sequence[RangeEnd],
-        statistics: Mapping[str, Any],
-        fact: FactTable,
-        report: BatchReport,
-    ) -> None:
+    @abstractmethod
+    def close(self, connection: extensions.connection, batch: OpenBatch, end: BatchEnd) -> None:
         """Commit the batch, all of whose tuples are loaded; one transaction.
 
         Raises:
             WriterFencedError: a newer driver has taken over.
         """
 
-
-def stream_batch(
-    event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool, compares_ids: bool = True
-) -> StreamBatch:
-    """A batch whose tuples are facts, each for itself; arguments as of `Intake` and `StreamBatch`."""
-    units = tuple(each.unit for each in batch.ranges)
-    return StreamBatch(event, fact, epoch, batch.batch_no, replayed, units, compares_ids)
-
-
-class OneStream:
-    """The tuples of a single stream, as they are read.
-
-    Args:
-        definition: the pipeline.
-        spark: runs the tasks.
-        reader: reads slices in the tasks.
-    """
-
-    def __init__(self, definition: PipelineDefinition, spark: SparkContext, reader: SliceReader) -> None:
-        self._pipeline = definition.name
-        self._spark = spark
-        self._reader = reader
-
-    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
-        """As of `Intake`."""
-        return rehearsed(self._spark, task, parts, [self._reader])
-
-    def open(self, connection: extensions.connection, epoch: int, ranges: Sequence[SourceRange]) -> OpenBatch:
-        """As of `Intake`."""
-        return OpenBatch(batch_ledger.open_batch(connection, self._pipeline, epoch, ranges), list(ranges))
-
-    def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
-        """Never: without tuples there is nothing to do."""
-        return False
-
-    def destination(
-        self, event: EventColumns, fact: FactTable, epoch: int, batch: OpenBatch, *, replayed: bool
-    ) -> Destination:
-        """As of `Intake`."""
-        return stream_batch(event, fact, epoch, batch, replayed=replayed)
-
-    def front_stage(
-        self,
-        connection: extensions.connection,
-        batch: OpenBatch,
-        tasks: Sequence[Sequence[Any]],
-        context: BatchContext,
-        report: Report,
-        *,
-        shuffle: bool,
-    ) -> RDD[Parcel]:
-        """As of `Intake`."""
-        return front_stage(self._spark, tasks, self._reader, context, report)
-
-    def trial(self, piece: FileSlice | OffsetSlice, event: EventColumns, fact: FactTable) -> Trial:
-        """As of `Intake`."""
-        return TrialReading.of_one(self._reader, event, fact), piece
-
-    def close(
-        self,
-        connection: extensions.connection,
-        batch: OpenBatch,
-        ends: Sequence[RangeEnd],
-        statistics: Mapping[str, Any],
-        fact: FactTable,
-        report: BatchReport,
-    ) -> None:
-        """As of `Intake`."""
-        batch_ledger.close_batch(connection, batch.batch_no, ends, statistics, fact, unsettled=report.unsettled())
+    def _start(
+        self, connection: extensions.connection, ranges: Sequence[SourceRange]
+    ) -> tuple[int, tuple[StreamProgress, ...]]:
+        """The batch that one of these ranges goes on from, and how far the streams have come; of several streams."""
+        return 0, ()

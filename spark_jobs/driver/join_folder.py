@@ -9,9 +9,10 @@ from typing import NamedTuple
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.durable_files import write_durably
 from spark_jobs.errors import PipelineDefinitionError, StateDamagedError
-from spark_jobs.join_state.correlated import BucketPlan
+from spark_jobs.join_state.bucket_plan import BucketPlan
 from spark_jobs.join_state.state_folder import expect_made_for
 from spark_jobs.join_state.stored_bucket import made_for
 from spark_jobs.ledger.batch_streams import former_batch
@@ -32,7 +33,8 @@ class JoinFolder:
 
     Args:
         home: the installation.
-        definition: the pipeline. Tuples that wait keep the columns, and types, with which they came.
+        pipeline: its name.
+        shape: its streams and their join. Tuples that wait keep the columns, and types, with which they came.
         parts: how many buckets a new state gets. One that is there keeps its number: keys lie in their buckets.
 
     Attributes:
@@ -40,18 +42,16 @@ class JoinFolder:
         buckets: how many there are; 0 until it is opened.
     """
 
-    def __init__(self, home: Home, definition: PipelineDefinition, parts: int) -> None:
-        assert definition.streams is not None
-        assert definition.correlate is not None
-        self.path = home.join_state(definition.name)
+    def __init__(self, home: Home, pipeline: str, shape: JoinedStreams, parts: int) -> None:
+        self.path = home.join_state(pipeline)
         self.buckets = 0
-        self._definition = definition
-        self._pipeline = definition.name
+        self._shape = shape
+        self._pipeline = pipeline
         # Only equal keys are sure to lie in one bucket.
-        self._parts = parts if definition.correlate.equal(next(iter(definition.streams))) else 1
+        self._parts = parts if shape.join.equal(next(iter(shape.streams))) else 1
         self._columns = {
             stream: {column: str(kind) for column, kind in source.columns.items()}
-            for stream, source in definition.streams.items()
+            for stream, source in shape.streams.items()
         }
 
     @property
@@ -131,7 +131,7 @@ class JoinFolder:
                 f"The tuples that wait in {self.path} have other columns than the streams have now ({changed}). "
                 "Go back to the former schema; or load with the new one under another pipeline name."
             )
-        plan = made_for(BucketPlan.of(self._definition, buckets))
+        plan = made_for(BucketPlan.of(self._shape, buckets))
         for number in range(buckets) if version else ():  # Empty, it may be made for anything.
             with suppress(StateDamagedError):  # It is told when the bucket is opened, and can be mended.
                 expect_made_for(self.path / str(number), plan)
@@ -159,11 +159,12 @@ def check_join_state(connection: extensions.connection, definition: PipelineDefi
     Raises:
         StateDamagedError, PipelineDefinitionError: as of `JoinFolder.check`.
     """
-    if definition.streams is None or definition.accumulates:
+    shape = definition.shape
+    if not isinstance(shape, JoinedStreams):
         return
     with connection, connection.cursor() as cursor:
         version = former_batch(cursor, definition.name).batch_no
-    JoinFolder(home, definition, parts=1).check(connection, version)
+    JoinFolder(home, definition.name, shape, parts=1).check(connection, version)
 
 
 def _warehouse(connection: extensions.connection) -> list[object]:

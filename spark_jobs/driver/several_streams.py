@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -9,13 +10,12 @@ from datetime import UTC, datetime
 from psycopg2 import extensions
 from pyspark import SparkContext
 
-from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import Fate
-from spark_jobs.definition.stream_tuple import EventColumns
-from spark_jobs.driver.intake import Trial
-from spark_jobs.driver.stream_courses import CourseRules
+from spark_jobs.driver.checks import PipelineTables
+from spark_jobs.driver.intake import Intake, Trial
+from spark_jobs.driver.watermarks import WatermarkRules
 from spark_jobs.ledger.batch_ledger import OpenBatch
-from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, StreamTally, former_batch
+from spark_jobs.ledger.batch_streams import FormerBatch, StreamProgress, StreamTally, former_batch
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.reports import BatchReport
@@ -24,70 +24,65 @@ from spark_jobs.stages.trial_reading import TrialReading
 from spark_jobs.warehouse.fact_table import FactTable
 
 
-class SeveralStreams:
+class SeveralStreamsIntake(Intake):
     """The streams of a pipeline.
 
     Args:
-        definition: the pipeline.
+        pipeline: its name.
+        streams: their names, in their order.
         spark: runs the tasks.
         source: what the streams bring.
         readers: read their slices, by name.
+        rules: of the streams' times.
     """
 
     def __init__(
         self,
-        definition: PipelineDefinition,
+        pipeline: str,
+        streams: Sequence[str],
         spark: SparkContext,
         source: LandedStreams,
         readers: Mapping[str, SliceReader],
+        rules: WatermarkRules,
     ) -> None:
-        assert definition.streams is not None
-        assert definition.correlate is not None
-        self._definition = definition
-        self._correlate = definition.correlate
-        self._streams = definition.streams
-        self._spark = spark
+        super().__init__(pipeline, spark, readers)
+        self._streams = streams
         self._source = source
-        self._readers = readers
-        self._rules = CourseRules(self._correlate.lateness, self._correlate.idle_after)
+        self._rules = rules
 
-    def trial(self, piece: StreamSlice, event: EventColumns, fact: FactTable) -> Trial:
-        """As of `Intake`."""
-        return TrialReading.of_several(self._stream_plans(fact)[piece.stream], fact), piece.piece
+    def trial(self, piece: StreamSlice, tables: PipelineTables) -> Trial:
+        """The reader of the slice's stream."""
+        return TrialReading.of_several(self._stream_plans(tables.fact)[piece.stream], tables.fact), piece.piece
 
+    @abstractmethod
     def _stream_plans(self, fact: FactTable) -> tuple[StreamPlan, ...]:
         """The streams as tasks know them, in their order."""
-        return tuple(StreamPlan.of(self._definition, name, fact, self._readers[name]) for name in self._streams)
 
     def _last_batch(self, connection: extensions.connection) -> FormerBatch:
-        """The last committed batch, with the courses of all streams, in their order."""
+        """The last committed batch, with the progress of all streams, in their order."""
         with connection, connection.cursor() as cursor:
-            former = former_batch(cursor, self._definition.name)
-        by_name = {course.stream: course for course in former.courses}
-        return former._replace(courses=tuple(by_name.get(name, StreamCourse(name)) for name in self._streams))
+            former = former_batch(cursor, self._pipeline)
+        by_name = {each.stream: each for each in former.progress}
+        return former._replace(progress=tuple(by_name.get(name, StreamProgress(name)) for name in self._streams))
 
     def _arrived(self, batch: OpenBatch, report: BatchReport) -> list[StreamTally]:
         """What was read of each stream, and rejected then; all else is to be filled in."""
         now = datetime.now(UTC)
-        by_name = {course.stream: course for course in batch.streams}
+        by_name = {each.stream: each for each in batch.streams}
         tallies = []
         for number, name in enumerate(self._streams):
-            course = by_name[name]
+            former = by_name[name]
             found = [each for each in report.collected() if each.stream == number]
             arrived = sum(each.records for each in found)
             newest = max((each.newest for each in found if each.newest is not None), default=None)
-            tallies.append(
-                StreamTally(
-                    stream=name,
-                    newest=self._rules.newest(course.newest, newest, now),
-                    furthest=self._rules.furthest(course.furthest or course.newest, newest),
-                    last_arrival=now if arrived else course.last_arrival,
-                    arrived=arrived,
-                    fates=sum((each.rejected for each in found), Counter[Fate]()),
-                )
+            progress = former._replace(
+                newest=self._rules.newest(former.newest, newest, now),
+                furthest=self._rules.furthest(former.furthest or former.newest, newest),
+                last_arrival=now if arrived else former.last_arrival,
             )
+            tallies.append(StreamTally(progress, arrived, sum((each.rejected for each in found), Counter[Fate]())))
         return tallies
 
     def _advance(self, tallies: Sequence[StreamTally]) -> None:
         """Have the source read on by how far each stream's events have come."""
-        self._source.advance({tally.stream: tally.newest for tally in tallies})
+        self._source.advance({tally.stream: tally.progress.newest for tally in tallies})

@@ -13,16 +13,18 @@ import psycopg2
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.driver.accumulating_streams import AccumulatingStreams
+from spark_jobs.definition.shapes import JoinedStreams, OneStream
+from spark_jobs.driver.accumulated_streams import AccumulatedStreamsIntake
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
-from spark_jobs.driver.correlated_streams import CorrelatedStreams
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
-from spark_jobs.driver.intake import Intake, LandedSource, OneStream
+from spark_jobs.driver.intake import Intake, LandedSource
 from spark_jobs.driver.join_folder import check_join_state
+from spark_jobs.driver.joined_streams import JoinedStreamsIntake
 from spark_jobs.driver.loop import StreamLoop
+from spark_jobs.driver.one_stream import OneStreamIntake
 from spark_jobs.driver.session import jobs_of
 from spark_jobs.errors import SchemaMismatchError, StateDamagedError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger.partition_positions import PartitionPositions
@@ -116,8 +118,9 @@ class StreamJob:
             heartbeat = Heartbeat(self.pool, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
             heartbeat.start()
             try:
-                if self.definition.streams is None and self.definition.source.kafka is None:
-                    take_over_checkpoint(self._session.connection(), self.definition, self._home)
+                only = self.definition.source
+                if only is not None and only.kafka is None:
+                    take_over_checkpoint(self._session.connection(), name, only, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._session, lambda: heartbeat.wanted),
                     *(source, self._loaded_files(), batches),
@@ -183,15 +186,14 @@ class StreamJob:
 
     def _intake(self, spark: SparkContext, parts: int) -> tuple[LandedSource, Intake]:
         """Where the pipeline's tuples come from, and how they come to the front stage."""
-        definition = self.definition
-        if definition.streams is None:
-            reader = SliceReader.of(definition.source, definition.name)
-            return self._landed(reader), OneStream(definition, spark, reader)
+        definition, shape = self.definition, self.definition.shape
         readers = SliceReader.of_streams(definition)
+        if isinstance(shape, OneStream):
+            return self._landed(readers[""]), OneStreamIntake(definition.name, spark, readers)
         source = LandedStreams({name: self._landed(reader, stream_unit(name, "")) for name, reader in readers.items()})
-        if definition.accumulates:
-            return source, AccumulatingStreams(definition, spark, source, readers)
-        return source, CorrelatedStreams(definition, spark, source, readers, self._home, parts)
+        if isinstance(shape, JoinedStreams):
+            return source, JoinedStreamsIntake(definition.name, shape, spark, source, readers, self._home, parts)
+        return source, AccumulatedStreamsIntake(definition, shape, spark, source, readers)
 
     def _landed(self, reader: SliceReader, prefix: str = "") -> LandedFiles | KafkaTopic:
         """What is new of a source.
@@ -213,10 +215,9 @@ class StreamJob:
 
     def _loaded_files(self) -> list[LoadedFiles]:
         """What removes loaded files, of each source that does not keep them."""
-        streams = self.definition.streams or {}
-        sources = {stream_unit(name, ""): source for name, source in streams.items()} or {"": self.definition.source}
         removing = []
-        for prefix, source in sources.items():
+        for name, source in self.definition.streams.items():
+            prefix = stream_unit(name, "") if name else ""
             policy = source.after_load
             if policy != "keep":
                 archive, kept = policy.archive_folder(self._home), policy.delete_after or timedelta()

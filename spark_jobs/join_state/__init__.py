@@ -2,8 +2,8 @@
 
 | file | what it holds |
 |---|---|
-| bucket | a hash bucket of correlated streams: takes tuples, gives joined, late and expired ones, makes versions |
-| correlated | its plan, and the pieces that a take gives |
+| bucket | a hash bucket of joined streams: takes tuples, gives joined, late and expired ones, makes versions |
+| bucket_plan | its plan, and the pieces that a take gives |
 | stored_bucket | a version as it lies in its folder, to be read beside the process that writes |
 | stream_tuples, segment | the tuples of one stream, in files that never change |
 | punctuated_keys | what punctuations have said of a stream's keys, in segments of its own |

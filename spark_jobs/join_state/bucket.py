@@ -34,7 +34,7 @@ from spark_jobs.definition.fates import (
     Fate,
 )
 from spark_jobs.errors import JoinStateError
-from spark_jobs.join_state.correlated import RESULTS, BucketPlan, Correlated, CorrelatedStream, Settled
+from spark_jobs.join_state.bucket_plan import RESULTS, BucketPlan, BucketStream, JoinedPiece, Settled
 from spark_jobs.join_state.joined_tuples import have_same_keys, match, side_by_side
 from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of, ordered_codes_of
 from spark_jobs.join_state.punctuated_keys import NEVER, PunctuatedKeys, trace
@@ -62,8 +62,8 @@ from spark_jobs.joins.stream_stream.temporal_join import TemporalJoin
 __all__ = [
     "Bucket",
     "BucketPlan",
-    "Correlated",
-    "CorrelatedStream",
+    "BucketStream",
+    "JoinedPiece",
     "Settled",
     "StoredBucket",
     "bucket_of",
@@ -146,7 +146,7 @@ class Bucket:
 
     def take(
         self, arrived: Sequence[pa.Table | None], late_before: Sequence[int], reached: Sequence[int]
-    ) -> Iterator[Correlated]:
+    ) -> Iterator[JoinedPiece]:
         """Take tuples, join them, then advance: what no stream can match any more leaves.
 
         Args:
@@ -167,7 +167,7 @@ class Bucket:
 
     def _taken(
         self, arrived: Sequence[pa.Table | None], late_before: Sequence[int], reached: Sequence[int]
-    ) -> Iterator[Correlated]:
+    ) -> Iterator[JoinedPiece]:
         self._keys_taken = []
         for stream, tuples in enumerate(arrived):
             if tuples is not None and tuples.num_rows:
@@ -274,7 +274,7 @@ class Bucket:
         for number, start in enumerate(self._reached):
             self._operator.reach(number, start)
 
-    def _take_stream(self, stream: int, tuples: pa.Table, late_before: int) -> Iterator[Correlated]:
+    def _take_stream(self, stream: int, tuples: pa.Table, late_before: int) -> Iterator[JoinedPiece]:
         plan, held = self._plan.streams[stream], self._streams[stream]
         starts = _microseconds(tuples, plan.event_time)
         events = codes_of(tuples, plan.event_id)
@@ -329,7 +329,7 @@ class Bucket:
 
     def _tell(
         self, stream: int, taken: pa.Table, keys: Int64Array, events: Int64Array, ends: Int64Array
-    ) -> Iterator[Correlated]:
+    ) -> Iterator[JoinedPiece]:
         """Take the punctuations that tuples of a stream are: of its own keys, and of those of others."""
         self._keys_taken.append(keys)
         window, key = self._plan.window, self._plan.streams[stream].key
@@ -343,7 +343,7 @@ class Bucket:
             if count:
                 yield self._piece(number, {PUNCTUATION: count})
 
-    def _purge(self, keys: Int64Array) -> Iterator[Correlated]:
+    def _purge(self, keys: Int64Array) -> Iterator[JoinedPiece]:
         """Let the tuples of some keys go that all other streams have punctuated: they make no more results (001 §3.4).
 
         The temporal join stays the operator, and forgets what it is told: PJoin joins two streams only, knows no
@@ -366,7 +366,7 @@ class Bucket:
                 if len(rows):
                     yield from self._purge_rows(stream, segment, rows)
 
-    def _purge_rows(self, stream: int, segment: Segment, rows: Int64Array) -> Iterator[Correlated]:
+    def _purge_rows(self, stream: int, segment: Segment, rows: Int64Array) -> Iterator[JoinedPiece]:
         """Purge those rows of a segment whose keys have ended."""
         plan, held, traces = self._plan.streams[stream], self._streams[stream], self._traces[stream]
         tuples = segment.tuples.take(rows)
@@ -411,7 +411,7 @@ class Bucket:
         assert not results.refused.size
         return results.ids
 
-    def _joined(self, ids: Int64Array, *, exact: bool) -> Correlated:
+    def _joined(self, ids: Int64Array, *, exact: bool) -> JoinedPiece:
         """Results with their tuples; those are dropped whose keys only have one code, or don't match."""
         parts = [stream.fetch(of) for stream, of in zip(self._streams, ids, strict=True)]
         plan, kept = self._plan, np.ones(ids.shape[1], np.bool_)
@@ -426,9 +426,9 @@ class Bucket:
         for stream, of in zip(self._streams, ids, strict=True):
             joined = stream.join(of)
             counts.append(Counter({JOINED: joined, WAITING: stream.waiting}))
-        return Correlated(side_by_side(self._plan.streams, parts), (), tuple(counts))
+        return JoinedPiece(side_by_side(self._plan.streams, parts), (), tuple(counts))
 
-    def _advanced(self, reached: list[int]) -> Iterator[Correlated]:
+    def _advanced(self, reached: list[int]) -> Iterator[JoinedPiece]:
         self._reached = reached
         for stream, start in enumerate(reached):
             self._operator.reach(stream, start)
@@ -445,13 +445,13 @@ class Bucket:
 
     def _piece(
         self, stream: int, counts: Mapping[Fate, int], settled: Mapping[Fate, pa.Table] | None = None
-    ) -> Correlated:
+    ) -> JoinedPiece:
         """What befell one stream: tuples by fate, and counts of others."""
         everyone = [Counter({WAITING: each.waiting}) for each in self._streams]
         everyone[stream].update(counts)
         parts = tuple(Settled(stream, fate, tuples) for fate, tuples in (settled or {}).items())
         everyone[stream].update({part.fate: part.tuples.num_rows for part in parts})
-        return Correlated(_NOTHING, parts, tuple(everyone))
+        return JoinedPiece(_NOTHING, parts, tuple(everyone))
 
 
 def _microseconds(tuples: pa.Table, column: str) -> Int64Array:

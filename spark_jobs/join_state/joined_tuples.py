@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.definition.correlation import COMPLETED_AT, qualified
+from spark_jobs.definition.joined_tuple import COMPLETED_AT, qualified
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
-from spark_jobs.join_state.correlated import BucketPlan, CorrelatedStream
+from spark_jobs.join_state.bucket_plan import BucketPlan, BucketStream
 from spark_jobs.join_state.key_codes import ordered_codes_of
 from spark_jobs.joins.stream_stream.predicates import Values
 
 _NOT_OF_THE_SOURCE = (ARRIVED_AT, RECORD, RANGE, POSITION)
 
 
-def side_by_side(streams: Sequence[CorrelatedStream], parts: Sequence[pa.Table]) -> pa.Table:
+def side_by_side(streams: Sequence[BucketStream], parts: Sequence[pa.Table]) -> pa.Table:
     """Joined tuples of their parts.
 
     Args:
@@ -40,7 +40,7 @@ def side_by_side(streams: Sequence[CorrelatedStream], parts: Sequence[pa.Table])
     return pa.table(columns)
 
 
-def alone(streams: Sequence[CorrelatedStream], stream: int, tuples: pa.Table, columns: pa.Schema) -> pa.Table:
+def alone(streams: Sequence[BucketStream], stream: int, tuples: pa.Table, columns: pa.Schema) -> pa.Table:
     """Joined tuples that have a part of one stream only, with nulls for the rest.
 
     Args:
@@ -68,7 +68,7 @@ def _latest(times: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
     return pc.max_element_wise(*(column.cast(pa.int64()) for column in times)).cast(times[0].type)
 
 
-def have_same_keys(streams: Sequence[CorrelatedStream], parts: Sequence[pa.Table]) -> NDArray[np.bool_]:
+def have_same_keys(streams: Sequence[BucketStream], parts: Sequence[pa.Table]) -> NDArray[np.bool_]:
     """In which results all parts have one key, and not only one code of it; bool, shape (n,). Arguments as above."""
     first, first_key = parts[0], streams[0].key
     same = np.ones(first.num_rows, np.bool_)

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.join_state.correlated import CorrelatedStream
+from spark_jobs.join_state.bucket_plan import BucketStream
 from spark_jobs.join_state.key_codes import Codes
 from spark_jobs.join_state.segment import Segment
 from spark_jobs.join_state.stream_tuples import StreamTuples, equal
@@ -61,7 +61,7 @@ class PunctuatedKeys:
             forgotten.
     """
 
-    def __init__(self, stream: CorrelatedStream, tuples: StreamTuples) -> None:
+    def __init__(self, stream: BucketStream, tuples: StreamTuples) -> None:
         assert stream.punctuation is not None
         self._stream = stream
         self._rule = stream.punctuation

@@ -45,7 +45,7 @@ _VERSION = FileKind(b"FRSHVRS\0", 1, "record of a bucket's version", STATE_ADVIC
 _MADE_FOR = "state.json"
 _RETRY_SECONDS = 0.05
 # Where a definition says what a state is made for.
-_KEYS = {"window": "correlate.within", "predicate": "correlate.match", "punctuations": "correlate.punctuations"}
+_KEYS = {"window": "join.window", "predicate": "join.match", "punctuations": "join.punctuations"}
 
 _WINDOW = re.compile(r"(?P<kind>Sliding|Fixed)Window\(length=(?P<length>\d+)\)")
 _BAND = re.compile(r"Band\(width=(?P<width>\d+)\)")

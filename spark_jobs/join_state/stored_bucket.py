@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.errors import StateDamagedError
-from spark_jobs.join_state.correlated import BucketPlan
+from spark_jobs.join_state.bucket_plan import BucketPlan
 from spark_jobs.join_state.segment import read_segment
 from spark_jobs.join_state.spill_files import STATE_ADVICE
 from spark_jobs.join_state.state_folder import VersionRecord, expect_made_for, read_version

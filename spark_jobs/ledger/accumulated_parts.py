@@ -7,10 +7,11 @@ from typing import NamedTuple
 from psycopg2 import extensions
 
 from spark_jobs.definition.fates import EXPIRED, WAITING
+from spark_jobs.ledger.stored_shape import ACCUMULATES
 
-KEEP_FROM_CLOSING = """
+KEEP_FROM_CLOSING = f"""
     SELECT FROM freshet.pipeline
-    WHERE name = %(pipeline)s AND definition -> 'correlate' ->> 'emit' = 'accumulate' FOR UPDATE;
+    WHERE name = %(pipeline)s AND {ACCUMULATES} FOR UPDATE;
 """
 """To run before `END_WAITING`, as a statement of its own: a batch that is closed meanwhile would not see the change."""
 END_WAITING = f"""

@@ -24,7 +24,7 @@ from spark_jobs.definition.fates import PLACES, Place
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.batch_streams import (
-    StreamCourse,
+    StreamProgress,
     StreamTally,
     close_streams,
     former_batch,
@@ -94,7 +94,7 @@ class OpenBatch(NamedTuple):
     batch_no: int
     ranges: list[SourceRange]
     lost: frozenset[int] = frozenset()
-    streams: tuple[StreamCourse, ...] = ()
+    streams: tuple[StreamProgress, ...] = ()
     after: int = 0
 
 
@@ -103,7 +103,7 @@ def open_batch(
     pipeline: str,
     epoch: int,
     ranges: Sequence[SourceRange],
-    streams: Sequence[StreamCourse] = (),
+    streams: Sequence[StreamProgress] = (),
 ) -> int:
     """Open a batch with what it is to read.
 

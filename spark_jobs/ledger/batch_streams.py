@@ -1,4 +1,4 @@
-"""What a batch says of each correlated stream: how far it has come, and what became of its events."""
+"""What a batch says of each of several streams: how far it has come, and what became of its events."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from psycopg2 import extensions
 from spark_jobs.definition.fates import DUPLICATE, WAITING, Fate
 
 
-class StreamCourse(NamedTuple):
+class StreamProgress(NamedTuple):
     """How far a stream has come.
 
     Attributes:
         stream: its name.
-        reached: events that happened before are late; None: none is.
+        watermark: events that happened before are late; None: none is.
         newest: the largest event time so far, but none in the future; None before there is any.
         last_arrival: when an event of it was read last; None before.
         idle: whether it is silent, and has followed the others.
@@ -25,7 +25,7 @@ class StreamCourse(NamedTuple):
     """
 
     stream: str
-    reached: datetime | None = None
+    watermark: datetime | None = None
     newest: datetime | None = None
     last_arrival: datetime | None = None
     idle: bool = False
@@ -34,21 +34,22 @@ class StreamCourse(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamTally:
-    """What became of a stream's events in a batch, and how far the stream has come with it.
+    """What became of a stream's events in a batch.
 
     Attributes:
-        stream: its name.
-        newest, furthest, last_arrival: as of `StreamCourse`, after the batch.
+        progress: how far the stream has come with it.
         arrived: records that were read.
         fates: how many events came to which fate; `waiting` those that wait after the batch.
     """
 
-    stream: str
-    newest: datetime | None
-    furthest: datetime | None
-    last_arrival: datetime | None
+    progress: StreamProgress
     arrived: int = 0
     fates: Mapping[Fate, int] = field(default_factory=dict)
+
+    @property
+    def stream(self) -> str:
+        """The stream's name."""
+        return self.progress.stream
 
     @property
     def duplicates(self) -> int:
@@ -66,12 +67,12 @@ class FormerBatch(NamedTuple):
 
     Attributes:
         batch_no: its number, which is the version of the state; 0: there is none.
-        courses: how far each stream had come after it.
+        progress: how far each stream had come after it.
         waiting_of: stream -> events of it in the state, in no result yet.
     """
 
     batch_no: int
-    courses: tuple[StreamCourse, ...]
+    progress: tuple[StreamProgress, ...]
     waiting_of: Mapping[str, int]
 
     @property
@@ -80,23 +81,23 @@ class FormerBatch(NamedTuple):
         return sum(self.waiting_of.values())
 
 
-def open_streams(cursor: extensions.cursor, batch_no: int, courses: Sequence[StreamCourse]) -> None:
+def open_streams(cursor: extensions.cursor, batch_no: int, progress: Sequence[StreamProgress]) -> None:
     """Note how far the streams have come; in the transaction that opens the batch."""
-    for course in courses:
+    for stream in progress:
         cursor.execute(
             "INSERT INTO freshet.batch_stream (batch_no, stream, reached, newest, last_arrival, idle, furthest) "
             "VALUES (%s, %s, %s, %s, %s, %s, %s)",
-            [batch_no, *course],
+            [batch_no, *stream],
         )
 
 
-def opened_streams(cursor: extensions.cursor, batch_no: int) -> tuple[StreamCourse, ...]:
+def opened_streams(cursor: extensions.cursor, batch_no: int) -> tuple[StreamProgress, ...]:
     """What was noted when a batch was opened; nothing where it is one of a single stream."""
     cursor.execute(
         "SELECT stream, reached, newest, last_arrival, idle, furthest FROM freshet.batch_stream WHERE batch_no = %s",
         [batch_no],
     )
-    return tuple(StreamCourse(*row) for row in cursor.fetchall())
+    return tuple(StreamProgress(*row) for row in cursor.fetchall())
 
 
 def former_batch(cursor: extensions.cursor, pipeline: str, before: int | None = None) -> FormerBatch:
@@ -115,8 +116,8 @@ def former_batch(cursor: extensions.cursor, pipeline: str, before: int | None = 
     row = cursor.fetchone()
     if row is None:
         return FormerBatch(0, (), {})
-    courses = opened_streams(cursor, row[0])
-    return FormerBatch(row[0], courses, _waiting(cursor, row[0]))
+    progress = opened_streams(cursor, row[0])
+    return FormerBatch(row[0], progress, _waiting(cursor, row[0]))
 
 
 def batches_since(
@@ -172,10 +173,11 @@ def close_streams(cursor: extensions.cursor, pipeline: str, batch_no: int, talli
     """
     before = former_batch(cursor, pipeline, batch_no).waiting
     for tally in tallies:
+        now = tally.progress
         cursor.execute(
             "UPDATE freshet.batch_stream SET (newest, furthest, last_arrival, arrived) = ROW (%s, %s, %s, %s) "
             "WHERE batch_no = %s AND stream = %s",
-            [tally.newest, tally.furthest, tally.last_arrival, tally.arrived, batch_no, tally.stream],
+            [now.newest, now.furthest, now.last_arrival, tally.arrived, batch_no, now.stream],
         )
         found = {fate.name: number for fate, number in tally.fates.items() if number}
         cursor.execute(

@@ -116,7 +116,7 @@ def cut(outcome: Outcome) -> Iterator[Outcome]:
     filled = 0.0
     for group, tuples, share in _pieces(outcome):
         if filled and filled + share > 1:
-            yield Outcome(facts, held)
+            yield Outcome(facts, held, outcome.beside)
             facts, held, filled = None, [], 0.0
         filled += share
         if group is None:
@@ -124,7 +124,7 @@ def cut(outcome: Outcome) -> Iterator[Outcome]:
         else:
             held.append(group)
     if filled:
-        yield Outcome(facts, held)
+        yield Outcome(facts, held, outcome.beside)
 
 
 def chunk_rows(tuples: pa.Table) -> int:

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.fates import UNIDENTIFIED, Place
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns
 from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.outcome import Held

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.definition.correlation import qualified
 from spark_jobs.definition.fates import Fate
+from spark_jobs.definition.joined_tuple import qualified
 from spark_jobs.definition.stream_tuple import EventColumns
 
 if TYPE_CHECKING:
+    from spark_jobs.loading.accumulation.arrived_parts import PartsBeside
     from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 
@@ -81,7 +82,9 @@ class Outcome:
     Attributes:
         facts: shape (n,), with the columns of tuples that are held and the fetched ones; None if there are none.
         held: groups of tuples that are not facts.
+        beside: where facts accumulate, parts that a task has besides: who stores facts takes those of their keys out.
     """
 
     facts: pa.Table | None
     held: list[Held] = field(default_factory=list)
+    beside: PartsBeside | None = None

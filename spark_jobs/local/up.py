@@ -237,8 +237,8 @@ class _Up:
 
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():
-            streams = (definition.streams or {definition.name: definition.source}).values()
-            for landing in (each.resolved_path(self._home) for each in streams if each.kafka is None):
+            sources = definition.streams.values()
+            for landing in (each.resolved_path(self._home) for each in sources if each.kafka is None):
                 if landing.is_relative_to(self._home.root):
                     landing.mkdir(parents=True, exist_ok=True)
         with steps.step("Warehouse schema"):

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import required_streams
 from spark_jobs.definition.fates import SECOND_PART, WAITING
+from spark_jobs.definition.shapes import AccumulatedStreams
 from spark_jobs.proof.join import Expected, JoinedEvents
 from spark_jobs.proof.lookup import comparable
+from spark_jobs.proof.parts_together import FALSE, PartsTogether
 from spark_jobs.proof.proof import EXAMPLES, Findings
 from spark_jobs.proof.staged_stream import StagedStream
-from spark_jobs.proof.stream_join import FALSE, StreamJoin
 
 _AND, _OR, _COMMA = (sql.SQL(text) for text in (" AND ", " OR ", ", "))
 
@@ -32,7 +32,7 @@ class AccumulatedEvents(JoinedEvents):
         return super()._expected(column, origin)
 
 
-class AccumulatedParts(StreamJoin):
+class AccumulatedParts(PartsTogether):
     """The temporary table `landed` of the facts that there are, with the events that they name, in place of a join.
 
     A fact without an event of a required stream has no row; nor has one of which a part is there no longer.
@@ -40,15 +40,20 @@ class AccumulatedParts(StreamJoin):
     Args:
         cursor: in the proof's transaction.
         definition: the pipeline.
+        shape: its shape.
         streams: all of them.
     """
 
-    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, streams: list[StagedStream]) -> None:
-        assert definition.streams is not None
-        assert definition.correlate is not None
+    def __init__(
+        self,
+        cursor: extensions.cursor,
+        definition: PipelineDefinition,
+        shape: AccumulatedStreams,
+        streams: list[StagedStream],
+    ) -> None:
         super().__init__(cursor, definition, streams)
         self._origins = definition.fact.columns
-        self._required = required_streams(definition.streams, definition.correlate)
+        self._required = shape.required
 
     def _events(self, definition: PipelineDefinition) -> JoinedEvents:
         return AccumulatedEvents(self._cursor, definition, self)

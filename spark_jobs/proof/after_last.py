@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.correlation import Correlate
 from spark_jobs.definition.fates import AFTER_LAST, REJECTED, named
+from spark_jobs.definition.join import Join
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.proof import EXAMPLES, Findings
 from spark_jobs.proof.staged_stream import StagedStream
@@ -47,7 +47,7 @@ _BEFORE = {
 
 def check_after_last(
     cursor: extensions.cursor,
-    correlate: Correlate,
+    join: Join,
     streams: Sequence[StagedStream],
     accounts: Sequence[Account],
     findings: Findings,
@@ -60,13 +60,13 @@ def check_after_last(
 
     Args:
         cursor: in the proof's transaction.
-        correlate: how the streams are joined.
+        join: how the streams are joined.
         streams: all of them.
         accounts: of the streams, in their order, read.
         findings: takes what is found.
     """
     by_name = {stream.name: (stream, account) for stream, account in zip(streams, accounts, strict=True)}
-    for name, punctuation in correlate.punctuations.items():
+    for name, punctuation in join.punctuations.items():
         stream, account = by_name[name]
         says: sql.Composable = _TRUE
         count: sql.Composable = _ONE

@@ -22,7 +22,8 @@ def missing_key(cursor: extensions.cursor, definition: PipelineDefinition) -> Fi
         definition: the pipeline.
     """
     schema, table = definition.fact.table.split(".", 1)
-    key = [name for name, source in definition.fact.columns.items() if source in definition.source.event_id]
+    event_id = definition.tuples.event_id
+    key = [name for name, source in definition.fact.columns.items() if source in event_id]
     cursor.execute(sql.SQL("SELECT {}").format(has_key(schema, table, key)))
     if cursor.fetchone() == (True,):
         return None

@@ -11,7 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition import Source
+from spark_jobs.definition.shapes import Tuples
 from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.bloom_filter import BloomFilter
 from spark_jobs.loading.payload import payload_bytes, tuple_objects
@@ -45,7 +45,7 @@ class HeldTuples:
     Args:
         cursor: in the proof's transaction, whose end drops the table.
         stored: which tuples.
-        source: where they came from.
+        tuples: what they are like.
         object_codes: codes of tuples by their values; default: those of the objects that payloads are made of.
 
     Attributes:
@@ -58,11 +58,11 @@ class HeldTuples:
         self,
         cursor: extensions.cursor,
         stored: StoredTuples,
-        source: Source,
+        tuples: Tuples,
         object_codes: ObjectCodes | None = None,
     ) -> None:
-        self._columns = source.columns
-        self._makes_objects = source.format in {"parquet", "avro"}
+        self._columns = tuples.columns
+        self._makes_objects = tuples.source is None or tuples.source.format in {"parquet", "avro"}
         self._codes_of_objects = object_codes or self._usual_codes
         self.has_objects = False
         parts = {"held": stored.held, "pruned": stored.pruned, "digest": sql.Literal(digest_id("%"))}

@@ -68,12 +68,12 @@ class JoinedEvents:
     """
 
     def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, staging: FindsStagedColumns) -> None:
-        source, fact = definition.source, definition.fact
-        self._event_id = source.event_id
+        tuples, fact = definition.tuples, definition.fact
+        self._event_id = tuples.event_id
         self._fact_columns = fact.columns
         self._staging = staging
         self.lookups = [
-            JoinedLookup(cursor, number, lookup, source.event_time, staging)
+            JoinedLookup(cursor, number, lookup, tuples.event_time, staging)
             for number, lookup in enumerate(definition.lookups)
         ]
         cursor.execute(CREATE_JSON_READER)
@@ -83,7 +83,7 @@ class JoinedEvents:
             self._expected(column, origin) for column, origin in fact.columns.items() if origin != BATCH_NO
         ]
         self.key_columns = [
-            next(column for column, origin in fact.columns.items() if origin == part) for part in source.event_id
+            next(column for column, origin in fact.columns.items() if origin == part) for part in tuples.event_id
         ]
 
     @property

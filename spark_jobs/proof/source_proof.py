@@ -7,8 +7,9 @@ from typing import Any
 from psycopg2 import extensions
 from rich.progress import Progress
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.fates import PLACES
+from spark_jobs.definition.shapes import Tuples
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.comparison import Comparison
 from spark_jobs.proof.held import HeldTuples
@@ -23,12 +24,15 @@ from spark_jobs.proof.stored_tuples import StoredTuples
 from spark_jobs.settings import Home
 
 
-def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home: Home, progress: Progress) -> Proof:
+def prove_source(
+    cursor: extensions.cursor, definition: PipelineDefinition, source: Source, home: Home, progress: Progress
+) -> Proof:
     """Compare all landed events with the warehouse.
 
     Args:
         cursor: in a transaction that sees one state of the warehouse.
         definition: the pipeline.
+        source: where its events come from.
         home: the installation, with the landing folder.
         progress: is told of the files that are read.
 
@@ -37,12 +41,12 @@ def prove_source(cursor: extensions.cursor, definition: PipelineDefinition, home
     """
     findings = Findings()
     stored = StoredTuples.of_source(cursor, definition)
-    held = HeldTuples(cursor, stored, definition.source)  # the snapshot first, then the landing: what is loaded landed
+    held = HeldTuples(cursor, stored, Tuples.of(source))  # the snapshot first, then the landing: what is loaded landed
     staging = Staging(cursor, LANDED_TABLE, needed_columns(definition), loaded_columns(definition))
     joined = JoinedEvents(cursor, definition, staging)
-    ids = EventIds(definition.source, joined.key_types, held)
-    landing = Landing.of(definition.name, definition.source, home)
-    account = Account(cursor, landing, definition.source, ids, staging, findings)
+    ids = EventIds(source, joined.key_types, held)
+    landing = Landing.of(definition.name, source, home)
+    account = Account(cursor, landing, source, ids, staging, findings)
     account.read(progress)
     progress.add_task("comparing", total=None)
     comparison = Comparison(cursor, definition, joined, stored, account, findings)

@@ -185,16 +185,16 @@ class Staging:
 
 def needed_columns(definition: PipelineDefinition) -> dict[str, StreamType]:
     """The columns of stream tuples that facts and lookups are made of."""
-    source = definition.source
+    tuples = definition.tuples
     needed = {*loaded_columns(definition), *(column for lookup in definition.lookups for column in lookup.on)}
     if any(lookup.as_of for lookup in definition.lookups):
-        needed.add(source.event_time)
-    return {name: kind for name, kind in source.columns.items() if name in needed}
+        needed.add(tuples.event_time)
+    return {name: kind for name, kind in tuples.columns.items() if name in needed}
 
 
 def loaded_columns(definition: PipelineDefinition) -> set[str]:
     """The columns of stream tuples, and outputs of lookups, that facts have."""
-    return {*definition.source.event_id, *definition.fact.columns.values()}
+    return {*definition.tuples.event_id, *definition.fact.columns.values()}
 
 
 def copy_in(cursor: extensions.cursor, table: sql.Identifier, rows: pa.Table) -> None:

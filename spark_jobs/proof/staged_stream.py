@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import COMPLETED_AT, STREAM_SEPARATOR, event_ids, qualified
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.joined_tuple import COMPLETED_AT, STREAM_SEPARATOR, event_ids, qualified
+from spark_jobs.definition.matching import Match
+from spark_jobs.definition.shapes import Tuples
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.proof.held import HeldTuples, Int64Array, codes_of
 from spark_jobs.proof.landed_records import EventIds, LandedRecords
@@ -35,6 +37,8 @@ class StagedStream:
         definition: the pipeline.
         number: the stream's, from 0.
         name: the stream's.
+        match: how its last columns of `on` must match the other streams'.
+        besides: columns that the join needs besides those of `on`.
 
     Attributes:
         number, name: as given.
@@ -46,22 +50,29 @@ class StagedStream:
         staging: its landed events.
     """
 
-    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, number: int, name: str) -> None:
-        assert definition.streams is not None
-        assert definition.correlate is not None
+    def __init__(
+        self,
+        cursor: extensions.cursor,
+        definition: PipelineDefinition,
+        number: int,
+        name: str,
+        *,
+        match: Match = "equal",
+        besides: Collection[str] = (),
+    ) -> None:
+        shape = definition.shape
         self.number = number
         self.name = name
-        self.source = definition.streams[name]
-        self.on = definition.correlate.on[name]
-        self._match = definition.correlate.match
-        first = event_ids(definition.streams).index(qualified(name, self.source.event_id[0])) + 1
+        self.source = shape.streams[name]
+        self.on = shape.on[name]
+        self._match = match
+        first = event_ids(shape.streams).index(qualified(name, self.source.event_id[0])) + 1
         self.id_positions = (first, first + len(self.source.event_id) - 1)
         self.prefix = name + STREAM_SEPARATOR
         self.stored = StoredTuples.of_stream(cursor, definition.name, number, self.prefix)
-        self._held = HeldTuples(cursor, self.stored, self.source)
+        self._held = HeldTuples(cursor, self.stored, Tuples.of(self.source))
         needed, loaded = needed_columns(definition), loaded_columns(definition)
-        own = {*self.on, *self.source.event_id, self.source.event_time}
-        own |= {column for told_by, column in definition.correlate.punctuation_columns if told_by == name}
+        own = {*self.on, *self.source.event_id, self.source.event_time, *besides}
         columns = {
             column: kind
             for column, kind in self.source.columns.items()

@@ -6,8 +6,8 @@ from collections import Counter
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.fates import DUPLICATE, EXPIRED, FATES, JOINED, REJECTED, WAITING, Share
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.proof.proof import Findings, StreamPlaces
 
 # An open batch has counted nothing yet.

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Sequence
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition.correlation import JOINED_ID
 from spark_jobs.definition.fates import AFTER_LAST, LATE, OPEN_SHARES, REJECTED, named
+from spark_jobs.definition.joined_tuple import JOINED_ID
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.lookup import comparable
+from spark_jobs.proof.parts_together import id_column
 from spark_jobs.proof.proof import EXAMPLES, Findings, StreamPlaces
 from spark_jobs.proof.staged_events import LANDED
 from spark_jobs.proof.staged_stream import StagedStream
 from spark_jobs.proof.stored_tuples import StoredTuples
-from spark_jobs.proof.stream_join import id_column
 
 # The state is that of the last committed batch: what a batch that is still open has joined, or held, waits until then.
 _STANDING = """

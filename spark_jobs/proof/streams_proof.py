@@ -7,6 +7,7 @@ Facts that accumulate are compared with the events that they name.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 from psycopg2 import extensions, sql
@@ -14,6 +15,7 @@ from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import PLACES
+from spark_jobs.definition.shapes import AccumulatedStreams, JoinedStreams
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.accumulated_facts import AccumulatedParts
 from spark_jobs.proof.after_last import check_after_last
@@ -22,6 +24,7 @@ from spark_jobs.proof.held import HeldTuples
 from spark_jobs.proof.held_comparison import HeldComparison
 from spark_jobs.proof.landing_folder import Landing
 from spark_jobs.proof.ledger_sums import check_batches, check_sums
+from spark_jobs.proof.parts_together import PartsTogether
 from spark_jobs.proof.proof import DIFFERENCES, NOTES, Findings, Proof, StreamPlaces
 from spark_jobs.proof.staged_events import LANDED
 from spark_jobs.proof.staged_stream import StagedStream
@@ -33,41 +36,58 @@ from spark_jobs.proof.waiting import stage_waiting
 from spark_jobs.settings import Home
 
 
-def prove_streams(cursor: extensions.cursor, definition: PipelineDefinition, home: Home, progress: Progress) -> Proof:
-    """Compare all landed events of all streams with the warehouse, and with the state of their join.
+def prove_joined(
+    cursor: extensions.cursor, definition: PipelineDefinition, shape: JoinedStreams, home: Home, progress: Progress
+) -> Proof:
+    """Compare all landed events of streams that are joined with the warehouse, and with the state of their join.
 
     Args:
         cursor: in a transaction that sees one state of the warehouse.
         definition: the pipeline.
+        shape: its streams and their join.
         home: the installation, with landing folders and state.
         progress: is told of the files that are read.
 
     Raises:
         SchemaMismatchError: a table of the pipeline is missing in the warehouse.
     """
-    return _StreamsProof(cursor, definition, home).run(progress)
+    return _JoinedProof(cursor, definition, shape, home).run(progress)
 
 
-class _StreamsProof:
-    def __init__(self, cursor: extensions.cursor, definition: PipelineDefinition, home: Home) -> None:
-        assert definition.streams is not None
-        assert definition.correlate is not None
+def prove_accumulated(
+    cursor: extensions.cursor, definition: PipelineDefinition, shape: AccumulatedStreams, home: Home, progress: Progress
+) -> Proof:
+    """Compare all landed events of streams whose parts fill one fact with the warehouse; as of `prove_joined`."""
+    return _AccumulatedProof(cursor, definition, shape, home).run(progress)
+
+
+class _StreamsProof(ABC):
+    def __init__(
+        self,
+        cursor: extensions.cursor,
+        definition: PipelineDefinition,
+        home: Home,
+        streams: list[StagedStream],
+        join: PartsTogether,
+    ) -> None:
         self._cursor = cursor
         self._definition = definition
         self._home = home
         self._findings = Findings()
-        # The snapshot first, then the state and the landing: what is loaded has landed.
-        self._streams = [
-            StagedStream(cursor, definition, number, name) for number, name in enumerate(definition.streams)
-        ]
-        self._accumulated = None
-        if definition.correlate.emit == "accumulate":
-            self._accumulated = AccumulatedParts(cursor, definition, self._streams)
-        self._join = self._accumulated or StreamJoin(cursor, definition, self._streams)
+        self._streams = streams
+        self._join = join
         self._stored = StoredTuples.of_join(cursor, definition.name)
-        self._held = HeldTuples(cursor, self._stored, definition.source, self._join.object_codes)
-        types = self._join.facts.loaded_types
-        self._ids = [stream.ids(types, coded=self._held.has_objects) for stream in self._streams]
+        self._held = HeldTuples(cursor, self._stored, definition.tuples, join.object_codes)
+        types = join.facts.loaded_types
+        self._ids = [stream.ids(types, coded=self._held.has_objects) for stream in streams]
+
+    @abstractmethod
+    def _stage_waiting(self) -> list[sql.Identifier]:
+        """Stage the events that wait, of each stream; gives the names of its tuples that are held and don't wait."""
+
+    @abstractmethod
+    def _check_streams(self, accounts: list[Account]) -> None:
+        """Check what events of this shape alone may be held for."""
 
     def run(self, progress: Progress) -> Proof:
         """Stage and compare everything."""
@@ -91,9 +111,7 @@ class _StreamsProof:
         for stream, account, elsewhere in zip(self._streams, accounts, held_elsewhere, strict=True):
             compared.append(self._compare_held(stream, account))
             places.append(self._compare_places(stream, account, elsewhere))
-        correlate = definition.correlate
-        assert correlate is not None
-        check_after_last(cursor, correlate, self._streams, accounts, findings)
+        self._check_streams(accounts)
         report_missing_results(cursor, self._streams, join.labels, findings)
         counts: dict[str, int] = {
             place: sum(each.held[place] + each.pruned[place] for each in compared) for place in PLACES
@@ -122,15 +140,6 @@ class _StreamsProof:
             streams=tuple(places),
         )
 
-    def _stage_waiting(self) -> list[sql.Identifier]:
-        """Stage the events that wait, of each stream; gives the names of its tuples that are held and don't wait."""
-        if self._accumulated is not None:
-            return [self._accumulated.stage_waiting(stream) for stream in self._streams]
-        folder = self._home.join_state(self._definition.name)
-        by_id = list(zip(self._streams, self._ids, strict=True))
-        stage_waiting(self._cursor, self._definition, folder, by_id, self._findings)
-        return [stream.stored.held for stream in self._streams]
-
     def _read(self, progress: Progress) -> list[Account]:
         accounts = []
         for stream, ids in zip(self._streams, self._ids, strict=True):
@@ -151,9 +160,50 @@ class _StreamsProof:
         facts = self._join.facts
         standings = Standings(self._cursor, stream, account, elsewhere, facts, self._stored, self._findings)
         standings.check()
-        if self._accumulated is not None:
-            self._accumulated.check_waiting(stream, self._findings)
         places = standings.places()
         if not account.absent.units:
             check_stream(self._cursor, self._definition.name, places, self._findings)
         return places
+
+
+class _JoinedProof(_StreamsProof):
+    def __init__(
+        self, cursor: extensions.cursor, definition: PipelineDefinition, shape: JoinedStreams, home: Home
+    ) -> None:
+        self._shape = shape
+        join = shape.join
+        # The snapshot first, then the state and the landing: what is loaded has landed.
+        streams = [
+            StagedStream(
+                *(cursor, definition, number, name),
+                match=join.match,
+                besides=[column for told_by, column in join.punctuation_columns if told_by == name],
+            )
+            for number, name in enumerate(shape.streams)
+        ]
+        super().__init__(cursor, definition, home, streams, StreamJoin(cursor, definition, join, streams))
+
+    def _stage_waiting(self) -> list[sql.Identifier]:
+        folder = self._home.join_state(self._definition.name)
+        by_id = list(zip(self._streams, self._ids, strict=True))
+        stage_waiting(self._cursor, self._definition.name, self._shape, folder, by_id, self._findings)
+        return [stream.stored.held for stream in self._streams]
+
+    def _check_streams(self, accounts: list[Account]) -> None:
+        check_after_last(self._cursor, self._shape.join, self._streams, accounts, self._findings)
+
+
+class _AccumulatedProof(_StreamsProof):
+    def __init__(
+        self, cursor: extensions.cursor, definition: PipelineDefinition, shape: AccumulatedStreams, home: Home
+    ) -> None:
+        streams = [StagedStream(cursor, definition, number, name) for number, name in enumerate(shape.streams)]
+        self._parts = AccumulatedParts(cursor, definition, shape, streams)
+        super().__init__(cursor, definition, home, streams, self._parts)
+
+    def _stage_waiting(self) -> list[sql.Identifier]:
+        return [self._parts.stage_waiting(stream) for stream in self._streams]
+
+    def _check_streams(self, accounts: list[Account]) -> None:
+        for stream in self._streams:
+            self._parts.check_waiting(stream, self._findings)

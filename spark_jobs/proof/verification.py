@@ -13,10 +13,11 @@ from psycopg2 import extensions
 from rich.progress import Progress
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.shapes import AccumulatedStreams, JoinedStreams, OneStream
 from spark_jobs.proof.fact_key import missing_key
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.source_proof import prove_source
-from spark_jobs.proof.streams_proof import prove_streams
+from spark_jobs.proof.streams_proof import prove_accumulated, prove_joined
 from spark_jobs.settings import Home
 from spark_jobs.shown_text import SafeConsole
 from spark_jobs.warehouse.connection import connect
@@ -53,11 +54,20 @@ def verify(definition: PipelineDefinition, warehouse_url: str, home: Home) -> Pr
             cursor.execute(_SESSION)
             terminal = SafeConsole(stderr=True)
             with Progress(console=terminal, transient=True, disable=not terminal.is_terminal) as progress:
-                prove = prove_source if definition.streams is None else prove_streams
-                proof = prove(cursor, definition, home, progress)
+                proof = _prove(cursor, definition, home, progress)
             keyless = missing_key(cursor, definition)
             if keyless is not None:
                 proof = replace(proof, differences=(*proof.differences, keyless))
     finally:
         connection.close()
     return replace(proof, seconds=time.monotonic() - started)
+
+
+def _prove(cursor: extensions.cursor, definition: PipelineDefinition, home: Home, progress: Progress) -> Proof:
+    match definition.shape:
+        case OneStream(source):
+            return prove_source(cursor, definition, source, home, progress)
+        case JoinedStreams() as shape:
+            return prove_joined(cursor, definition, shape, home, progress)
+        case AccumulatedStreams() as shape:
+            return prove_accumulated(cursor, definition, shape, home, progress)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.errors import PipelineDefinitionError, StateDamagedError
 from spark_jobs.join_state.bucket import BucketPlan, StoredBucket
 from spark_jobs.join_state.stored_bucket import bucket_folders
@@ -19,7 +19,8 @@ from spark_jobs.proof.staged_stream import StagedStream, StreamIds
 
 def stage_waiting(
     cursor: extensions.cursor,
-    definition: PipelineDefinition,
+    pipeline: str,
+    shape: JoinedStreams,
     folder: Path,
     streams: Sequence[tuple[StagedStream, StreamIds]],
     findings: Findings,
@@ -30,7 +31,8 @@ def stage_waiting(
 
     Args:
         cursor: in the proof's transaction.
-        definition: the pipeline.
+        pipeline: its name.
+        shape: its streams and their join.
         folder: of its state.
         streams: all of them.
         findings: takes what can't be read.
@@ -41,7 +43,7 @@ def stage_waiting(
         )
     cursor.execute(
         "SELECT coalesce(max(batch_no), 0) FROM freshet.batch WHERE pipeline = %s AND state = 'committed'",
-        [definition.name],
+        [pipeline],
     )
     [(version,)] = cursor.fetchall()
     if not version:
@@ -51,7 +53,7 @@ def stage_waiting(
     except StateDamagedError as error:
         findings.add("state", str(error))
         return
-    plan = BucketPlan.of(definition, len(buckets))
+    plan = BucketPlan.of(shape, len(buckets))
     for bucket in buckets:
         try:
             stored = StoredBucket(plan, bucket, version)

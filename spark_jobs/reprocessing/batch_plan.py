@@ -50,7 +50,9 @@ class BatchPlan:
         spark.parallelize([0], 1).count()  # a cluster's cores are known only when its executors have come
         self.parts = spark.defaultParallelism
         self._spark = spark
-        self._read = HeldReader(SecretText(warehouse_url), RecordDecoder.of(definition.source), run.fact)
+        tuples = definition.tuples
+        decoder = None if tuples.source is None else RecordDecoder.of(tuples.source)
+        self._read = HeldReader(SecretText(warehouse_url), tuples.columns, decoder, run.fact)
         self._reports = ReportChannel(spark)
         self._received: list[TaskReport] = []
         lookups = tuple(

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Lookup
-from spark_jobs.definition.correlation import Correlate
 from spark_jobs.definition.fates import UNMATCHED
 from spark_jobs.reprocessing.late_due import LateDue
 from spark_jobs.reprocessing.request import NAMED, ReprocessingRequest
@@ -135,7 +134,7 @@ def due_now(
     pipeline: str,
     lookups: Iterable[Lookup],
     first_pause: timedelta,
-    correlate: Correlate | None = None,
+    late_window: timedelta | None = None,
 ) -> bool:
     """Whether a run without special wishes would find anything to do.
 
@@ -144,9 +143,9 @@ def due_now(
         pipeline: its name; one that is not registered has nothing.
         lookups: its lookups.
         first_pause: the pipeline's, from the first try to the second.
-        correlate: how its streams are joined, if it has several.
+        late_window: of its shape.
     """
-    late = LateDue.of(cursor, pipeline, correlate)
+    late = LateDue.of(cursor, pipeline, late_window)
     if late is not None and late.exist(cursor):
         return True
     anything = ReprocessingRequest(limit=1)

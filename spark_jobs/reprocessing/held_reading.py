@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 from psycopg2 import sql
 
+from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING, SOURCE_POSITION, SOURCE_UNIT
 from spark_jobs.relation.copy_decoding.column_types import column_type
@@ -43,12 +44,14 @@ class HeldReader:
 
     Attributes:
         warehouse_url: where they are held.
-        decoder: of the pipeline's source.
+        columns: of the tuples that become facts.
+        decoder: of the pipeline's source; None: tuples are joined of several streams'.
         fact: the fact table, for the columns of the event id.
     """
 
     warehouse_url: SecretText
-    decoder: RecordDecoder
+    columns: Mapping[str, StreamType]
+    decoder: RecordDecoder | None
     fact: FactTable
 
     def __call__(self, condition: str) -> Iterator[Arrivals]:
@@ -61,7 +64,7 @@ class HeldReader:
         kinds = [column_type(kind, -1) for _, kind in _COLUMNS.values()]
         columns = decode_copy(content, [kind for kind in kinds if kind is not None])
         held = pa.table(dict(zip(_COLUMNS, columns, strict=True)))
-        records = HeldRecords(self.decoder, self.fact.key)
+        records = HeldRecords(self.columns, self.decoder, self.fact.key)
         for start in range(0, held.num_rows, _BLOCK_ROWS):
             block = held.slice(start, _BLOCK_ROWS).combine_chunks()
             yield Arrivals(*records.read(block, _KEPT), block.num_rows)

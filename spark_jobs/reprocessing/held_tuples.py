@@ -12,6 +12,7 @@ from psycopg2 import extensions
 from spark_jobs.definition.fates import PLACES, UNMATCHED, WAITING_PLACES, Place, listed, named
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
 from spark_jobs.ledger.status.backlog import REQUEUED
+from spark_jobs.ledger.stored_shape import JOIN
 from spark_jobs.loading.payload import RECORD_ENCODINGS
 from spark_jobs.reprocessing.request import NAMED
 
@@ -21,14 +22,14 @@ UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123)) 
 """SQL condition: a record that was no tuple of the source, or had no id; by a corrected schema it may be one."""
 HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') AND {_TRIED} OR {UNREAD})"
 """SQL condition: a try may make a fact of it. What one of several streams can't read stays held, and so does poison."""
-# As `LateDue.of` has it: of outer joins, and without a window, nothing is joined later.
+# As `late_window` has it: of outer joins, and without a window, nothing is joined later.
 _JOINS_LATE = """
-    correlate ->> 'emit' = 'complete' AND correlate ->> 'within' IS NOT NULL
-    AND NOT jsonb_path_exists(correlate, '$.expired ? (@ == "emit" || @.* == "emit")')
+    joined ->> 'window' IS NOT NULL
+    AND NOT jsonb_path_exists(joined, '$.expired ? (@ == "emit" || @.* == "emit")')
 """
 WAITS_TO_BE_JOINED = f"""
     event_id ~ '^[a-z0-9_]+/\\[' AND EXISTS (
-        SELECT FROM freshet.pipeline CROSS JOIN LATERAL (SELECT definition -> 'correlate') AS of (correlate)
+        SELECT FROM freshet.pipeline CROSS JOIN LATERAL (SELECT {JOIN}) AS of (joined)
         WHERE name = %(pipeline)s AND (
             fate IN ({listed(named(retried="late join"))}) AND {_JOINS_LATE}
             OR fate IN ({listed(named(retried="its row"))}) AND correlation_key IS NOT NULL

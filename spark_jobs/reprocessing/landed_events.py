@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition import Source
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.errors import FreshetError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger.source_ranges import SourceRange, loaded_ranges
 from spark_jobs.settings import Home

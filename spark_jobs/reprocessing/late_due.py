@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.correlation import Correlate, FixedWindow
 from spark_jobs.definition.fates import LATE
 from spark_jobs.ledger.batch_streams import former_batch
 
@@ -78,18 +77,14 @@ class LateDue(NamedTuple):
     longest: timedelta
 
     @classmethod
-    def of(cls, cursor: extensions.cursor, pipeline: str, correlate: Correlate | None) -> LateDue | None:
-        """Those of a pipeline; None where no late tuple is ever joined.
-
-        Without a window everything stays in the state. Of an outer join, nulls have taken the place of what is late.
-        """
-        if correlate is None or correlate.emit == "accumulate" or correlate.emitting or correlate.within is None:
+    def of(cls, cursor: extensions.cursor, pipeline: str, window: timedelta | None) -> LateDue | None:
+        """Those of a pipeline, by its shape's `late_window`; None where none is joined, or not yet."""
+        if window is None:
             return None
-        reached = [course.reached for course in former_batch(cursor, pipeline).courses]
-        if not reached or None in reached:
+        watermarks = [each.watermark for each in former_batch(cursor, pipeline).progress]
+        if not watermarks or None in watermarks:
             return None
-        longest = correlate.within.fixed if isinstance(correlate.within, FixedWindow) else correlate.within
-        return cls(pipeline, min(each for each in reached if each is not None) - 2 * longest, longest)
+        return cls(pipeline, min(each for each in watermarks if each is not None) - 2 * window, window)
 
     def exist(self, cursor: extensions.cursor) -> bool:
         """Whether there are any. O(rejected tuples)."""

@@ -25,8 +25,9 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import STREAM_SEPARATOR, qualified
 from spark_jobs.definition.fates import JOINED, JOINED_LATE, LATE, UNMATCHED, named
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR, qualified
+from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.driver.checks import PipelineTables
 from spark_jobs.errors import FreshetError
 from spark_jobs.join_state.bucket import FROM_THE_BEGINNING, Bucket, BucketPlan
@@ -88,6 +89,7 @@ class LateTuples:
     Args:
         connection: to the warehouse.
         definition: the pipeline.
+        shape: its streams and their join.
         tables: its tables.
         home: the installation, with the landed files.
         run: that makes the tries.
@@ -97,16 +99,20 @@ class LateTuples:
         self,
         connection: extensions.connection,
         definition: PipelineDefinition,
+        shape: JoinedStreams,
         tables: PipelineTables,
         home: Home,
         run: ReprocessingRun,
     ) -> None:
         self._connection = connection
-        self._definition = definition
+        self._pipeline = definition.name
+        self._shape = shape
         self._tables = tables
         self._run = run
         readers = SliceReader.of_streams(definition)
-        self._streams = [StreamPlan.of(definition, name, tables.fact, reader) for name, reader in readers.items()]
+        self._streams = [
+            StreamPlan.of(definition.name, shape.join, name, tables.fact, reader) for name, reader in readers.items()
+        ]
         self._landed = LandedEvents(home, self._streams)
 
     def join(self, most: int) -> int:
@@ -121,7 +127,7 @@ class LateTuples:
             FreshetError: a landed file, or a record of a topic, is needed that is gone. What was taken is put off.
         """
         with self._connection, self._connection.cursor() as cursor:
-            due = LateDue.of(cursor, self._definition.name, self._definition.correlate)
+            due = LateDue.of(cursor, self._pipeline, self._shape.late_window)
             rows = due.read(cursor, min(most, _AT_ONCE)) if due is not None else []
         if due is None or not rows:
             return 0
@@ -146,7 +152,8 @@ class LateTuples:
             own = [row for row in rows if row.held_id.startswith(prefix)]
             if own:
                 held = held_table([row.record for row in own])
-                read = HeldRecords(stream.reader.decoder, stream.held.event_id, prefix)
+                decoder = stream.reader.decoder
+                read = HeldRecords(decoder.source.columns, decoder, stream.held.event_id, prefix)
                 tuples, _ = read.read(held, (HELD_ID,))
                 codes.append(codes_of(tuples, stream.key).codes)
         return np.unique(np.concatenate(codes))
@@ -154,7 +161,7 @@ class LateTuples:
     def _candidates(self, keys: np.ndarray, span: tuple[datetime, datetime]) -> list[_Candidates]:
         """The landed events of each stream that happened in a time and have one of some keys."""
         with self._connection, self._connection.cursor() as cursor:
-            batches = batches_since(cursor, self._definition.name, span[0], deleted=True)
+            batches = batches_since(cursor, self._pipeline, span[0], deleted=True)
         found: list[list[pa.Table]] = [[] for _ in self._streams]
         first, last = (pa.scalar(end, pa.timestamp("us", "UTC")) for end in span)
         for batch_no in batches:
@@ -176,7 +183,7 @@ class LateTuples:
         return _Candidates(tuples, held_ids(plan, tuples))
 
     def _settle(self, late: pa.Array, near: tuple[datetime, datetime], candidates: Sequence[_Candidates]) -> int:
-        name, fact = self._definition.name, self._tables.fact
+        name, fact = self._pipeline, self._tables.fact
         with self._connection, self._connection.cursor() as cursor:
             # Of what is held, only what is late and happened near, and what has expired, can be a part.
             ids = pa.concat_arrays([each.ids for each in candidates] + [late]).unique().to_pylist()
@@ -213,13 +220,13 @@ class LateTuples:
         return len(tried)
 
     def _put_off(self, cursor: extensions.cursor, event_ids: Sequence[str]) -> None:
-        cursor.execute(_PUT_OFF, {"pipeline": self._definition.name, "ids": list(event_ids), **vars(self._run.policy)})
+        cursor.execute(_PUT_OFF, {"pipeline": self._pipeline, "ids": list(event_ids), **vars(self._run.policy)})
 
     def _pruned(self, cursor: extensions.cursor, event_ids: Sequence[str]) -> set[str]:
         """Those that were held, until retention deleted them or somebody had them forgotten."""
         cursor.execute(
             "SELECT event_id FROM freshet.pruned_tuple WHERE pipeline = %s AND event_id = ANY (%s)",
-            [self._definition.name, list(event_ids)],
+            [self._pipeline, list(event_ids)],
         )
         return {event_id for (event_id,) in cursor}
 
@@ -229,7 +236,7 @@ class LateTuples:
         """The results with a chosen tuple, as tuples to hold, and the ids of the parts of each."""
         # Without most_facts: that keeps one key from holding up the stream, which doesn't wait for this. What came
         # after the last of its key is held, and so is none of these.
-        plan = replace(BucketPlan.of(self._definition, 1).without_punctuations(), most_results=None)
+        plan = replace(BucketPlan.of(self._shape, 1).without_punctuations(), most_results=None)
         arrived = [
             each.tuples.filter(pc.invert(pc.is_in(each.ids, others))) if each.tuples.num_rows else None
             for each in candidates

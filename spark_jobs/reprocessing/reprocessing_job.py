@@ -13,6 +13,7 @@ from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import JOINED_LATE
+from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.heartbeat import Heartbeat
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
@@ -184,17 +185,17 @@ class ReprocessingJob:
             self._settle(plan, run, conditions, tuples)
             so_far, former = run_ledger.progress(self._connect(), run.batch_no), slices
         with self._connect() as connection, connection.cursor() as cursor:
-            put_off = PutOff.of(cursor, self._name) if self._definition.streams is not None else None
+            put_off = PutOff.of(cursor, self._name) if self._definition.shape.late_window is not None else None
         if put_off is not None and put_off.tuples:
             _log.info("%s: %s", run, put_off)
         return RunEnd("finished", put_off=put_off)
 
     def _join_late(self, tables: PipelineTables, run: ReprocessingRun) -> None:
         """Join the late tuples of several streams that are due; what comes of them is shed, and due, too."""
-        request = self._request
-        if self._definition.streams is None or request.names_some or JOINED_LATE.place not in request.places:
+        request, shape = self._request, self._definition.shape
+        if not isinstance(shape, JoinedStreams) or request.names_some or JOINED_LATE.place not in request.places:
             return
-        late = LateTuples(self._connect(), self._definition, tables, self._home, run)
+        late = LateTuples(self._connect(), self._definition, shape, tables, self._home, run)
         left = request.limit
         try:
             while left > 0 and not self._abandoned and not self._why_to_yield() and (taken := late.join(left)):

@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 
 import numpy as np
@@ -20,14 +20,14 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import FixedWindow
 from spark_jobs.definition.fates import AFTER_LAST, TOO_MANY
+from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.join_folder import JoinFolder
-from spark_jobs.driver.stream_courses import microseconds_reached
+from spark_jobs.driver.watermarks import watermark_microseconds
 from spark_jobs.errors import FreshetError, StateDamagedError
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, StoredBucket, bucket_of
-from spark_jobs.ledger.batch_streams import FormerBatch, StreamCourse, batches_since, former_batch, opened_streams
+from spark_jobs.ledger.batch_streams import FormerBatch, StreamProgress, batches_since, former_batch, opened_streams
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.reprocessing.landed_events import LandedEvents, held_ids
 from spark_jobs.settings import Home
@@ -89,24 +89,25 @@ def rebuild_state(
             or what was made does not agree with the ledger. The message says what to do; all is as it was.
     """
     name = definition.name
-    if definition.streams is None or definition.accumulates:
-        raise FreshetError(f"Pipeline {name} has no state: only pipelines of several streams with `emit: complete` do.")
+    shape = definition.shape
+    if not isinstance(shape, JoinedStreams):
+        raise FreshetError(f"Pipeline {name} has no state: only pipelines of several streams with `join` do.")
     driver = newest_driver(connection, name)
     if driver is not None and driver.is_alive():
         raise FreshetError(f"A driver of pipeline {name} runs. Drain the stream first; start it again afterwards.")
     with connection, connection.cursor() as cursor:
         last = former_batch(cursor, name)
-    folder = JoinFolder(home, definition, parts)
+    folder = JoinFolder(home, name, shape, parts)
     if not last.batch_no:
         return None
     noted = folder.restore(connection, last.batch_no)
     buckets = folder.buckets
-    plan = BucketPlan.of(definition, buckets)
+    plan = BucketPlan.of(shape, buckets)
     places = [folder.path / str(number) for number in range(buckets)]
     lost = [number for number, place in enumerate(places) if not (noted and _is_whole(plan, place, last.batch_no))]
     if not lost:
         return None
-    rebuilt = _Rebuilding(connection, definition, home, folder.path, plan, last, lost, buckets, say).run()
+    rebuilt = _Rebuilding(connection, definition, shape, home, folder.path, plan, last, lost, buckets, say).run()
     if not noted:
         folder.note(connection)
     return rebuilt
@@ -124,6 +125,7 @@ class _Rebuilding:
         self,
         connection: extensions.connection,
         definition: PipelineDefinition,
+        shape: JoinedStreams,
         home: Home,
         folder: Path,
         plan: BucketPlan,
@@ -132,10 +134,9 @@ class _Rebuilding:
         buckets: int,
         say: Say,
     ) -> None:
-        assert definition.streams is not None
         self._connection = connection
-        self._definition = definition
-        self._sources = definition.streams
+        self._pipeline = definition.name
+        self._shape = shape
         self._folder = folder
         # What would have made too many was found when it came: the answer depends on what had not been tidied away.
         self._most_results = plan.most_results
@@ -146,13 +147,15 @@ class _Rebuilding:
         self._say = say
         fact = check_tables(connection, definition).fact
         readers = SliceReader.of_streams(definition)
-        self._streams = [StreamPlan.of(definition, name, fact, reader) for name, reader in readers.items()]
+        self._streams = [
+            StreamPlan.of(definition.name, shape.join, name, fact, reader) for name, reader in readers.items()
+        ]
         self._landed = LandedEvents(home, self._streams)
 
     def run(self) -> RebuiltState:
         last = self._last
         with self._connection, self._connection.cursor() as cursor:
-            batches = batches_since(cursor, self._definition.name, self._needed_since())
+            batches = batches_since(cursor, self._pipeline, self._needed_since())
             rejected = self._rejected(cursor)
         made = {number: self._folder / f"{number}.rebuilding" for number in self._lost}
         try:
@@ -182,12 +185,11 @@ class _Rebuilding:
 
     def _needed_since(self) -> datetime | None:
         """Batches whose events happened before have none in the state, nor any that was joined with one of these."""
-        within = self._definition.correlate.within if self._definition.correlate else None
-        reached = [course.reached for course in self._last.courses]
-        if within is None or None in reached:
+        window = self._shape.join.window_length
+        watermarks = [each.watermark for each in self._last.progress]
+        if window is None or None in watermarks:
             return None
-        longest: timedelta = within.fixed if isinstance(within, FixedWindow) else within
-        return min(each for each in reached if each is not None) - 2 * longest
+        return min(each for each in watermarks if each is not None) - 2 * window
 
     def _rejected(self, cursor: extensions.cursor) -> pa.Table | None:
         """Ids and batches of what would have made too many, or came after the last; None where nothing ever does."""
@@ -195,7 +197,7 @@ class _Rebuilding:
             return None
         # The punctuation that one came after may be of a batch that is passed over.
         fates = {"fates": [TOO_MANY.name, AFTER_LAST.name], "place": TOO_MANY.place}
-        cursor.execute(_REJECTED, {"pipeline": self._definition.name, **fates})
+        cursor.execute(_REJECTED, {"pipeline": self._pipeline, **fates})
         rows = cursor.fetchall()
         return pa.table(
             {
@@ -208,8 +210,10 @@ class _Rebuilding:
         held = 0
         for done, batch_no in enumerate(batches, 1):
             with self._connection, self._connection.cursor() as cursor:
-                by_name = {course.stream: course for course in opened_streams(cursor, batch_no)}
-            reached = [microseconds_reached(by_name.get(name, StreamCourse(name))) for name in self._sources]
+                by_name = {each.stream: each for each in opened_streams(cursor, batch_no)}
+            watermarks = [
+                watermark_microseconds(by_name.get(name, StreamProgress(name))) for name in self._shape.streams
+            ]
             arrived: dict[int, list[list[pa.Table]]] = {number: [[] for _ in self._streams] for number in states}
             # An event that is too late today may have been joined when it landed first.
             barred = None
@@ -222,7 +226,7 @@ class _Rebuilding:
                         arrived[number][stream].append(tuples)
             for number, state in states.items():
                 tables = [pa.concat_tables(part) if part else None for part in arrived[number]]
-                for _ in state.take(tables, reached, reached):
+                for _ in state.take(tables, watermarks, watermarks):
                     pass
                 if held > _CHECKPOINT_BYTES or done == len(batches):
                     state.checkpoint(batch_no)
@@ -254,7 +258,7 @@ class _Rebuilding:
 
     def _check(self, made: dict[int, Path]) -> None:
         """The ledger counted what waits, apart from the state."""
-        waiting = dict.fromkeys(self._sources, 0)
+        waiting = dict.fromkeys(self._shape.streams, 0)
         for number in range(self._buckets):
             stored = StoredBucket(self._plan, made.get(number, self._folder / str(number)), self._last.batch_no)
             for position, stream in enumerate(waiting):

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.shapes import AccumulatedStreams, JoinedStreams, OneStream
 from spark_jobs.errors import FreshetError
 from spark_jobs.join_state.bucket import BucketPlan, StoredBucket
 from spark_jobs.join_state.stored_bucket import bucket_folders
@@ -40,7 +41,7 @@ class WaitingEvent:
     Attributes:
         event_time: when it happened.
         until: to when it is valid, and can find a partner; None: for ever.
-        record: its columns as a JSON object; with `emit: accumulate` the record as it arrived.
+        record: its columns as a JSON object; with `accumulate` the record as it arrived.
     """
 
     event_time: datetime
@@ -92,37 +93,35 @@ def waiting_events(
         StateDamagedError: the state is not there, or a file of it is damaged.
         PipelineDefinitionError: the state was made for other streams.
     """
-    if definition.streams is None:
+    pipeline, shape = definition.name, definition.shape
+    if isinstance(shape, OneStream):
         raise FreshetError(
-            f"Pipeline {definition.name} has one stream: its events wait for no others. `freshet held "
-            f"{definition.name}` shows those that are held, `freshet status` what is still to be read."
+            f"Pipeline {pipeline} has one stream: its events wait for no others. `freshet held "
+            f"{pipeline}` shows those that are held, `freshet status` what is still to be read."
         )
-    if stream is not None and stream not in definition.streams:
-        raise FreshetError(
-            f"{stream}: pipeline {definition.name} has no such stream. It has {', '.join(definition.streams)}."
-        )
-    wanted = [name for name in definition.streams if stream in (None, name)]
+    if stream is not None and stream not in shape.streams:
+        raise FreshetError(f"{stream}: pipeline {pipeline} has no such stream. It has {', '.join(shape.streams)}.")
+    wanted = [name for name in shape.streams if stream in (None, name)]
     with connection, connection.cursor() as cursor:
-        if definition.accumulates:
-            return [_waiting_parts(cursor, definition.name, name, text, samples) for name in wanted]
-        version = former_batch(cursor, definition.name).batch_no
-        buckets = _opened(definition, home.join_state(definition.name), version) if version else []
-    return [_waiting(definition, buckets, name, text, samples) for name in wanted]
+        if isinstance(shape, AccumulatedStreams):
+            return [_waiting_parts(cursor, pipeline, name, text, samples) for name in wanted]
+        version = former_batch(cursor, pipeline).batch_no
+        buckets = _opened(shape, home.join_state(pipeline), version) if version else []
+    return [_waiting(shape, buckets, name, text, samples) for name in wanted]
 
 
-def _opened(definition: PipelineDefinition, folder: Path, version: int) -> list[StoredBucket]:
+def _opened(shape: JoinedStreams, folder: Path, version: int) -> list[StoredBucket]:
     buckets = bucket_folders(folder)
-    plan = BucketPlan.of(definition, len(buckets))
+    plan = BucketPlan.of(shape, len(buckets))
     return [StoredBucket(plan, bucket, version) for bucket in buckets]
 
 
 def _waiting(
-    definition: PipelineDefinition, buckets: Sequence[StoredBucket], stream: str, text: str, samples: int
+    shape: JoinedStreams, buckets: Sequence[StoredBucket], stream: str, text: str, samples: int
 ) -> WaitingStream:
     """What waits of a stream in the state."""
-    assert definition.streams is not None
-    source, number = definition.streams[stream], list(definition.streams).index(stream)
-    window = BucketPlan.of(definition, 1).window
+    source, number = shape.streams[stream], list(shape.streams).index(stream)
+    window = BucketPlan.of(shape, 1).window
     columns = tuple(source.columns)
     events, span = 0, list[int]()
     shown: list[tuple[int, str]] = []

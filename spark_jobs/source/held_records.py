@@ -9,9 +9,9 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition import Source
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fates import NOT_READ_BACK
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import (
@@ -43,12 +43,14 @@ class HeldRecords:
     schema makes another event of.
 
     Attributes:
-        decoder: of the source.
+        columns: of the tuples.
+        decoder: of the source whose records they are; None: they are joined tuples, which were never records.
         event_id: the columns of the event id, by the source's names.
         prefix: what event ids begin with where they are held.
     """
 
-    decoder: RecordDecoder
+    columns: Mapping[str, StreamType]
+    decoder: RecordDecoder | None
     event_id: tuple[FactColumn, ...]
     prefix: str = ""
 
@@ -57,17 +59,13 @@ class HeldRecords:
         """One for each stream of a pipeline whose facts accumulate, in its order; their decoders are given by name."""
         return tuple(
             cls(
+                decoders[part.stream].source.columns,
                 decoders[part.stream],
                 part.named_in_stream(part.event_id),
                 part.stream + STREAM_SEPARATOR,
             )
             for part in table.parts
         )
-
-    @property
-    def source(self) -> Source:
-        """How records look."""
-        return self.decoder.source
 
     def read(self, held: pa.Table, kept: Sequence[str]) -> tuple[pa.Table, list[Held]]:
         """The tuples that are what was held, and the others by the reason why not.
@@ -99,15 +97,16 @@ class HeldRecords:
     ) -> tuple[pa.Table, list[Held]]:
         """The tuples of payloads of one format that are what was held, and the others."""
         records = payload_bytes(held[PAYLOAD].combine_chunks(), held[PAYLOAD_ENCODING].combine_chunks())
-        if record_format == self.source.format:
+        source = None if self.decoder is None else self.decoder.source
+        columns = self.columns if source is None else source.record_columns
+        if self.decoder is not None and record_format == self.decoder.source.format:
             decoded = self.decoder.decode(records)
         elif record_format == "avro":
-            columns = self.source.record_columns
             decoded = all_malformed(len(records), "malformed: the source is not of format avro any more", columns)
         else:
-            decoded = decode_records(records, record_format, self.source.record_columns, {})
+            decoded = decode_records(records, record_format, columns, {})
         tuples = decoded.tuples
-        if self.source.kafka is not None:
+        if source is not None and source.kafka is not None:
             tuples = with_place(tuples, held[SOURCE_UNIT], held[SOURCE_POSITION], held[ARRIVED_AT])
         tuples = pa.table([*tuples.columns, *held.select(kept).columns], names=[*tuples.column_names, *kept])
         held_ids = pc.utf8_slice_codeunits(held[HELD_ID].cast(pa.large_string()), len(self.prefix))
@@ -125,6 +124,5 @@ class HeldRecords:
         return tuples.filter(pc.and_(sound, known)), rejected
 
     def _without_values(self, held: pa.Table, kept: Sequence[str]) -> pa.Table:
-        columns = self.source.columns
-        values = [pa.nulls(held.num_rows, kind.arrow()) for kind in columns.values()]
-        return pa.table([*values, *held.select(kept).columns], names=[*columns, *kept])
+        values = [pa.nulls(held.num_rows, kind.arrow()) for kind in self.columns.values()]
+        return pa.table([*values, *held.select(kept).columns], names=[*self.columns, *kept])

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import OffsetSpec
 
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.definition.kafka import Kafka
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.partition_positions import PartitionPositions

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.kafka_slice import OffsetSlice

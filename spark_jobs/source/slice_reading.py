@@ -28,24 +28,24 @@ class SliceReader:
     client: KafkaClient | None
 
     @classmethod
-    def of(cls, source: Source, pipeline: str, stream: str | None = None) -> SliceReader:
+    def of(cls, source: Source, pipeline: str, stream: str = "") -> SliceReader:
         """The reader of a pipeline's source, with its connections as the environment has them.
 
         Args:
             source: the source.
             pipeline: the pipeline's name.
-            stream: the stream's; None: the pipeline has one only.
+            stream: the stream's; the only one of a pipeline is called nothing.
 
         Raises:
             PipelineDefinitionError: the environment lacks a connection, or one can't be understood.
         """
-        client = None if source.kafka is None else KafkaClient.of(source.kafka, pipeline, stream)
+        client = None if source.kafka is None else KafkaClient.of(source.kafka, pipeline, stream or None)
         return cls(RecordDecoder.of(source), client)
 
     @classmethod
     def of_streams(cls, definition: PipelineDefinition) -> dict[str, SliceReader]:
         """Those of a pipeline's streams, by name; raises as `of`."""
-        return {name: cls.of(source, definition.name, name) for name, source in (definition.streams or {}).items()}
+        return {name: cls.of(source, definition.name, name) for name, source in definition.streams.items()}
 
     @property
     def source(self) -> Source:

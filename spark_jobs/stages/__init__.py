@@ -2,7 +2,7 @@
 
 batch_job.py        the way: front stage, then for each lookup an exchange and a back stage
 collect_task.py     of several streams, before that: reads and screens, sends each tuple to its key's bucket
-correlate_task.py   joins a bucket's tuples with its state (hot_buckets.py); the results go through the front stage
+join_task.py        joins a bucket's tuples with its state (hot_buckets.py); the results go through the front stage
 stream_plan.py      what these two are told
 pinned_tasks.py     how the tasks of a bucket come to the same Python worker, batch after batch
 front_task.py       reads and screens (screening.py), probes the front stages, loads full hits

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -17,7 +16,7 @@ from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.collect_task import by_stream
 from spark_jobs.stages.exchange import Parcel
-from spark_jobs.stages.front_task import front_task
+from spark_jobs.stages.front_task import FrontTask
 from spark_jobs.stages.task_loading import is_retried
 
 _BLOCK_ROWS = 131_072
@@ -49,13 +48,11 @@ def accumulate_task(
     beside = PartsBeside(arrived, batch.table)
     if makers is not None:
         makers = makers.append_column(batch.event.event_time, makers[batch.table.maker.event_time])
-
-        def read(_: int) -> Iterator[Arrivals]:
-            for start in range(0, makers.num_rows, _BLOCK_ROWS):
-                block: pa.Table = makers.slice(start, _BLOCK_ROWS).combine_chunks()
-                yield Arrivals(block, [], block.num_rows)
-
-        yield from front_task(replace(context, destination=replace(batch, beside=beside)), [bucket], read, report)
+        front = FrontTask(context, report, beside)
+        for start in range(0, makers.num_rows, _BLOCK_ROWS):
+            block: pa.Table = makers.slice(start, _BLOCK_ROWS).combine_chunks()
+            yield from front.add(Arrivals(block, [], block.num_rows))
+        front.finish()
     started = time.perf_counter()
     loader = Loader(context.warehouse_url, batch, retried=is_retried())
     for chunk in chunks(beside.left, batch.table):

@@ -156,7 +156,7 @@ class TaskReport:
     """What a task tells the driver besides what it stored.
 
     Attributes:
-        stage: of several streams "collect" and "correlate", then "front", or "back" of a lookup.
+        stage: of several streams "collect" and "join", then "front", or "back" of a lookup.
         lookup: number of the lookup; -1 for the other stages' tasks, which serve all.
         seconds: seconds by activity: "join", "load", "total".
         counts: counts by name, summed over tasks by the driver.
@@ -172,7 +172,7 @@ class TaskReport:
             the tasks of a batch there are none.
     """
 
-    stage: Literal["collect", "correlate", "front", "back"]
+    stage: Literal["collect", "join", "front", "back"]
     lookup: int = -1
     seconds: dict[str, float]
     counts: dict[str, int]

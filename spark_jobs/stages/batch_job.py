@@ -15,9 +15,9 @@ from spark_jobs.stages.accumulate_task import accumulate_task
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.collect_task import collect_task
-from spark_jobs.stages.correlate_task import correlate_task
 from spark_jobs.stages.exchange import Parcel, by_owner, owner_itself
 from spark_jobs.stages.front_task import Read, front_task
+from spark_jobs.stages.join_task import join_task
 from spark_jobs.stages.pinned_tasks import pinned_over_parcels, pinned_over_shuffle
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
 
@@ -48,7 +48,7 @@ def front_stage(
     return _tasks(spark, len(tasks)).mapPartitionsWithIndex(front)
 
 
-def correlated(
+def joined(
     spark: SparkContext,
     tasks: Sequence[Sequence[StreamSlice]],
     plan: JoinPlan,
@@ -71,15 +71,15 @@ def correlated(
     def collect(number: int, _: Iterable[Any]) -> Iterator[Parcel]:
         return collect_task(batch, plan.streams, plan.buckets, tasks[number], report)
 
-    def correlate(bucket: int, parcels: Iterable[bytes]) -> Iterator[Parcel]:
-        return correlate_task(batch, plan, bucket, parcels, report)
+    def join(bucket: int, parcels: Iterable[bytes]) -> Iterator[Parcel]:
+        return join_task(batch, plan, bucket, parcels, report)
 
     if not tasks:
-        return pinned_over_parcels(spark, batch.event.pipeline, [], plan.buckets, correlate)
+        return pinned_over_parcels(spark, batch.event.pipeline, [], plan.buckets, join)
     collected = _tasks(spark, len(tasks)).mapPartitionsWithIndex(collect)
     if shuffle:
-        return pinned_over_shuffle(spark, batch.event.pipeline, collected, plan.buckets, correlate)
-    return pinned_over_parcels(spark, batch.event.pipeline, collected.collect(), plan.buckets, correlate)
+        return pinned_over_shuffle(spark, batch.event.pipeline, collected, plan.buckets, join)
+    return pinned_over_parcels(spark, batch.event.pipeline, collected.collect(), plan.buckets, join)
 
 
 def accumulated(

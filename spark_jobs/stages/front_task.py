@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
 from spark_jobs.hot_set.hot_tuples import HotTuples
 from spark_jobs.hot_set.publishing import FrontStagePlan
+from spark_jobs.loading.accumulation.arrived_parts import PartsBeside
 from spark_jobs.loading.held_rows import HeldRows, identity_hashes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.arrow_buffers import single_array
@@ -49,32 +50,58 @@ def front_task(
     Returns:
         the tuples that miss at least one front stage.
     """
-    return _FrontTask(context, report).run(pieces, read)
+    task = FrontTask(context, report)
+    for piece in pieces:
+        yield from task.read(piece, read)
+    task.finish()
 
 
-class _FrontTask:
-    def __init__(self, context: BatchContext, report: Callable[[TaskReport], Any]) -> None:
+class FrontTask:
+    """A task's part of the front stage: tuples are added, and it is finished when there are no more.
+
+    Args:
+        context: the batch.
+        report: takes the task's report when it is finished.
+        beside: parts that are to be loaded with the facts that they belong to, where facts accumulate.
+    """
+
+    def __init__(
+        self, context: BatchContext, report: Callable[[TaskReport], Any], beside: PartsBeside | None = None
+    ) -> None:
         self._context = context
         self._send = report
         self._started = time.perf_counter()
-        self._loading = TaskLoading(context)
+        self._loading = TaskLoading(context, beside)
         fronts = zip(context.lookups, context.fronts, strict=True)
         self._fronts = [_Front(plan, front, context.warehouse_url) for plan, front in fronts]
         self._counts: Counter[str] = Counter()
+        self._ends: list[PieceEnd] = []
         self._join_seconds = 0.0
 
-    def run(self, pieces: Iterable[Hashable], read: Read) -> Iterator[Parcel]:
-        ends = []
-        for piece in pieces:
-            records, unreadable, mark = 0, None, None
-            try:
-                for arrivals in read(piece):
-                    records += arrivals.records
-                    mark = arrivals.mark
-                    yield from self._settle(arrivals)
-            except (UnreadableFileError, SourceRangeChangedError) as error:
-                unreadable = str(error)
-            ends.append(PieceEnd(piece, records, unreadable, mark))
+    def read(self, piece: Hashable, read: Read) -> Iterator[Parcel]:
+        """Add what is read of a piece; gives the tuples that miss at least one front stage."""
+        records, unreadable, mark = 0, None, None
+        try:
+            for arrivals in read(piece):
+                records += arrivals.records
+                mark = arrivals.mark
+                yield from self.add(arrivals)
+        except (UnreadableFileError, SourceRangeChangedError) as error:
+            unreadable = str(error)
+        self._ends.append(PieceEnd(piece, records, unreadable, mark))
+
+    def add(self, arrivals: Arrivals) -> Iterator[Parcel]:
+        """Take what is complete, to be loaded; gives the tuples that miss at least one front stage."""
+        started = time.perf_counter()
+        facts, held, waiting = self._join(arrivals.tuples)
+        self._join_seconds += time.perf_counter() - started
+        self._counts["ignored"] += arrivals.ignored
+        self._sketch(arrivals)
+        self._loading.add(facts, arrivals.rejected + held)
+        return iter(()) if waiting is None else parcels(waiting, self._context)
+
+    def finish(self) -> None:
+        """Load what is not loaded yet, and report."""
         self._loading.finish()
         seconds = {
             "join": self._join_seconds,
@@ -88,22 +115,11 @@ class _FrontTask:
                 partition=partition_number(),
                 seconds=seconds,
                 counts=dict(self._counts),
-                pieces=ends,
+                pieces=self._ends,
                 hits=hits,
                 unsettled=self._loading.unsettled.to_bytes(),
             )
         )
-
-    def _settle(self, arrivals: Arrivals) -> Iterator[Parcel]:
-        """Load what is complete; what is not is the result."""
-        started = time.perf_counter()
-        facts, held, waiting = self._join(arrivals.tuples)
-        self._join_seconds += time.perf_counter() - started
-        self._counts["ignored"] += arrivals.ignored
-        self._sketch(arrivals)
-        self._loading.add(facts, arrivals.rejected + held)
-        if waiting is not None:
-            yield from parcels(waiting, self._context)
 
     def _sketch(self, arrivals: Arrivals) -> None:
         """Note the event ids as they were read, before anything is done with them."""

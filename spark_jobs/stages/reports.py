@@ -78,7 +78,7 @@ class BatchReport:
     def pieces(self) -> dict[Hashable, PieceEnd]:
         """What was read of the source, by piece; what a task and its second try have both read, once."""
         stages = {report.stage for report in self._reports}
-        reading = "collect" if stages & {"collect", "correlate"} else "front"
+        reading = "collect" if stages & {"collect", "join"} else "front"
         return {end.piece: end for report in self._reports if report.stage == reading for end in report.pieces}
 
     def collected(self) -> list[Collected]:

@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import Expired
 from spark_jobs.definition.fates import Fate
+from spark_jobs.definition.join import Expired, Join
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
@@ -35,20 +34,19 @@ class StreamPlan:
     matched: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, definition: PipelineDefinition, name: str, fact: FactTable, reader: SliceReader) -> StreamPlan:
+    def of(cls, pipeline: str, join: Join, name: str, fact: FactTable, reader: SliceReader) -> StreamPlan:
         """A stream of a pipeline whose joined tuples become facts.
 
         Args:
-            definition: the pipeline.
+            pipeline: its name.
+            join: how the streams are joined.
             name: the stream's.
             fact: the fact table.
             reader: of the stream.
         """
-        assert definition.correlate is not None
         source = reader.source
-        event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
-        correlate = definition.correlate
-        return cls(HeldStream.of(name, event, fact), reader, correlate.equal(name), correlate.matched(name))
+        event = EventColumns(pipeline, source.event_id, source.event_time, tuple(source.columns), source.format)
+        return cls(HeldStream.of(name, event, fact), reader, join.equal(name), join.matched(name))
 
 
 @dataclass(frozen=True)
@@ -64,7 +62,7 @@ class JoinPlan:
         buckets: how many there are.
         version: of the state that the batch starts from; 0: it is empty.
         batch_no: the version that it makes.
-        reached: int64 microseconds since 1970, of each stream: tuples that start before are late.
+        watermarks: int64 microseconds since 1970, of each stream: tuples that start before are late.
         keep_from: versions before this one are not needed any more.
         reasons: for each stream, why its tuples have come to a fate, in words for people.
         becomes: what becomes of those that expire, for each stream.
@@ -78,7 +76,7 @@ class JoinPlan:
     buckets: int
     version: int
     batch_no: int
-    reached: tuple[int, ...]
+    watermarks: tuple[int, ...]
     keep_from: int
     reasons: tuple[Mapping[Fate, str], ...]
     becomes: tuple[Expired, ...]

@@ -7,6 +7,7 @@ import time
 import pyarrow as pa
 from pyspark import TaskContext
 
+from spark_jobs.loading.accumulation.arrived_parts import PartsBeside
 from spark_jobs.loading.chunk import chunk_rows
 from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.outcome import Held, Outcome
@@ -23,14 +24,19 @@ def is_retried() -> bool:
 class TaskLoading:
     """Facts and held tuples of one task, loaded chunk by chunk.
 
+    Args:
+        context: the batch.
+        beside: parts that are to be loaded with the facts that they belong to, where facts accumulate.
+
     Attributes:
         seconds: time spent in the warehouse.
         unsettled: the event ids that the task has read, less those that it has loaded.
     """
 
-    def __init__(self, context: BatchContext) -> None:
+    def __init__(self, context: BatchContext, beside: PartsBeside | None = None) -> None:
         read = [plan.spec for plan in context.lookups]
         self._loader = Loader(context.warehouse_url, context.destination, retried=is_retried(), read=read)
+        self._beside = beside
         self._facts: list[pa.Table] = []
         self._held: list[Held] = []
         self._filled = 0.0  # share of a chunk
@@ -57,7 +63,7 @@ class TaskLoading:
             return
         started = time.perf_counter()
         facts = concatenated(self._facts) if self._facts else None
-        self._loader.load(Outcome(facts, self._held))
+        self._loader.load(Outcome(facts, self._held, self._beside))
         self.unsettled -= self._loader.settled
         self._loader.settled = IdSketch()
         self._facts, self._held, self._filled = [], [], 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spark_jobs.definition.correlation import qualified
+from spark_jobs.definition.joined_tuple import qualified
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.source.kafka_slice import OffsetSlice

@@ -14,6 +14,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import Default, Lookup, PipelineDefinition
 from spark_jobs.definition.operation import Between, Expectation, Matches, References
+from spark_jobs.definition.shapes import OneStream
 from spark_jobs.errors import NotValidatedError
 from spark_jobs.relation.catalog.indexes import read_indexes
 from spark_jobs.validation.fact_columns import FactColumns
@@ -49,7 +50,7 @@ def _defaults(
     connection: extensions.connection, definition: PipelineDefinition, columns: FactColumns, window: Window
 ) -> Iterator[Expectation]:
     yield Expectation(row_conservation=True)
-    if columns.batch_no is not None and definition.streams is None:
+    if columns.batch_no is not None and isinstance(definition.shape, OneStream):
         yield Expectation(completeness=True)
     yield Expectation(unique=columns.event_id)
     filled = {*columns.not_null, *columns.event_id, columns.event_time}

@@ -8,6 +8,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
+from spark_jobs.definition.shapes import AccumulatedStreams
 from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
@@ -62,22 +63,22 @@ def read_fact_columns(connection: extensions.connection, definition: PipelineDef
         )
         found = {name: (kind, not_null, readable) for name, kind, not_null, readable in cursor.fetchall()}
     _check(definition, found, connection.info.user)
-    columns = definition.fact.columns
+    columns, tuples = definition.fact.columns, definition.tuples
     by_source = {source: name for name, source in reversed(columns.items())}
-    id_types = tuple(definition.source.columns[source] for source in definition.source.event_id)
+    id_types = tuple(tuples.columns[source] for source in tuples.event_id)
     key = tuple(
         FactColumn(name, source, kind.arrow(), PostgresType(found[name][0], found[name][0]), nullable=False)
-        for source, kind in zip(definition.source.event_id, id_types, strict=True)
+        for source, kind in zip(tuples.event_id, id_types, strict=True)
         for name in [by_source[source]]
     )
     return FactColumns(
         sql.Identifier(schema, table),
         {name: found[name][0] for name in columns},
         tuple(name for name in columns if found[name][1]),
-        tuple(by_source[source] for source in definition.source.event_id),
-        by_source.get(definition.source.event_time),
+        tuple(by_source[source] for source in tuples.event_id),
+        by_source.get(tuples.event_time),
         by_source.get(BATCH_NO),
-        definition.accumulates,
+        isinstance(definition.shape, AccumulatedStreams),
         key,
         id_types,
     )

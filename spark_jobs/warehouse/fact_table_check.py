@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 from psycopg2 import extensions
 
+from spark_jobs.definition.shapes import AccumulatedStreams, JoinedStreams
 from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
@@ -48,7 +49,7 @@ def describe_fact_table(
     """
     schema, table = definition.fact.table.split(".", 1)
     with connection, connection.cursor() as cursor:
-        oid, problems = _find_table(cursor, schema, table, updated=definition.accumulates)
+        oid, problems = _find_table(cursor, schema, table, definition.shape.privileges)
         if oid is None:
             raise _mismatch(definition, problems)
         found = _read_columns(cursor, oid)
@@ -64,7 +65,7 @@ def describe_fact_table(
             columns.append(FactColumn(name, source, tuple_types[source], column.type, not column.not_null))
     problems += _unfilled_columns(found.values(), definition.fact.columns)
     loaded = {name: source for name, source in definition.fact.columns.items() if name in found}
-    key = _matching_key(keys, loaded, definition.source.event_id)
+    key = _matching_key(keys, loaded, definition.tuples.event_id)
     if key is None:
         problems.append(_key_complaint(keys, definition))
     else:
@@ -81,18 +82,24 @@ def describe_fact_table(
 
 def _part_complaints(definition: PipelineDefinition, fact: FactTable, found: Mapping[str, _Column]) -> Iterator[str]:
     """What keeps a row from being filled in part by part, or from lacking some for good."""
-    if definition.accumulates:
-        parts = part_tables(definition, fact)
-        yield from nullable_complaints(definition, parts)
-        for part in parts:
-            yield from _identity_complaints(found[column.name] for column in part.event_id)
-    elif definition.correlate is not None:
-        for column in fact.columns:
-            if not column.nullable and column.source.partition(".")[0] in definition.correlate.lacking:
-                yield (
-                    f"column {column.name} is NOT NULL, but gets {column.source}, which is null where that part is "
-                    f"missing (expired: emit); ALTER COLUMN {column.name} DROP NOT NULL"
-                )
+    match definition.shape:
+        case AccumulatedStreams() as shape:
+            parts = part_tables(definition, shape, fact)
+            yield from nullable_complaints(parts)
+            for part in parts:
+                yield from _identity_complaints(found[column.name] for column in part.event_id)
+        case JoinedStreams(join=join):
+            yield from _lacking_complaints(fact, join.lacking)
+
+
+def _lacking_complaints(fact: FactTable, lacking: Collection[str]) -> Iterator[str]:
+    """Columns that take no nulls, although the part of the stream that they come from may be missing for good."""
+    for column in fact.columns:
+        if not column.nullable and column.source.partition(".")[0] in lacking:
+            yield (
+                f"column {column.name} is NOT NULL, but gets {column.source}, which is null where that part is "
+                f"missing (expired: emit); ALTER COLUMN {column.name} DROP NOT NULL"
+            )
 
 
 def _mismatch(definition: PipelineDefinition, problems: Iterable[str]) -> SchemaMismatchError:
@@ -101,16 +108,17 @@ def _mismatch(definition: PipelineDefinition, problems: Iterable[str]) -> Schema
     )
 
 
-def _find_table(cursor: extensions.cursor, schema: str, table: str, *, updated: bool) -> tuple[int | None, list[str]]:
+def _find_table(
+    cursor: extensions.cursor, schema: str, table: str, needed: Sequence[str]
+) -> tuple[int | None, list[str]]:
     cursor.execute(
         """
         SELECT c.oid, c.relkind IN ('r', 'p'), c.relhasrules, row_security_active(c.oid),
-               has_schema_privilege(n.oid, 'USAGE') AND has_any_column_privilege(c.oid, 'INSERT')
-                   AND has_any_column_privilege(c.oid, 'SELECT')
-                   AND (has_any_column_privilege(c.oid, 'UPDATE') OR NOT %s)
+               has_schema_privilege(n.oid, 'USAGE')
+                   AND (SELECT bool_and(has_any_column_privilege(c.oid, needed)) FROM unnest(%s::text[]) AS needed)
         FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = %s AND c.relname = %s
         """,
-        [updated, schema, table],
+        [list(needed), schema, table],
     )
     row = cursor.fetchone()
     if row is None:
@@ -136,7 +144,7 @@ def _find_table(cursor: extensions.cursor, schema: str, table: str, *, updated: 
     if not granted:
         problems.append(
             f"the role {cursor.connection.info.user} may not load it; "
-            f"GRANT USAGE on its schema, and SELECT, INSERT{', UPDATE' if updated else ''} on the table"
+            f"GRANT USAGE on its schema, and {', '.join(needed)} on the table"
         )
     return oid, problems
 
@@ -219,7 +227,7 @@ def _matching_key(
 def _key_complaint(keys: Iterable[tuple[str, ...]], definition: PipelineDefinition) -> str:
     wanted = [
         next((name for name, source in definition.fact.columns.items() if source == part), f"<column for {part}>")
-        for part in definition.source.event_id
+        for part in definition.tuples.event_id
     ]
     there = "; ".join(f"({', '.join(key)})" for key in keys) or "none"
     return (

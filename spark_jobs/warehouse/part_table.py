@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from spark_jobs.definition.correlation import COMPLETED_AT, qualified, required_streams
+from spark_jobs.definition.joined_tuple import COMPLETED_AT, qualified
 from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 if TYPE_CHECKING:
     from spark_jobs.definition import PipelineDefinition
+    from spark_jobs.definition.shapes import AccumulatedStreams
 
 
 @dataclass(frozen=True)
@@ -66,9 +67,9 @@ class AccumulatingTable:
     parts: tuple[PartTable, ...]
 
     @classmethod
-    def of(cls, definition: PipelineDefinition, fact: FactTable) -> AccumulatingTable:
-        """The table of a pipeline with `emit: accumulate`."""
-        return cls(fact, part_tables(definition, fact))
+    def of(cls, definition: PipelineDefinition, shape: AccumulatedStreams, fact: FactTable) -> AccumulatingTable:
+        """The table of a pipeline of this shape."""
+        return cls(fact, part_tables(definition, shape, fact))
 
     @property
     def rows(self) -> FactTable:
@@ -88,34 +89,24 @@ class AccumulatingTable:
         return " or ".join(part.stream for part in self.parts if part.required)
 
 
-def part_tables(definition: PipelineDefinition, fact: FactTable) -> tuple[PartTable, ...]:
+def part_tables(definition: PipelineDefinition, shape: AccumulatedStreams, fact: FactTable) -> tuple[PartTable, ...]:
     """The part of the fact table that each stream fills, in the order of the definition.
 
     Args:
-        definition: of a pipeline with `emit: accumulate`.
+        definition: of a pipeline.
+        shape: its shape.
         fact: its fact table.
     """
-    streams, correlate = definition.streams, definition.correlate
-    assert streams is not None
-    assert correlate is not None
-    required = required_streams(streams, correlate)
-    return tuple(
-        _part_table(definition, fact, name, required=name in required, alone=required == (name,)) for name in streams
-    )
+    return tuple(_part_table(definition, shape, fact, name) for name in shape.streams)
 
 
-def _part_table(
-    definition: PipelineDefinition, fact: FactTable, stream: str, *, required: bool, alone: bool
-) -> PartTable:
-    assert definition.streams is not None
-    assert definition.correlate is not None
-    source = definition.streams[stream]
+def _part_table(definition: PipelineDefinition, shape: AccumulatedStreams, fact: FactTable, stream: str) -> PartTable:
+    source = shape.streams[stream]
     own = {qualified(stream, name) for name in source.columns}
-    if stream == required_streams(definition.streams, definition.correlate)[0]:
+    if stream == shape.required[0]:
         own |= {output for lookup in definition.lookups for output in lookup.fetch}
     key = [
-        replace(column, source=qualified(stream, name))
-        for column, name in zip(fact.key, definition.correlate.on[stream], strict=True)
+        replace(column, source=qualified(stream, name)) for column, name in zip(fact.key, shape.on[stream], strict=True)
     ]
     filled, latest = [], set()
     for column in fact.columns:
@@ -129,11 +120,11 @@ def _part_table(
     event_id = tuple(_event_id_column(qualified(stream, name), filled, key) for name in source.event_id)
     return PartTable(
         stream,
-        required,
+        stream in shape.required,
         EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format),
         FactTable(fact.schema, fact.table, (*key, *filled), fact.event_id, fact.on_refused),
         event_id,
-        None if alone else next(column.name for column in event_id if column in filled),
+        None if shape.required == (stream,) else next(column.name for column in event_id if column in filled),
         frozenset(latest),
     )
 
@@ -143,9 +134,8 @@ def _event_id_column(source: str, filled: list[FactColumn], key: list[FactColumn
     return next(column for column in (*filled, *key) if column.source == source)
 
 
-def nullable_complaints(definition: PipelineDefinition, parts: tuple[PartTable, ...]) -> Iterator[str]:
+def nullable_complaints(parts: tuple[PartTable, ...]) -> Iterator[str]:
     """Columns that a row can't be without, although the part that they come from may be missing."""
-    assert definition.correlate is not None
     for part in parts:
         if part.presence is None:
             continue

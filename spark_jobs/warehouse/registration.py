@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
 from psycopg2 import extensions
 
-from spark_jobs.definition.ddl import parse_columns
+from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.ddl import StreamType, parse_columns
 from spark_jobs.definition.kafka import KAFKA_COLUMNS
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.warehouse.drivers import MAX_SILENCE, fence_driver, newest_driver
@@ -77,15 +78,13 @@ class Identity:
     @classmethod
     def of(cls, cursor: extensions.cursor, definition: Mapping[str, Any]) -> Identity:
         """That of a definition as JSON has it; of the fact table's columns the catalog is asked."""
-        source, fact = definition.get("source"), definition.get("fact")
-        if not source or not fact:
+        fact = definition.get("fact")
+        if not fact or not (definition.get("source") or definition.get("streams")):
             return cls(None, ())
-        types = {**parse_columns(source["schema"]), **KAFKA_COLUMNS}
+        types, event_id = _tuples(definition)
         cursor.execute(_UUID_COLUMNS, [fact["table"]])
         uuids = {fact["columns"].get(column) for (column,) in cursor}
-        return cls(
-            fact["table"], tuple(f"{part} {'uuid' if part in uuids else types[part]}" for part in source["event_id"])
-        )
+        return cls(fact["table"], tuple(f"{part} {'uuid' if part in uuids else types[part]}" for part in event_id))
 
     def equals(self, other: Identity) -> bool:
         """Whether facts go into the same table, and events have the same ids."""
@@ -97,6 +96,15 @@ class Identity:
 
     def __str__(self) -> str:
         return f"{self.fact_table}, event id {_listed(self)}"
+
+
+def _tuples(definition: Mapping[str, Any]) -> tuple[Mapping[str, StreamType], Sequence[str]]:
+    """Types of the columns of the tuples that become facts, and which of them tell these apart."""
+    source = definition.get("source")
+    if source:  # Of several streams, the last version wrote here what follows from them.
+        return {**parse_columns(source["schema"]), **KAFKA_COLUMNS}, source["event_id"]
+    tuples = PipelineDefinition.model_validate(definition).tuples
+    return tuples.columns, tuples.event_id
 
 
 def check_registration(

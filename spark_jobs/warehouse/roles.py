@@ -292,7 +292,7 @@ def _needed_tables(role: str, definition: PipelineDefinition) -> Iterator[tuple[
     if role == NOTER:
         return
     if role == LOADER:
-        yield definition.fact.table, ("SELECT", "INSERT", *(("UPDATE",) if definition.accumulates else ()))
+        yield definition.fact.table, definition.shape.privileges
     else:
         yield definition.fact.table, ("SELECT",)
     if role == VALIDATOR:

@@ -70,9 +70,8 @@ def test_decimals_that_are_compared_are_as_wide_as_the_widest(tmp_path: Path) ->
         tmp_path, orders=("code", ["12345678.5", "2.5", "3.5"]), payments=("payment,code", ["a,2.25", "b,3.50"])
     )
     definition = load_definition(write_definition(streams_text("paid", samples), "paid", tmp_path))
-    assert definition.correlate is not None
-    assert definition.correlate.on == {"orders": ("code",), "payments": ("code",)}
-    assert {str(definition.source.columns[f"{stream}.code"]) for stream in samples} == {"decimal(16,2)"}
+    assert definition.shape.on == {"orders": ("code",), "payments": ("code",)}
+    assert {str(definition.tuples.columns[f"{stream}.code"]) for stream in samples} == {"decimal(16,2)"}
 
 
 def test_without_a_guess_what_is_written_can_be_edited(tmp_path: Path) -> None:
@@ -80,8 +79,7 @@ def test_without_a_guess_what_is_written_can_be_edited(tmp_path: Path) -> None:
     text = streams_text("seen", samples)
     assert "# ? No columns of the samples agree" in text
     definition = load_definition(write_definition(text, "seen", tmp_path))
-    assert definition.correlate is not None
-    assert definition.correlate.on == {"orders": ("size",), "visits": ("visit",)}
+    assert definition.shape.on == {"orders": ("size",), "visits": ("visit",)}
 
 
 def test_streams_without_columns_of_one_type_are_refused_with_what_they_have(tmp_path: Path) -> None:
@@ -97,4 +95,4 @@ def test_names_that_yaml_reads_as_something_else_stay_names(name: str, tmp_path:
     samples = sampled(tmp_path, orders=ORDERS, payments=("payment_id,order_id", ["1,1"]))
     samples[name] = samples.pop("payments")
     definition = load_definition(write_definition(streams_text("paid", samples), "paid", tmp_path))
-    assert list(definition.streams or ()) == ["orders", name]
+    assert list(definition.streams) == ["orders", name]

@@ -153,9 +153,8 @@ def samples_of(folder: Path, **lines: Sequence[str]) -> dict[str, tuple[Sample, 
 def test_a_definition_of_several_streams_is_written_that_loads(tmp_path: Path) -> None:
     samples = samples_of(tmp_path, orders=ORDERS, payments=PAYMENTS)
     definition = load_definition(write_definition(streams_text("paid", samples), "paid", tmp_path))
-    assert definition.correlate is not None
     # 1 and 2 are values of all four columns but the order's: the ids count more.
-    assert definition.correlate.on == {"orders": ("order_id",), "payments": ("order",)}
+    assert definition.shape.on == {"orders": ("order_id",), "payments": ("order",)}
     assert definition.fact.columns["orders_items"] == "orders.items"
     assert definition.fact.columns["completed_at"] == "_completed_at"
     assert fact_ddl(definition, {}).startswith("CREATE SCHEMA IF NOT EXISTS warehouse;")
@@ -174,5 +173,5 @@ def test_no_folder_is_chosen_that_another_pipeline_reads(tmp_path: Path, monkeyp
     write_definition(definition_text("sales", seen, "s", path="${FRESHET_HOME}/landing/other"), "sales", folder)
     streams = streams_text("paid", {"sales": (seen, "s"), "orders": (seen, "s")})
     definition = load_definition(write_definition(streams, "paid", folder))
-    paths = [source.path for source in (definition.streams or {}).values()]
+    paths = [source.path for source in definition.streams.values()]
     assert paths == ["${FRESHET_HOME}/landing/paid/sales", "${FRESHET_HOME}/landing/paid/orders"]

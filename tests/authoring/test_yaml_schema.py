@@ -43,7 +43,7 @@ def test_several_streams_are_right_by_it(tmp_path: Path) -> None:
         ({"freshness": {"target": "5 parsecs"}}, "does not match"),
         ({"freshness": {"targets": "5s"}}, "'targets' was unexpected"),
         ({"fact": {"table": "orders", "columns": {"a": "b"}}}, "does not match"),
-        ({"streams": {}, "correlate": {"on": {}}}, "is valid under each of"),
+        ({"streams": {}, "join": {"on": {}}}, "is valid under each of"),
         ({"source": {"format": "xml"}}, "'xml' is not one of"),
     ],
 )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from spark_jobs.definition.correlation import settled_as
 from spark_jobs.definition.fates import (
     EXPIRED,
     EXPIRED_EARLY,
@@ -17,6 +16,7 @@ from spark_jobs.definition.fates import (
     Fate,
     named,
 )
+from spark_jobs.definition.join import settled_as
 
 
 def test_each_place_and_each_share_has_a_fate_of_its_name() -> None:

@@ -50,10 +50,10 @@ def test_each_of_several_streams_may_be_a_topic() -> None:
     written = {
         "name": "clicked",
         "streams": topics,
-        "correlate": {"on": dict.fromkeys(topics, "id")},
+        "join": {"on": dict.fromkeys(topics, "id")},
         "fact": {"table": "warehouse.fact_clicked", "columns": columns},
     }
-    assert PipelineDefinition.model_validate(written).source.event_id == tuple(columns.values())
+    assert PipelineDefinition.model_validate(written).tuples.event_id == tuple(columns.values())
     topics["views"] = source(kafka={**KAFKA, "made_anew": "read"})
     with pytest.raises(ValidationError, match=r"streams\.views\.kafka\.made_anew: can't be read"):
         PipelineDefinition.model_validate(written)

@@ -54,7 +54,7 @@ def test_the_table_takes_the_facts_of_the_pipeline(regime: str, warehouse_url: s
     case = CorrelateCase(regime, events=1_000_000, warm_up=0, windows=3.0)
     empty_fact(warehouse_url, case)
     definition = bench_definition(case, tmp_path)
-    types = {name: kind.arrow() for name, kind in definition.source.columns.items()}
+    types = {name: kind.arrow() for name, kind in definition.tuples.columns.items()}
     with closing(psycopg2.connect(warehouse_url)) as connection:
         assert describe_fact_table(connection, definition, types).event_id == case.key
     assert stored_facts(warehouse_url) == (0, "0")

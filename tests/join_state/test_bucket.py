@@ -10,16 +10,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spark_jobs.definition.correlation import COMPLETED_AT
 from spark_jobs.definition.fates import JOINED, TOO_MANY
+from spark_jobs.definition.joined_tuple import COMPLETED_AT
 from spark_jobs.errors import JoinStateError, PipelineDefinitionError
 from spark_jobs.join_state import bucket as bucket_module
 from spark_jobs.join_state import key_codes
 from spark_jobs.join_state.bucket import Bucket, bucket_of
-from spark_jobs.join_state.correlated import total_counts
+from spark_jobs.join_state.bucket_plan import total_counts
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
-from tests.join_state.correlated_streams import (
+from tests.join_state.joined_streams import (
     Event,
     PlainState,
     Taken,

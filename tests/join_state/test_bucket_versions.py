@@ -18,7 +18,8 @@ from spark_jobs.errors import JoinStateError, PipelineDefinitionError, StateDama
 from spark_jobs.join_state import stream_tuples
 from spark_jobs.join_state.bucket import Bucket, StoredBucket
 from spark_jobs.joins.stream_stream.windows import SlidingWindow
-from tests.join_state.correlated_streams import (
+from tests.join_state.failing_disk import Died, DiskOfAProcess, running_on
+from tests.join_state.joined_streams import (
     LAST,
     Event,
     Outcome,
@@ -29,7 +30,6 @@ from tests.join_state.correlated_streams import (
     reached_after,
     table,
 )
-from tests.join_state.failing_disk import Died, DiskOfAProcess, running_on
 
 # Versions hold all that there is: tuples, those that were purged, and punctuations.
 PLAN = plan_of(ends=(None, LAST))
@@ -186,7 +186,7 @@ def test_a_folder_is_opened_for_the_streams_only_that_it_was_made_for(tmp_path: 
     Bucket(replace(PLAN, memory_bytes=1 << 21), tmp_path, number_of(1)).close()
     with pytest.raises(PipelineDefinitionError, match=r"punctuations was \{.*: \{when: last\}\}, now left out"):
         Bucket(plan_of(), tmp_path, number_of(1))
-    told = r"correlate\.within was 0\.1ms, now 0\.007ms; .*former definition"
+    told = r"join\.window was 0\.1ms, now 0\.007ms; .*former definition"
     with pytest.raises(PipelineDefinitionError, match=told):
         Bucket(plan_of(window=SlidingWindow(7)), tmp_path, number_of(1))
     Bucket(plan_of(window=SlidingWindow(7)), tmp_path, 0).close()  # Empty, it may be made for anything.

@@ -11,12 +11,12 @@ import pytest
 
 from spark_jobs.definition.fates import AFTER_LAST, PUNCTUATION, TOO_MANY
 from spark_jobs.join_state import key_codes
-from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
-from spark_jobs.join_state.correlated import PunctuationRule
+from spark_jobs.join_state.bucket import Bucket, BucketPlan, BucketStream
+from spark_jobs.join_state.bucket_plan import PunctuationRule
 from spark_jobs.join_state.state_folder import read_version
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
 from spark_jobs.workload.nexmark import Nexmark
-from tests.join_state.correlated_streams import (
+from tests.join_state.joined_streams import (
     COUNTED,
     LAST,
     UNIQUE,
@@ -136,8 +136,8 @@ def test_auctions_that_end_leave_the_state_and_without_punctuations_it_grows(tmp
     nexmark, size = Nexmark(seed=7, auction_seconds=30.0), 20_000
     held: dict[bool, list[int]] = {True: [], False: []}
     for punctuated, counts in held.items():
-        auctions = CorrelatedStream("auctions", ("auction_id",), ("auction_id",), "opened_at", PunctuationRule())
-        bids = CorrelatedStream("bids", ("auction_id",), ("bid_id",), "bid_at", PunctuationRule(when="is_last"))
+        auctions = BucketStream("auctions", ("auction_id",), ("auction_id",), "opened_at", PunctuationRule())
+        bids = BucketStream("bids", ("auction_id",), ("bid_id",), "bid_at", PunctuationRule(when="is_last"))
         plan = BucketPlan((auctions, bids), None, "auto", 1 << 24)
         bucket = Bucket(plan if punctuated else plan.without_punctuations(), tmp_path / str(punctuated), 0)
         for batch in range(6):

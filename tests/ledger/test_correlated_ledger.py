@@ -7,7 +7,7 @@ from typing import Any
 
 from spark_jobs.definition.fates import FATES
 from spark_jobs.ledger import batch_ledger
-from spark_jobs.ledger.batch_streams import StreamCourse, StreamTally, batches_since, former_batch
+from spark_jobs.ledger.batch_streams import StreamProgress, StreamTally, batches_since, former_batch
 from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.warehouse import drivers
@@ -19,13 +19,13 @@ NAMES = ("orders", "payments")
 def tally(name: str, newest: datetime | None = None, furthest: datetime | None = None, **counts: int) -> StreamTally:
     arrived = counts.pop("arrived", 0)
     fates = {FATES[fate]: number for fate, number in counts.items()}
-    return StreamTally(name, newest, furthest, None, arrived, fates)
+    return StreamTally(StreamProgress(name, newest=newest, furthest=furthest), arrived, fates)
 
 
 def batch(stream: Stream, orders: dict[str, Any], payments: dict[str, Any]) -> int:
     """A committed batch."""
-    courses = [StreamCourse(name) for name in NAMES]
-    number = batch_ledger.open_batch(stream.connection, "orders", stream.epoch, [], courses)
+    progress = [StreamProgress(name) for name in NAMES]
+    number = batch_ledger.open_batch(stream.connection, "orders", stream.epoch, [], progress)
     tallies = [tally("orders", **orders), tally("payments", **payments)]
     batch_ledger.close_batch(stream.connection, number, [], {}, stream.fact, tallies)
     return number
@@ -58,10 +58,10 @@ def test_a_batch_that_brought_an_event_of_the_future_is_one_that_may_have_brough
 
 def test_an_open_batch_without_ranges_is_gone_on_with(orders: Stream) -> None:
     first = batch(orders, {"arrived": 1, "waiting": 1}, {})
-    courses = [StreamCourse(name, idle=name == "payments") for name in NAMES]
-    number = batch_ledger.open_batch(orders.connection, "orders", orders.epoch, [], courses)
+    progress = [StreamProgress(name, idle=name == "payments") for name in NAMES]
+    number = batch_ledger.open_batch(orders.connection, "orders", orders.epoch, [], progress)
     taken = batch_ledger.take_open_batches(orders.connection, "orders", orders.epoch, orders.fact)
-    assert [(each.batch_no, each.after, set(each.streams)) for each in taken] == [(number, first, set(courses))]
+    assert [(each.batch_no, each.after, set(each.streams)) for each in taken] == [(number, first, set(progress))]
 
 
 def test_retention_keeps_the_sums_and_the_version_of_the_state(orders: Stream) -> None:
@@ -104,7 +104,7 @@ def test_a_stream_of_several_that_is_rejected_is_told_however_many_the_others_br
 def test_parts_that_wait_for_their_row_are_no_failure(orders: Stream) -> None:
     drives(orders)
     with orders.connection, orders.connection.cursor() as cursor:
-        cursor.execute('UPDATE freshet.pipeline SET definition = \'{"correlate": {"emit": "accumulate"}}\'')
+        cursor.execute("UPDATE freshet.pipeline SET definition = '{\"accumulate\": {}}'")
     batch(orders, {"arrived": 10, "joined": 10}, {"arrived": 40, "waiting": 30, "joined": 10})
     count(orders, facts=20, unmatched=30)
     assert read_status(orders.connection)[0].state != "rejecting"

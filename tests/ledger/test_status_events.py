@@ -119,7 +119,7 @@ def test_the_distribution_is_that_of_the_whole_span(connection: extensions.conne
 def test_of_accumulating_facts_the_share_with_each_streams_part_is_told(connection: extensions.connection) -> None:
     register(connection)
     assert read_filled(connection, "orders") is None
-    execute(connection, """UPDATE freshet.pipeline SET definition = '{"correlate": {"emit": "accumulate"}}'""")
+    execute(connection, """UPDATE freshet.pipeline SET definition = '{"accumulate": {}}'""")
     for joined in (30, 50):
         number = add_batch(connection, facts=100)
         execute(

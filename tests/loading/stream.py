@@ -13,6 +13,7 @@ import psycopg2
 import pyarrow as pa
 
 from spark_jobs.definition.fates import FATES, MALFORMED, PLACES, Place
+from spark_jobs.definition.shapes import OneStream
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, RECORD, EventColumns, LoadCounts
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
@@ -36,9 +37,8 @@ def definition(table: str, columns: Mapping[str, str], event_id: Sequence[str], 
     """The parts of a PipelineDefinition that the warehouse looks at."""
     return SimpleNamespace(
         name=name,
-        accumulates=False,
-        correlate=None,
-        source=SimpleNamespace(event_id=tuple(event_id), event_time="at"),
+        shape=OneStream(SimpleNamespace()),
+        tuples=SimpleNamespace(event_id=tuple(event_id), event_time="at"),
         fact=SimpleNamespace(table=table, columns=dict(columns), on_refused="block"),
     )
 

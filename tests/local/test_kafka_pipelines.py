@@ -26,13 +26,11 @@ def test_the_shipped_pipelines_read_topics_and_are_the_same_in_all_else(tmp_path
 def test_of_several_streams_those_read_topics_that_are_written_to_them(tmp_path: Path) -> None:
     write_kafka_pipelines(SHIPPED, tmp_path, "127.0.0.1:9092")
     shipped, written = (load_definitions(folder)["fulfilment"] for folder in (SHIPPED, tmp_path))
-    assert shipped.streams is not None
-    assert written.streams is not None
     orders = written.streams["orders"]
     assert orders.kafka is not None
     assert orders.kafka.topic == "orders"
     assert orders.record_columns == shipped.streams["orders"].record_columns
-    assert written.streams | {"orders": shipped.streams["orders"]} == shipped.streams
+    assert {**written.streams, "orders": shipped.streams["orders"]} == shipped.streams
 
 
 def test_pipelines_of_the_user_stay_as_they_are_whatever_they_are_called_and_read(tmp_path: Path) -> None:

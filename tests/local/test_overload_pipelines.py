@@ -17,7 +17,7 @@ SHIPPED = PROJECT_ROOT / "dags" / "pipelines"
 def test_the_shipped_pipelines_become_scarce_and_nothing_else_of_them_changes(tmp_path: Path) -> None:
     write_overload_pipelines(SHIPPED, tmp_path, scale=0.1)
     shipped, scarce = load_definitions(SHIPPED), load_definitions(tmp_path)
-    assert scarce.keys() == {name for name, definition in shipped.items() if definition.streams is None}
+    assert scarce.keys() == {name for name, definition in shipped.items() if definition.source is not None}
     for name, definition in scarce.items():
         for lookup, before in zip(definition.lookups, shipped[name].lookups, strict=True):
             assert before.read_limit is None

@@ -19,7 +19,7 @@ from psycopg2 import sql
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import FATES
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, RECORD, EventColumns
-from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
+from spark_jobs.join_state.bucket import Bucket, BucketPlan, BucketStream
 from spark_jobs.joins.stream_stream.windows import SlidingWindow
 from spark_jobs.loading.payload import payloads
 from spark_jobs.proof.proof import Proof
@@ -48,7 +48,7 @@ STREAMS = """
 DEFINITION = (
     STREAMS
     + """
-    correlate: {"on": {orders: id, payments: order_id}, within: 2h}
+    join: {"on": {orders: id, payments: order_id}, window: 2h}
     lookups: [{relation: shop.customer, "on": {orders.customer: id}, fetch: {customer_sk: sk}}]
     fact:
       table: shop.fact_paid
@@ -216,25 +216,23 @@ class LandedStreams:
     def _files(self) -> list[Path]:
         return [path for stream in self.content["streams"] for path in self.folder(stream).iterdir()]
 
-    def verify(self, **correlate: Any) -> Proof:
+    def verify(self, **join: Any) -> Proof:
         """The proof; of the pipeline with other settings of its join, if any are given."""
         definition = self.definition
-        if correlate:
-            changed = self.content | {"correlate": self.content["correlate"] | correlate}
+        if join:
+            changed = self.content | {"join": self.content["join"] | join}
             definition = PipelineDefinition.model_validate(changed)
         return verify(definition, self.url, self.home)
 
-    def differences(self, **correlate: Any) -> dict[str, tuple[str, ...]]:
+    def differences(self, **join: Any) -> dict[str, tuple[str, ...]]:
         """The examples of every difference, by kind."""
-        return {difference.kind: difference.examples for difference in self.verify(**correlate).differences}
+        return {difference.kind: difference.examples for difference in self.verify(**join).differences}
 
     def _decoded(self, stream: str, records: Sequence[dict[str, Any]]) -> pa.Table:
         lines = pa.array([json.dumps(record).encode() for record in records], pa.large_binary())
-        assert self.definition.streams is not None
         return decode_records(lines, "json", self.definition.streams[stream].columns, {}).tuples
 
     def _plan(self) -> BucketPlan:
-        assert self.definition.streams is not None
-        streams = (CorrelatedStream("orders", ("id",), ("id",), "at"),
-                   CorrelatedStream("payments", ("order_id",), ("id",), "at"))  # fmt: skip
+        streams = (BucketStream("orders", ("id",), ("id",), "at"),
+                   BucketStream("payments", ("order_id",), ("id",), "at"))  # fmt: skip
         return BucketPlan(streams, SlidingWindow(2 * 3600 * 10**6), "auto", 1 << 22)

@@ -22,7 +22,7 @@ TABLES = """
 DEFINITION = (
     STREAMS
     + """
-    correlate: {"on": {orders: id, payments: order_id}, emit: accumulate}
+    accumulate: {"on": {orders: id, payments: order_id}}
     fact:
       table: shop.fact_paid
       columns: {order_id: orders.id, customer: orders.customer, payment_id: payments.id, amount: payments.amount,
@@ -131,7 +131,7 @@ def test_of_a_part_whose_file_is_gone_nothing_is_proved(shop: LandedStreams) -> 
 @pytest.mark.parametrize("by_age", [False, True])
 def test_a_part_that_is_deleted_waits_no_longer(shop: LandedStreams, *, by_age: bool) -> None:
     changes = (
-        'UPDATE freshet.pipeline SET definition = \'{"correlate": {"emit": "accumulate"}}\'',
+        "UPDATE freshet.pipeline SET definition = '{\"accumulate\": {}}'",
         "UPDATE freshet.held_tuple SET correlation_key = '[40]' WHERE event_id = 'payments/[14]'",
     )
     with shop.spoilt(*changes), closing(psycopg2.connect(shop.url)) as connection:

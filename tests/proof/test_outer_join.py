@@ -18,7 +18,7 @@ TABLES = """
 DEFINITION = (
     STREAMS
     + """
-    correlate: {"on": {orders: id, payments: order_id}, within: 2h, expired: {orders: emit, payments: hold}}
+    join: {"on": {orders: id, payments: order_id}, window: 2h, expired: {orders: emit, payments: hold}}
     fact:
       table: shop.fact_paid
       columns: {joined_id: _joined_id, order_id: orders.id, payment_id: payments.id, amount: payments.amount,

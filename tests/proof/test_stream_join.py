@@ -20,7 +20,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LENGTH = 4
 
 
-def definition(folder: Path, names: list[str], within: Any) -> PipelineDefinition:
+def definition(folder: Path, names: list[str], window: Any) -> PipelineDefinition:
     stream = {
         "format": "json",
         "schema": "id bigint, site string, number decimal(9,2), at timestamp",
@@ -31,19 +31,19 @@ def definition(folder: Path, names: list[str], within: Any) -> PipelineDefinitio
         {
             "name": "parts",
             "streams": {name: stream | {"path": str(folder / name)} for name in names},
-            "correlate": {"on": {name: ["site", "number"] for name in names}, "within": within},
+            "join": {"on": {name: ["site", "number"] for name in names}, "window": window},
             "fact": {"table": "parts.fact", "columns": {f"{name}_id": f"{name}.id" for name in names}},
         }
     )
 
 
-def naive(events: list[list[dict[str, Any]]], within: Any) -> set[str]:
+def naive(events: list[list[dict[str, Any]]], window: Any) -> set[str]:
     """Ids of the combinations with one key, that are all valid at a common second."""
 
     def ends(event: dict[str, Any]) -> float:
-        if within is None:
+        if window is None:
             return float("inf")
-        return event["second"] + LENGTH if isinstance(within, str) else (event["second"] // LENGTH + 1) * LENGTH
+        return event["second"] + LENGTH if isinstance(window, str) else (event["second"] // LENGTH + 1) * LENGTH
 
     def is_result(parts: tuple[dict[str, Any], ...]) -> bool:
         [key, *others] = {(part["site"], float(part["number"])) for part in parts}
@@ -53,10 +53,10 @@ def naive(events: list[list[dict[str, Any]]], within: Any) -> set[str]:
     return {json.dumps(each, separators=(",", ":")) for each in ids}
 
 
-@pytest.mark.parametrize("within", [f"{LENGTH}s", {"fixed": f"{LENGTH}s"}, None])
+@pytest.mark.parametrize("window", [f"{LENGTH}s", {"fixed": f"{LENGTH}s"}, None])
 @pytest.mark.parametrize("streams", [2, 3])
 def test_the_join_is_that_of_all_combinations(
-    tmp_path: Path, migrated_database: str, streams: int, within: Any
+    tmp_path: Path, migrated_database: str, streams: int, window: Any
 ) -> None:
     names, randomly = [*"abc"[:streams]], random.Random(streams)
     sites, numbers = ["x", "x", "ÿ\n", None], ["1", "1.0", "1.00", "2.50"]
@@ -93,8 +93,8 @@ def test_the_join_is_that_of_all_combinations(
                 [f"{name}/part.json", status.st_size, status.st_size, status.st_mtime_ns],
             )
     connection.close()
-    expected = naive(events, within)
-    proof = verify(definition(tmp_path, names, within), migrated_database, Home(tmp_path))
+    expected = naive(events, window)
+    proof = verify(definition(tmp_path, names, window), migrated_database, Home(tmp_path))
     [missing] = [difference for difference in proof.differences if difference.kind == "missing_result"]
     assert missing.count == len(expected)
     named = {example.split(" ")[0] for example in missing.examples}

@@ -238,19 +238,19 @@ def test_an_event_with_several_contents_may_be_joined_by_any_of_them(shop: Lande
 
 
 @pytest.mark.parametrize(
-    ("within", "missing", "extra"),
+    ("window", "missing", "extra"),
     [
-        ({"within": "301m"}, ["[4,14]"], []),
-        ({"within": "19m"}, [], ["[2,13]"]),
-        ({"within": {"fixed": "1h"}}, [], ["[2,13]"]),
-        ({"within": {"fixed": "6h"}}, [], []),
-        ({"within": None}, ["[4,14]"], []),
+        ({"window": "301m"}, ["[4,14]"], []),
+        ({"window": "19m"}, [], ["[2,13]"]),
+        ({"window": {"fixed": "1h"}}, [], ["[2,13]"]),
+        ({"window": {"fixed": "6h"}}, [], []),
+        ({"window": None}, ["[4,14]"], []),
     ],
 )
 def test_a_result_is_there_where_its_parts_are_valid_at_a_common_time(
-    shop: LandedStreams, within: dict[str, object], missing: list[str], extra: list[str]
+    shop: LandedStreams, window: dict[str, object], missing: list[str], extra: list[str]
 ) -> None:
-    differences = shop.differences(**within)
+    differences = shop.differences(**window)
     assert [each.split(" ")[0] for each in differences.get("missing_result", ())] == missing
     assert list(differences.get("extra_fact", ())) == extra
 
@@ -325,10 +325,12 @@ def test_ids_that_are_too_long_and_keys_that_postgresql_can_not_hold_have_their_
 def screen_and_hold(shop: LandedStreams, stream: str, path: Path) -> None:
     """Hold what the screening of a stream rejects of a landed file."""
     found = path.stat()
-    types = {name: kind.arrow() for name, kind in shop.definition.source.columns.items()}
+    types = {name: kind.arrow() for name, kind in shop.definition.tuples.columns.items()}
     with closing(psycopg2.connect(shop.url)) as connection:
         fact = describe_fact_table(connection, shop.definition, {**types, "customer_sk": pa.int64()})
-        plan = StreamPlan.of(shop.definition, stream, fact, SliceReader.of_streams(shop.definition)[stream])
+        plan = StreamPlan.of(
+            *("paid", shop.definition.join, stream, fact), SliceReader.of_streams(shop.definition)[stream]
+        )
         for arrivals in plan.reader(FileSlice(0, str(path), 0, found.st_size, found.st_size, found.st_mtime_ns)):
             _, rejected = screen_part(arrivals.tuples, plan)
             units = [f"{stream}/{path.name}"]

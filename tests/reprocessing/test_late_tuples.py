@@ -11,6 +11,7 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import read_status
@@ -68,9 +69,9 @@ def test_what_waits_to_be_joined_is_not_called_hopeless(shop: LandedStreams, con
     shop.hold("orders/[7]", "after_last", "after the last: it was", order(7))
     shop.hold('["a/[b"]', "unmatched", "no customer", order(8))
 
-    def told(**correlate: object) -> tuple[dict[str, tuple[int, int]], Requeued]:
+    def told(**join: object) -> tuple[dict[str, tuple[int, int]], Requeued]:
         definition = json.loads(shop.definition.model_dump_json(by_alias=True))
-        definition["correlate"] |= correlate
+        definition |= join if "accumulate" in join else {"join": definition["join"] | join}
         shop.execute("UPDATE freshet.pipeline SET definition = %s", json.dumps(definition))
         groups = held_groups(connection, HeldFilter("paid"))
         return {each.reason: (each.hopeless, each.unjoined) for each in groups}, requeue(connection, "paid", "")
@@ -79,10 +80,10 @@ def test_what_waits_to_be_joined_is_not_called_hopeless(shop: LandedStreams, con
     late, expired = "late: it came too late", "no payments within 2:00:00 of it"
     assert told() == ({**sure, late: (0, 9), expired: (0, 2)}, Requeued(0, 2, 9))
     hopeless = ({**sure, late: (9, 0), expired: (2, 0)}, Requeued(0, 11))
-    for never in ({"expired": {"orders": "emit", "payments": "hold"}}, {"expired": "emit"}, {"within": None}):
+    for never in ({"expired": {"orders": "emit", "payments": "hold"}}, {"expired": "emit"}, {"window": None}):
         assert told(**never) == hopeless
     shop.execute("UPDATE freshet.held_tuple SET correlation_key = '[1]', fate = 'waiting' WHERE reason = %s", expired)
-    assert told(emit="accumulate", within=None) == ({**sure, late: (9, 0), expired: (0, 2)}, Requeued(0, 11))
+    assert told(join=None, accumulate={}) == ({**sure, late: (9, 0), expired: (0, 2)}, Requeued(0, 11))
 
 
 def late_tuples(shop: LandedStreams, connection: extensions.connection) -> LateTuples:
@@ -90,7 +91,8 @@ def late_tuples(shop: LandedStreams, connection: extensions.connection) -> LateT
     tables = check_tables(connection, shop.definition)
     batch_no = open_run(connection, "paid", ReprocessingRequest(limit=10)).batch_no
     run = ReprocessingRun(tables.event, tables.fact, batch_no, RetryPolicy(2, HOUR))
-    return LateTuples(connection, shop.definition, tables, shop.home, run)
+    assert isinstance(shop.definition.shape, JoinedStreams)
+    return LateTuples(connection, shop.definition, shop.definition.shape, tables, shop.home, run)
 
 
 def told_put_off(connection: extensions.connection) -> PutOff:
@@ -100,7 +102,7 @@ def told_put_off(connection: extensions.connection) -> PutOff:
 
 def is_due(shop: LandedStreams, connection: extensions.connection) -> bool:
     with connection, connection.cursor() as cursor:
-        return due_now(cursor, "paid", (), HOUR, shop.definition.correlate)
+        return due_now(cursor, "paid", (), HOUR, shop.definition.shape.late_window)
 
 
 def held(shop: LandedStreams) -> dict[str, set[str]]:

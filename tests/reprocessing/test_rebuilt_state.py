@@ -34,7 +34,7 @@ def test_what_was_too_many_stays_out_and_what_was_not_stays_in(
         )
     shop.tell("orders", -1000, arrived=2, rejected=1, joined=1)
     shop.tell("payments", -1000, joined=2, waiting=2)
-    content = shop.content | {"correlate": shop.content["correlate"] | {"most_facts": 1}}
+    content = shop.content | {"join": shop.content["join"] | {"most_facts": 1}}
     with closing(psycopg2.connect(shop.url)) as connection:
         rebuilt = rebuild_state(connection, PipelineDefinition.model_validate(content), shop.home, 2, print)
     assert rebuilt is not None

@@ -81,18 +81,18 @@ class CorrelatedShop:
         self,
         streams: Iterable[str] = ("orders", "payments"),
         topics: Mapping[str, Topic] = MappingProxyType({}),
-        **correlate: Any,
+        **join: Any,
     ) -> None:
-        """Write the pipeline's file; `lookups` apart, what is given is of its `correlate`. Topics stand for folders."""
+        """Write the pipeline's file; `lookups` apart, what is given is of its `join`. Topics stand for folders."""
         self._topics = topics
         names = list(streams)
-        lookups = correlate.pop("lookups", [])
+        lookups = join.pop("lookups", [])
         ids = {SCHEMAS[name][1]: f"{name}.{SCHEMAS[name][1]}" for name in names}
         columns = ids | ({} if "shipments" in names else {"amount": "payments.amount", "completed_at": "_completed_at"})
         if lookups:
             columns |= {"customer_sk": "customer_sk"}
         table = "shop.fact_shipped" if "shipments" in names else "shop.fact_paid"
-        if "emit" in str(correlate.get("expired")):
+        if "emit" in str(join.get("expired")):
             table, columns = "shop.fact_outer", {"joined_id": "_joined_id"} | columns
         definition = {
             "name": "paid",
@@ -106,7 +106,7 @@ class CorrelatedShop:
                 }
                 for name in names
             },
-            "correlate": {"on": dict.fromkeys(names, "order_id"), "within": "2h", "lateness": "10m"} | correlate,
+            "join": {"on": dict.fromkeys(names, "order_id"), "window": "2h", "allowed_lateness": "10m"} | join,
             "lookups": lookups,
             "fact": {"table": table, "columns": columns},
             "shedding": {"policy": "off"},

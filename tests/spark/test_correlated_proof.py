@@ -67,7 +67,7 @@ def test_events_without_partner_become_facts_that_lack_it(
     """An outer join, out of order, and batch by batch."""
     draw = random.Random(8)
     lookup = CUSTOMER | {"on_unmatched": {"default": {"customer_sk": None}}}
-    shop.define(lookups=[lookup], expired="emit", lateness="5m")
+    shop.define(lookups=[lookup], expired="emit", allowed_lateness="5m")
     events = [("orders", order(n, 5 * n), 5 * n) for n in range(80)]
     events += [("payments", payment(n, n * 3 % 100, at), at) for n in range(60) for at in [5 * n * 3 % 397]]
     events.sort(key=lambda event: event[2] + draw.uniform(0, 5))

@@ -119,7 +119,7 @@ def test_streams_match_by_a_band_or_by_overlap(paid: CorrelatedShop, match: Any)
         on = {"orders": ["order_id", "ordered_at"], "payments": ["order_id", "paid_at"]}
     elif match == "overlap":
         on = {"orders": ["order_id", "customer"], "payments": ["payment_id", "order_id"]}
-    paid.define(on=on, match=match, lateness="2h")
+    paid.define(on=on, match=match, allowed_lateness="2h")
     for half in (slice(0, 150), slice(150, 300)):
         paid.land("orders", orders[half])
         paid.land("payments", payments[half])

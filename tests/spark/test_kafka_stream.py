@@ -265,7 +265,8 @@ def test_parts_of_a_fact_come_from_topics_and_wait_under_their_places(
     for stream, prefix in (("orders", ""), ("payments", "p")):
         del definition["streams"][stream]["event_id"]
         columns |= {f"{prefix}{column}": f"{stream}.{source}" for column, source in places.items()}
-    definition["correlate"] = {"on": dict.fromkeys(topics, "order_id"), "emit": "accumulate"}
+    del definition["join"]
+    definition["accumulate"] = {"on": dict.fromkeys(topics, "order_id")}
     definition["fact"] = {"table": "shop.fact_filled", "columns": columns}
     shop.path.write_text(yaml.safe_dump(definition, sort_keys=False))
     shop.land("payments", [payment(n, n) for n in range(30)])

@@ -26,7 +26,7 @@ from tests.spark.shop import query
 def shop(tmp_path: Path, warehouse_url: str, spark: Any) -> CorrelatedShop:
     query(warehouse_url, TABLES)
     made = CorrelatedShop(tmp_path, warehouse_url, spark)
-    made.define(lateness="5m", expired="reject")
+    made.define(allowed_lateness="5m", expired="reject")
     return made
 
 
@@ -91,7 +91,7 @@ def test_what_punctuations_have_purged_stays_away_and_what_came_after_them_stays
     }  # fmt: skip
     held = shop.held()
     assert held["orders/[39]"] == (
-        "unmatched", "no payments with its key, and no more to come, by correlate.punctuations",
+        "unmatched", "no payments with its key, and no more to come, by join.punctuations",
     )  # fmt: skip
     # Known ones, though they have left; and some after the last.
     shop.land("payments", [first[0], first[20], *(payment(200 + n, n, 40, is_last=None) for n in (1, 2, 20))])

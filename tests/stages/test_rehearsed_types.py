@@ -17,7 +17,7 @@ from spark_jobs.definition.ddl import TYPE_NAMES, parse_ddl
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.publishing import FrontStagePlan
-from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream
+from spark_jobs.join_state.bucket import BucketPlan, BucketStream
 from spark_jobs.joins.stream_stream.predicates import Overlap
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.relation.keys.values import KEY_KINDS
@@ -84,7 +84,7 @@ def context_of(connection: extensions.connection, url: str, **definition: Any) -
     )
     fronts = tuple(FrontStagePlan(None, 100, True) for _ in plans)
     context = BatchContext(url, Watched(tables.event, tables.fact), 2, plans, fronts, None)
-    return context, {name: kind.arrow() for name, kind in pipeline.source.columns.items()}
+    return context, {name: kind.arrow() for name, kind in pipeline.tuples.columns.items()}
 
 
 def keyed(connection: extensions.connection, url: str, stream: str) -> tuple[BatchContext, dict[str, Any]]:
@@ -183,8 +183,8 @@ def test_an_error_of_the_rehearsal_itself_is_told_and_one_that_a_batch_would_mee
 def test_a_bucket_of_intervals_is_rehearsed(kind: str) -> None:
     columns = parse_ddl(f"low {kind}, high {kind}, id string, at timestamp")
     streams = (
-        CorrelatedStream("a", (), ("id",), "at", matched=("low", "high")),
-        CorrelatedStream("b", (), ("id",), "at", matched=("low", "high")),
+        BucketStream("a", (), ("id",), "at", matched=("low", "high")),
+        BucketStream("b", (), ("id",), "at", matched=("low", "high")),
     )
     plan = BucketPlan(streams, None, "auto", 1 << 22, predicate=Overlap())
     assert rehearse_bucket(plan, [columns, columns]) is None

@@ -107,7 +107,6 @@ def test_parts_that_are_due_after_a_run_come_in_the_next(seeded_home: Home, monk
 
 def test_the_streams_are_what_the_pipeline_says_that_they_are(parts: dict) -> None:
     definition = load_definition(PROJECT_ROOT / "dags/pipelines/fulfilment.yaml")
-    assert definition.streams is not None
     for stream, (table, _) in parts.items():
         assert list(definition.streams[stream].columns) == table.column_names
         assert definition.streams[stream].event_time == EVENT_TIMES[stream]

@@ -42,7 +42,7 @@ def test_all_have_fact_tables_of_their_own_and_one_is_started_by_no_one(
 def test_the_warehouse_takes_what_they_load(
     warehouse_url: str, definitions: dict[str, PipelineDefinition], tmp_path: Path
 ) -> None:
-    assert {name: key(warehouse_url, each) for name, each in definitions.items() if each.streams is not None} == {
+    assert {name: key(warehouse_url, each) for name, each in definitions.items() if each.source is None} == {
         "auction_bids": ("auction_id", "bid_id"),
         "fulfilment": ("order_key",),
     }

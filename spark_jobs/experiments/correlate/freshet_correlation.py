@@ -46,19 +46,25 @@ def bench_content(case: CorrelateCase, events: Path) -> dict[str, Any]:
             }
             for stream in case.streams
         },
-        "correlate": {"on": dict.fromkeys(case.streams, "order_id"), "emit": "accumulate"}
-        if case.accumulates
-        else {
-            "on": dict.fromkeys(case.streams, "auction_id"),
-            "within": f"{WINDOW.total_seconds():.0f}s",
-            "lateness": f"{LATENESS.total_seconds():.0f}s",
-            "memory": case.memory_bytes,
-        },
+        **_together(case),
         "fact": {
             "table": "bench.auction_bids",
             "columns": {column: f"{stream}.{column}" for column, stream in case.fact_columns.items()},
         },
         "shedding": {"policy": "off"},
+    }
+
+
+def _together(case: CorrelateCase) -> dict[str, Any]:
+    if case.accumulates:
+        return {"accumulate": {"on": dict.fromkeys(case.streams, "order_id")}}
+    return {
+        "join": {
+            "on": dict.fromkeys(case.streams, "auction_id"),
+            "window": f"{WINDOW.total_seconds():.0f}s",
+            "allowed_lateness": f"{LATENESS.total_seconds():.0f}s",
+            "memory": case.memory_bytes,
+        }
     }
 
 

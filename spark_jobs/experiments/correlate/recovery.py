@@ -83,7 +83,7 @@ class _Recovery:
         for stream in case.streams:
             (self._events / stream).mkdir(parents=True)
         content = bench_content(case, self._events)
-        content["correlate"]["within"] = "1d"  # none expires meanwhile
+        content["join"]["window"] = "1d"  # none expires meanwhile
         self._file = self._home.root / f"{PIPELINE}.yaml"
         self._file.write_text(yaml.safe_dump(content))
         empty_fact(self._url, case)

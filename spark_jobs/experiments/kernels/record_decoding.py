@@ -119,7 +119,7 @@ def moments() -> NDArray[np.int64]:
 
 def orders_source() -> Source:
     """How the shipped pipeline reads them."""
-    return load_definition(pipelines_folder() / "orders.yaml").source
+    return load_definition(pipelines_folder() / "orders.yaml").streams[""]
 
 
 def read(path: Path, source: Source) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from psycopg2 import extensions
 
 from spark_jobs.definition.fates import JOINED
+from spark_jobs.ledger.stored_shape import ACCUMULATES
 
 
 def read_filled(connection: extensions.connection, pipeline: str) -> dict[str, float] | None:
@@ -15,7 +16,7 @@ def read_filled(connection: extensions.connection, pipeline: str) -> dict[str, f
     """
     with connection, connection.cursor() as cursor:
         cursor.execute(
-            """
+            f"""
             WITH made AS (
                 SELECT coalesce(sum(facts), 0) AS rows FROM (
                     SELECT facts FROM freshet.batch WHERE pipeline = %(pipeline)s AND state = 'committed'
@@ -27,7 +28,7 @@ def read_filled(connection: extensions.connection, pipeline: str) -> dict[str, f
                 SELECT stream, tuples FROM freshet.fate_pruned WHERE pipeline = %(pipeline)s AND fate = %(joined)s
             )
             SELECT stream, (sum(tuples) / nullif(rows, 0))::float8 FROM parts, made, freshet.pipeline
-            WHERE name = %(pipeline)s AND definition -> 'correlate' ->> 'emit' = 'accumulate'
+            WHERE name = %(pipeline)s AND {ACCUMULATES}
             GROUP BY stream, rows ORDER BY stream
             """,
             {"pipeline": pipeline, "joined": JOINED.name},

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from psycopg2 import extensions
 
 from spark_jobs.byte_sizes import format_bytes
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.durations import format_duration
 from spark_jobs.ledger.source_ranges import IS_PARTITION
 from spark_jobs.ledger.status.driver_states import DrivenPipeline

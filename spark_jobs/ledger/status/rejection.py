@@ -13,6 +13,7 @@ from typing import NamedTuple
 from psycopg2 import extensions
 
 from spark_jobs.definition.fates import FAILED_PLACES, REJECTED, Share, listed, named
+from spark_jobs.ledger.stored_shape import ACCUMULATES
 
 LEAST_TUPLES = 20
 """Fewer tuples than these tell nothing of a stream, unless all of them failed."""
@@ -65,7 +66,7 @@ _NEWEST = f"""
     ), of_results AS (
         SELECT pipeline, since, stored, greatest(failed - coalesce(
             (SELECT sum(failed + expired) FROM of_stream WHERE of_stream.pipeline = as_whole.pipeline), 0)
-            - CASE WHEN definition -> 'correlate' ->> 'emit' = 'accumulate'
+            - CASE WHEN {ACCUMULATES}
                 THEN (SELECT coalesce(sum(tuples), 0) FROM freshet.batch_fate
                       WHERE batch_no = last AND {_is("waiting")})
                     - (SELECT coalesce(sum(tuples), 0) FROM freshet.batch_fate WHERE {_is("waiting")} AND batch_no = (

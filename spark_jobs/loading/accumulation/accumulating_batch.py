@@ -16,7 +16,7 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.fates import PLACES, WAITING
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
-from spark_jobs.loading.accumulation.arrived_parts import ArrivedParts, PartsBeside
+from spark_jobs.loading.accumulation.arrived_parts import ArrivedParts
 from spark_jobs.loading.accumulation.parts import KeyedParts, StreamParts, of_stream
 from spark_jobs.loading.accumulation.placing import Placement, new_keys, place
 from spark_jobs.loading.accumulation.waiting_parts import ReadBack, WaitingParts, end_waiting, waiting_parts
@@ -46,7 +46,6 @@ class AccumulatingBatch:
         batch_no: the open batch.
         careful: whether some of the parts may be stored already: a replayed batch.
         units: what its ranges lie in, by their numbers (`_range`): the files.
-        beside: in a task, its parts that are to be loaded with the rows of their keys.
     """
 
     event: EventColumns
@@ -56,7 +55,6 @@ class AccumulatingBatch:
     batch_no: int
     careful: bool = False
     units: tuple[str, ...] = ()
-    beside: PartsBeside | None = None
 
     @property
     def fact(self) -> FactTable:
@@ -86,8 +84,8 @@ class AccumulatingBatch:
                 held.setdefault(group.stream.name, []).append(group)
         tuples = {}
         if part.facts is not None:
-            keys = event_id_texts(part.facts, maker.table.key)
-            tuples = {**({} if self.beside is None else self.beside.take(keys)), maker.stream: part.facts}
+            beside = {} if part.beside is None else part.beside.take(event_id_texts(part.facts, maker.table.key))
+            tuples = {**beside, maker.stream: part.facts}
         return self.placing(ArrivedParts(tuples, held))
 
     def placing(self, arrived: ArrivedParts) -> AccumulatingTransaction:

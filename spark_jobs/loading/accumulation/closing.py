@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from psycopg2 import extensions
 
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.loading.accumulation.accumulating_batch import (
     PartCounts,
     empty_parts,

@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 import pyarrow as pa
 from psycopg2 import extensions
 
-from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.fates import WAITING
+from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.accumulation.parts import of_joined_tuple
 from spark_jobs.loading.chunk import fitting

@@ -14,7 +14,8 @@ import psycopg2
 import pyarrow as pa
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
+from spark_jobs.definition.shapes import AccumulatedStreams
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, LoadCounts
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.accumulation.accumulating_batch import AccumulatingBatch
@@ -58,10 +59,7 @@ FULFILMENT: dict[str, Any] = {
         PAYMENTS: stream("payment_id string, order_id bigint, amount decimal(9,2)", "payment_id"),
         SHIPMENTS: stream("shipment_id bigint, order_id bigint", "shipment_id"),
     },
-    "correlate": {
-        "on": {ORDERS: "order_id", PAYMENTS: "order_id", SHIPMENTS: "order_id"},
-        "emit": "accumulate",
-    },
+    "accumulate": {"on": {ORDERS: "order_id", PAYMENTS: "order_id", SHIPMENTS: "order_id"}},
     "fact": {
         "table": "warehouse.fulfilment",
         "columns": {
@@ -119,18 +117,17 @@ class Accumulating:
         self.query(ddl)
         register_pipeline(self.connection, self.name, timedelta(seconds=5), "{}")
         self.epoch = drivers.take_over(self.connection, self.name, log_file=None)
-        source = self.definition.source
-        self.event = EventColumns(self.name, source.event_id, source.event_time, tuple(source.columns), source.format)
+        self.event = self.definition.tuples.event(self.name)
         self.describe()
         self.counts: dict[str, np.ndarray] = {}  # stream -> parts joined, waiting and rejected, by the ledger
         self._files, self._positions = itertools.count(), itertools.count()
 
     def describe(self) -> None:
         """Look at the fact table, as a driver does when it starts."""
-        types = {name: kind.arrow() for name, kind in self.definition.source.columns.items()}
+        types = {name: kind.arrow() for name, kind in self.definition.tuples.columns.items()}
         fact = describe_fact_table(self.connection, self.definition, types)
-        self.table = AccumulatingTable.of(self.definition, fact)
-        assert self.definition.streams is not None
+        assert isinstance(self.definition.shape, AccumulatedStreams)
+        self.table = AccumulatingTable.of(self.definition, self.definition.shape, fact)
         decoders = {name: RecordDecoder.of(source) for name, source in self.definition.streams.items()}
         self.read_back = HeldRecords.of_parts(decoders, self.table)
 
@@ -146,7 +143,6 @@ class Accumulating:
 
     def arrived(self, parts: Sequence[Part]) -> ArrivedParts:
         """Parts as a task has them: decoded from their records."""
-        assert self.definition.streams is not None
         tuples = {}
         for name, source in self.definition.streams.items():
             records = [json.dumps(part.values).encode() for part in parts if part.stream == name]

@@ -27,9 +27,8 @@ VISITS: dict[str, Any] = {
         "badges": stream("badge_id bigint, site string, number int", "badge_id"),
         "leavings": stream("leaving string, site string, badge int, note string", "leaving"),
     },
-    "correlate": {
+    "accumulate": {
         "on": {"arrivals": ["site", "badge"], "badges": ["site", "number"], "leavings": ["site", "badge"]},
-        "emit": "accumulate",
         "required": ["arrivals", "badges"],
     },
     "fact": {
@@ -104,18 +103,18 @@ def in_chunks(batch: list[Part], draw: random.Random) -> list[list[Part]]:
 
 def check(pipeline: Accumulating, parts: list[Part], batches: list[list[Part]]) -> None:
     """Each event is in one place, and it is the right one."""
-    correlate = pipeline.definition.correlate
-    assert correlate is not None
-    required = correlate.required or ("orders",)
+    accumulate = pipeline.definition.accumulate
+    assert accumulate is not None
+    required = accumulate.required or ("orders",)
     facts = pipeline.definition.fact.columns
     names, held = list(facts), pipeline.held()
     rows = [dict(zip(names, row, strict=True)) for row in pipeline.facts(", ".join(names))]
     by_key = defaultdict(lambda: defaultdict(list))  # type: ignore[var-annotated]
     for part in parts:
-        key = tuple(part.values[column] for column in correlate.on[part.stream])
+        key = tuple(part.values[column] for column in accumulate.on[part.stream])
         by_key[key][part.stream].append(part)
     first_batch = {id(part): n for n, batch in reversed(list(enumerate(batches))) for part in batch}
-    key_columns = [next(n for n, s in facts.items() if s == source) for source in pipeline.definition.source.event_id]
+    key_columns = [next(n for n, s in facts.items() if s == source) for source in pipeline.definition.tuples.event_id]
     assert sorted(tuple(row[name] for name in key_columns) for row in rows) == sorted(
         key for key, of in by_key.items() if not of.keys().isdisjoint(required)
     )
@@ -148,7 +147,7 @@ def same(stored: Any, sent: Any) -> bool:
 
 def event_id(pipeline: Accumulating, part: Part) -> str:
     """As it is held: of a uuid in lower case."""
-    [column] = pipeline.definition.streams[part.stream].event_id  # type: ignore[index]
+    [column] = pipeline.definition.streams[part.stream].event_id
     value = part.values[column]
     return json.dumps([value.lower() if column == "gate" else value])
 

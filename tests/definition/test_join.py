@@ -26,9 +26,9 @@ streams:
     schema: "payment_id string, order_id bigint, amount decimal(12,2), at timestamp"
     event_id: [payment_id]
     event_time: at
-correlate:
+join:
   on: {orders: order_id, payments: order_id}
-  within: 2h
+  window: 2h
 fact:
   table: warehouse.sales
   columns: {order_id: orders.order_id, payment_id: payments.payment_id, amount: payments.amount, at: _completed_at}
@@ -45,7 +45,7 @@ def load(folder: Path, *changes: tuple[str, str]) -> PipelineDefinition:
 
 
 def test_joined_tuples_have_the_columns_of_all_streams_and_the_ids_of_all_events(tmp_path: Path) -> None:
-    source = load(tmp_path).source
+    source = load(tmp_path).tuples
     assert {name: str(kind) for name, kind in source.columns.items()} == {
         "orders.order_id": "bigint",
         "orders.at": "timestamp",
@@ -59,25 +59,29 @@ def test_joined_tuples_have_the_columns_of_all_streams_and_the_ids_of_all_events
     assert source.event_time == "_completed_at"
 
 
+JOINED = "join:\n  on: {orders: order_id, payments: order_id}\n  window: 2h\n"
+ACCUMULATED = (JOINED, "accumulate:\n  on: {orders: order_id, payments: order_id}\n")
+
+
 def test_the_key_tells_facts_apart_that_accumulate(tmp_path: Path) -> None:
-    assert load(tmp_path, ("within: 2h", "emit: accumulate")).source.event_id == ("orders.order_id",)
+    assert load(tmp_path, ACCUMULATED).tuples.event_id == ("orders.order_id",)
 
 
 OUTER = [
-    ("within: 2h", "within: 2h\n  expired: {orders: emit}"),
+    ("window: 2h", "window: 2h\n  expired: {orders: emit}"),
     ("columns: {order_id:", "columns: {joined_id: _joined_id, order_id:"),
 ]
 
 
 def test_facts_that_may_lack_parts_are_told_apart_by_the_ids_of_those_there(tmp_path: Path) -> None:
     definition = load(tmp_path, *OUTER)
-    assert definition.source.event_id == ("_joined_id",)
-    assert definition.correlate is not None
-    assert (definition.correlate.becomes("orders"), definition.correlate.becomes("payments")) == ("emit", "hold")
-    assert definition.correlate.lacking == {"payments"}
+    assert definition.tuples.event_id == ("_joined_id",)
+    assert definition.join is not None
+    assert (definition.join.becomes("orders"), definition.join.becomes("payments")) == ("emit", "hold")
+    assert definition.join.lacking == {"payments"}
 
 
-PUNCTUATED = ("within: 2h", "within: 2h\n  punctuations: {orders: unique, payments: {count: orders.n}}")
+PUNCTUATED = ("window: 2h", "window: 2h\n  punctuations: {orders: unique, payments: {count: orders.n}}")
 COUNTING = ("order_id bigint, at", "order_id bigint, n int, at")
 
 
@@ -88,30 +92,30 @@ def test_what_is_written_into_the_ledger_is_read_as_the_same(tmp_path: Path) -> 
 
 MISTAKES = {
     "what expires of no stream": (
-        ("within: 2h", "within: 2h\n  expired: {order: emit}"),
-        "correlate.expired.order: is not a stream. Did you mean 'orders'?",
+        ("window: 2h", "window: 2h\n  expired: {order: emit}"),
+        "join.expired.order: is not a stream. Did you mean 'orders'?",
     ),
     "punctuations that are none": (
-        ("within: 2h", "within: 2h\n  punctuations: {orders: uniq}"),
-        "correlate.punctuations.orders: 'uniq' is not allowed. Did you mean 'unique'? Allowed: unique, {when: a",
+        ("window: 2h", "window: 2h\n  punctuations: {orders: uniq}"),
+        "join.punctuations.orders: 'uniq' is not allowed. Did you mean 'unique'? Allowed: unique, {when: a",
     ),
     "two punctuations of one stream": (
-        ("within: 2h", "within: 2h\n  punctuations: {orders: {when: a, count: payments.b}}"),
+        ("window: 2h", "window: 2h\n  punctuations: {orders: {when: a, count: payments.b}}"),
         "Write when: a boolean column, or count: a column of another stream; one of both.",
     ),
     "punctuations of facts that accumulate": (
-        ("within: 2h", "emit: accumulate\n  punctuations: {orders: unique}"),
-        "correlate.punctuations: mean nothing with emit: accumulate",
+        (JOINED, f"{ACCUMULATED[1]}  punctuations: {{orders: unique}}\n"),
+        "accumulate.punctuations: is not a key of this mapping. It is one of join. Allowed: on, required.",
     ),
     "a bound on facts of one each": (
-        ("within: 2h", "emit: accumulate\n  most_facts: 5"),
-        "correlate.most_facts: means nothing with emit: accumulate",
+        (JOINED, f"{ACCUMULATED[1]}  most_facts: 5\n"),
+        "accumulate.most_facts: is not a key of this mapping. It is one of join. Allowed: on, required.",
     ),
-    "another end": (("within: 2h", "within: 2h\n  expired: drop"), "correlate.expired"),
+    "another end": (("window: 2h", "window: 2h\n  expired: drop"), "join.expired"),
     "an outer join without its key": (OUTER[0], "leaves out _joined_id, but the event id is the fact's primary key"),
     "a key that is no column": (
         ("payments: order_id}", "payments: order_ix}"),
-        "correlate.on.payments: 'order_ix' is not a column of streams.payments.schema. Did you mean 'order_id'?",
+        "join.on.payments: 'order_ix' is not a column of streams.payments.schema. Did you mean 'order_id'?",
     ),
     "keys of two types": (
         ("payments: order_id}", "payments: payment_id}"),
@@ -119,59 +123,59 @@ MISTAKES = {
     ),
     "a key of no stream": (
         ("payments: order_id}", "payment: order_id}"),
-        "correlate.on.payment: is not a stream. Did you mean 'payments'?",
+        "join.on.payment: is not a stream. Did you mean 'payments'?",
     ),
     "keys of two lengths": (
         ("payments: order_id}", "payments: [order_id, amount]}"),
-        "correlate.on: names more columns of one stream than of another",
+        "join.on: names more columns of one stream than of another",
     ),
     "an event id that is no column": (
         ("event_id: [payment_id]", "event_id: [id]"),
         "streams.payments.event_id[0]: 'id' is not a column of streams.payments.schema.",
     ),
     "required without accumulate": (
-        ("within: 2h", "required: [orders]"),
-        "correlate.required: means nothing with emit: complete.",
+        ("window: 2h", "required: [orders]"),
+        "join.required: is not a key of this mapping. It is one of accumulate. Allowed: on, match, window,",
     ),
-    "no duration": (("within: 2h", "within: 2 hours"), "  correlate.within: '2 hours' is not a duration. Write a"),
-    "no window": (("within: 2h", "within: [2h]"), "  correlate.within: ['2h'] has no unit; write a number and a unit."),
+    "no duration": (("window: 2h", "window: 2 hours"), "  join.window: '2 hours' is not a duration. Write a"),
+    "no window": (("window: 2h", "window: [2h]"), "  join.window: ['2h'] has no unit; write a number and a unit."),
     "windows of no length": (
-        ("within: 2h", "within: {fixd: 1h}"),
-        "  correlate.within.fixd: is not a key of this mapping. Did you mean 'fixed'? Allowed: fixed.",
+        ("window: 2h", "window: {fixd: 1h}"),
+        "  join.window.fixd: is not a key of this mapping. Did you mean 'fixed'? Allowed: fixed.",
     ),
     "a source besides": (
-        ("correlate:", "source: {format: json}\ncorrelate:"),
+        ("join:", "source: {format: json}\njoin:"),
         "source: is one stream, and streams are",
     ),
     "streams that are not joined": (
-        ("correlate:\n  on: {orders: order_id, payments: order_id}\n  within: 2h\n", ""),
-        "correlate: is missing: streams says nothing without it.",
+        ("join:\n  on: {orders: order_id, payments: order_id}\n  window: 2h\n", ""),
+        "join: is missing: streams says nothing without it.",
     ),
-    "a correlate of nothing": (("streams:\n", "stream:\n"), "streams: is missing: correlate says nothing without it."),
+    "a join of nothing": (("streams:\n", "stream:\n"), "streams: is missing: join says nothing without it."),
     "a word that is misspelt": (
-        ("correlate:", "corelate:"),
-        "corelate: is not a key of this mapping. Did you mean 'corr",
+        ("join:", "joni:"),
+        "joni: is not a key of this mapping. Did you mean 'join'?",
     ),
     "too few streams": (
-        (SALES[SALES.index("  payments:") : SALES.index("correlate:")], ""),
+        (SALES[SALES.index("  payments:") : SALES.index("join:")], ""),
         "streams: there are 1. Allowed: 2 to 16.",
     ),
-    "an end that is none": (("within: 2h", "emit: completely"), "correlate.emit: 'completely' is not allowed."),
-    "no size": (("within: 2h", "memory: much"), "correlate.memory: 'much' is not a size."),
+    "an end that is none": (("window: 2h", "emit: completely"), "join.emit: 'completely' is not allowed."),
+    "no size": (("window: 2h", "memory: much"), "join.memory: 'much' is not a size."),
     "required streams that are not joined": (
         (
-            "on: {orders: order_id, payments: order_id}\n  within: 2h",
-            "on: {payments: order_id, refunds: id}\n  emit: accumulate",
+            JOINED,
+            "accumulate:\n  on: {payments: order_id, refunds: id}\n",
         ),
-        "correlate.on: says nothing of orders. Add for example orders: order_id.",
+        "accumulate.on: says nothing of orders. Add for example orders: order_id.",
     ),
     "keys that another stream does not have": (
         ("{orders: order_id, payments: order_id}", "{orders: at, refunds: [order_id, amount]}"),
-        "correlate.on: says nothing of payments. Add for example payments: at.",
+        "join.on: says nothing of payments. Add for example payments: at.",
     ),
     "keys that only others have": (
         ("{orders: order_id, payments: order_id}", "{payments: [order_id, amount], refunds: id}"),
-        "correlate.on: says nothing of orders. Add its columns that must match.",
+        "join.on: says nothing of orders. Add its columns that must match.",
     ),
     "files that two streams read and one takes away": (
         ("path: /landing/payments", "path: /landing/x/../orders/\n    after_load: {delete_after: 7d}"),
@@ -186,37 +190,37 @@ MISTAKES = {
 
 def test_mistakes_of_punctuations_are_told_all_at_once(tmp_path: Path) -> None:
     wrong = (
-        "within: 2h\n  punctuations: {order: unique, orders: {when: order_id}, payments: {count: orders.at}, x: unique}"
+        "window: 2h\n  punctuations: {order: unique, orders: {when: order_id}, payments: {count: orders.at}, x: unique}"
     )
     with pytest.raises(PipelineDefinitionError) as raised:
-        load(tmp_path, ("within: 2h", wrong))
+        load(tmp_path, ("window: 2h", wrong))
     for told in (
-        "correlate.punctuations.order: is not a stream. Did you mean 'orders'?",
-        "correlate.punctuations.orders.when: column 'order_id' of orders is of type bigint. Allowed: boolean.",
-        "correlate.punctuations.payments.count: column 'at' of orders is of type timestamp. Allowed: bigint, int",
-        "correlate.punctuations.x: is not a stream.",
+        "join.punctuations.order: is not a stream. Did you mean 'orders'?",
+        "join.punctuations.orders.when: column 'order_id' of orders is of type bigint. Allowed: boolean.",
+        "join.punctuations.payments.count: column 'at' of orders is of type timestamp. Allowed: bigint, int",
+        "join.punctuations.x: is not a stream.",
     ):
         assert told in str(raised.value)
     for rule, told in {
         "{count: payments.amount}": "'payments.amount' is not a column of another stream. Write it as stream.column.",
         "{count: order.n}": "'order' is not a stream. Did you mean 'orders'?",
         "{count: orders.id}": "'id' is not a column of streams.orders.schema.",
-        "{when: last}": "correlate.punctuations.payments.when: 'last' is not a column of streams.payments.schema.",
+        "{when: last}": "join.punctuations.payments.when: 'last' is not a column of streams.payments.schema.",
     }.items():
         with pytest.raises(PipelineDefinitionError, match=re.escape(told)):
-            load(tmp_path, ("within: 2h", f"within: 2h\n  punctuations: {{payments: {rule}}}"))
+            load(tmp_path, ("window: 2h", f"window: 2h\n  punctuations: {{payments: {rule}}}"))
 
 
 def test_punctuations_that_let_no_tuple_go_are_refused(tmp_path: Path) -> None:
     refund = '  refunds: {format: json, path: /landing/refunds, schema: "id bigint, at timestamp", event_id: [id], '
     third = [
-        ("correlate:\n", f"{refund}event_time: at}}\ncorrelate:\n"),
+        ("join:\n", f"{refund}event_time: at}}\njoin:\n"),
         ("on: {orders: order_id,", "on: {refunds: id, orders: order_id,"),
         ("payment_id: payments.payment_id,", "payment_id: payments.payment_id, refund_id: refunds.id,"),
     ]
     with pytest.raises(PipelineDefinitionError, match="key; payments, refunds have none, so that none ever goes"):
-        load(tmp_path, *third, ("within: 2h", "within: 2h\n  punctuations: {orders: unique}"))
-    load(tmp_path, *third, ("within: 2h", "within: 2h\n  punctuations: {orders: unique, refunds: unique}"))
+        load(tmp_path, *third, ("window: 2h", "window: 2h\n  punctuations: {orders: unique}"))
+    load(tmp_path, *third, ("window: 2h", "window: 2h\n  punctuations: {orders: unique, refunds: unique}"))
 
 
 @pytest.mark.parametrize(("change", "told"), MISTAKES.values(), ids=MISTAKES)
@@ -241,44 +245,50 @@ def test_a_band_is_as_wide_as_the_columns_count(tmp_path: Path, on: str, band: s
         f"on: {{orders: {on}, payments: {on}}}\n  match: {{band: {band}}}",
     )
     definition = load(tmp_path, numbers, between)
-    assert definition.correlate is not None
-    assert isinstance(definition.correlate.match, Band)
-    assert definition.correlate.match.width(definition.streams["orders"].columns[on]) == width
+    assert definition.join is not None
+    assert isinstance(definition.join.match, Band)
+    assert definition.join.match.width(definition.streams["orders"].columns[on]) == width
     assert PipelineDefinition.model_validate_json(definition.model_dump_json(by_alias=True)) == definition
 
 
 MATCH_MISTAKES = {
-    "of no kind": (("band: 5m}", "near: 5m}"), "correlate.match: {'near': '5m'} is no match."),
-    "without a unit": (("band: 5m", "band: 5"), "correlate.match: 5 has no unit; write a duration, for example 5m."),
+    "of no kind": (("band: 5m}", "near: 5m}"), "join.match: {'near': '5m'} is no match."),
+    "without a unit": (("band: 5m", "band: 5"), "join.match: 5 has no unit; write a duration, for example 5m."),
     "below nothing": (("{band: 5m}", "{band: -5}"), "-5 has no unit"),
     "true": (
         ("band: 5m", "band: true"),
-        "correlate.match: {'band': True} is no match. Allowed: equal, overlap, or a band such as {band: 5m}.",
+        "join.match: {'band': True} is no match. Allowed: equal, overlap, or a band such as {band: 5m}.",
     ),
     "of the column before": (
         ("{orders: at, payments: at}", "{orders: [at, order_id], payments: [at, order_id]}"),
-        "correlate.match: '5m' is not a number, as a band of bigint is.",
+        "join.match: '5m' is not a number, as a band of bigint is.",
     ),
     "overlap of one": (
         ("{band: 5m}", "overlap"),
-        "correlate.match: takes two columns, from and to, after those that are equal; correlate.on.orders names 1.",
+        "join.match: takes two columns, from and to, after those that are equal; join.on.orders names 1.",
     ),
     "of texts": (
         ("{orders: at, payments: at}", "{orders: at, payments: payment_id}"),
-        "correlate.match: takes values that have an order; payments.payment_id is of type string. Allowed: bigint,",
+        "join.match: takes values that have an order; payments.payment_id is of type string. Allowed: bigint,",
     ),
     "of columns that there are not": (
         ("{orders: at, payments: at}", "{orders: then, payments: later}"),
-        "correlate.on.orders: 'then' is not a column of streams.orders.schema.",
+        "join.on.orders: 'then' is not a column of streams.orders.schema.",
     ),
-    "of facts that accumulate": (("within: 2h", "emit: accumulate"), "correlate.match: means nothing with emit: acc"),
+    "of facts that accumulate": (
+        (
+            "join:\n  on: {orders: at, payments: at}\n  match: {band: 5m}\n  window: 2h",
+            f"{ACCUMULATED[1]}  match: overlap",
+        ),
+        "accumulate.match: is not a key of this mapping. It is one of join.",
+    ),
     "with punctuations": (
-        ("within: 2h", "within: 2h\n  punctuations: {orders: unique}"),
-        "correlate.punctuations: say which keys are done with",
+        ("window: 2h", "window: 2h\n  punctuations: {orders: unique}"),
+        "join.punctuations: say which keys are done with",
     ),
     "with most_facts": (
-        ("within: 2h", "within: 2h\n  most_facts: 5"),
-        "correlate.most_facts: counts tuples of equal keys",
+        ("window: 2h", "window: 2h\n  most_facts: 5"),
+        "join.most_facts: counts tuples of equal keys",
     ),
 }
 
@@ -291,7 +301,7 @@ def test_mistakes_of_a_match(tmp_path: Path, change: tuple[str, str], told: str)
 
 @pytest.mark.parametrize("band", ["-5", ".inf", ".nan", "0.5", "1e30", "soon"])
 def test_a_band_that_whole_numbers_do_not_have_is_refused(tmp_path: Path, band: str) -> None:
-    with pytest.raises(PipelineDefinitionError, match=r"correlate\.match: .* is not "):
+    with pytest.raises(PipelineDefinitionError, match=r"join\.match: .* is not "):
         load(tmp_path, ("payments: order_id}\n", f"payments: order_id}}\n  match: {{band: {band}}}\n"))
 
 
@@ -304,10 +314,10 @@ OUTER_MISTAKES = {
         ("fact:", 'lookups: [{relation: m.kind, "on": {payments.payment_id: id}, fetch: {sk: sk}}]\nfact:'),
         "lookups[0].on.payments.payment_id: is null where the part of payments is missing",
     ),
-    "without a window": (("  within: 2h\n", ""), "correlate.expired: is emit, but without a window no tuple of orders"),
+    "without a window": (("  window: 2h\n", ""), "join.expired: is emit, but without a window no tuple of orders"),
     "without a window, with punctuations of its own only": (
-        ("  within: 2h\n", "  punctuations: {orders: unique}\n"),
-        "before all other streams have punctuated its key. Add for example within: 2h, or punctuations of payments.",
+        ("  window: 2h\n", "  punctuations: {orders: unique}\n"),
+        "before all other streams have punctuated its key. Add for example window: 2h, or punctuations of payments.",
     ),
 }
 

@@ -11,15 +11,17 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID
 from spark_jobs.definition.fates import AFTER_LAST, EXPIRED, EXPIRED_EARLY, LATE
+from spark_jobs.definition.joined_tuple import COMPLETED_AT, JOINED_ID
+from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.collect_task import STREAM
-from spark_jobs.stages.correlate_task import _Joining
 from spark_jobs.stages.exchange import packed
+from spark_jobs.stages.hot_buckets import taken_bucket
+from spark_jobs.stages.join_task import BucketJoin, Stopwatch
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
 from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
@@ -28,7 +30,7 @@ NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 TIME = pa.timestamp("us", "UTC")
 
 
-def definition(**correlate: Any) -> PipelineDefinition:
+def definition(**join: Any) -> PipelineDefinition:
     stream = {"format": "json", "path": "/landing", "event_time": "at"}
     orders = {"schema": "id bigint, at timestamp", "event_id": ["id"]}
     payments = {"schema": "id string, of bigint, part int, at timestamp", "event_id": ["id", "part"]}
@@ -37,7 +39,7 @@ def definition(**correlate: Any) -> PipelineDefinition:
         {
             "name": "paid",
             "streams": {"orders": stream | orders, "payments": stream | payments},
-            "correlate": {"on": {"orders": "id", "payments": "of"}, "within": "2h"} | correlate,
+            "join": {"on": {"orders": "id", "payments": "of"}, "window": "2h"} | join,
             "fact": {"table": "shop.paid", "columns": {"joined_id": "_joined_id"} | ids},
         }
     )
@@ -45,7 +47,8 @@ def definition(**correlate: Any) -> PipelineDefinition:
 
 def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPlan:
     """Of the batch after a version; each batch brings the streams three hours on."""
-    assert pipeline.correlate is not None
+    shape = pipeline.shape
+    assert isinstance(shape, JoinedStreams)
     bigint, text = PostgresType("int8", "bigint"), PostgresType("text", "text")
     types = {
         "orders.id": (pa.int64(), bigint),
@@ -56,19 +59,19 @@ def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPla
     key = FactColumn("joined_id", JOINED_ID, pa.string(), text, nullable=False)
     fact = FactTable("shop", "paid", (key, *columns), ("joined_id",))
     names = ("orders", "payments")
-    reached = (NOON + timedelta(hours=3 * version) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    joined = [(name, kind.arrow()) for name, kind in pipeline.source.columns.items() if name != JOINED_ID]
+    watermark = (NOON + timedelta(hours=3 * version) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    joined = [(name, kind.arrow()) for name, kind in shape.tuples.columns.items() if name != JOINED_ID]
     readers = SliceReader.of_streams(pipeline)
     return JoinPlan(
-        streams=tuple(StreamPlan.of(pipeline, name, fact, readers[name]) for name in names),
-        bucket=BucketPlan.of(pipeline, 1),
+        streams=tuple(StreamPlan.of(pipeline.name, shape.join, name, fact, readers[name]) for name in names),
+        bucket=BucketPlan.of(shape, 1),
         joined=pa.schema([*joined, (ARRIVED_AT, TIME)]),
-        identified=bool(pipeline.correlate.emitting),
+        identified=bool(shape.join.emitting),
         folder=folder,
         buckets=1,
         version=version,
         batch_no=version + 1,
-        reached=(reached,) * 2,
+        watermarks=(watermark,) * 2,
         keep_from=0,
         reasons=tuple(
             {
@@ -79,7 +82,7 @@ def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPla
             }
             for name, other in (("orders", "payments"), ("payments", "orders"))
         ),
-        becomes=tuple(map(pipeline.correlate.becomes, names)),
+        becomes=tuple(map(shape.join.becomes, names)),
     )
 
 
@@ -100,7 +103,10 @@ def parcel(stream: int, rows: Sequence[dict[str, Any]], range_no: int = 0) -> by
 
 def taken(pipeline: PipelineDefinition, folder: Path, version: int, *parcels: bytes) -> tuple[pa.Table, list[Any]]:
     """The joined tuples of a batch, and fate, reason, and ids of what is held."""
-    arrivals: list[Arrivals] = list(_Joining(plan_of(pipeline, folder, version), 0, parcels).read(0))
+    plan = plan_of(pipeline, folder, version)
+    with taken_bucket(plan, 0) as state:
+        arrivals: list[Arrivals] = list(BucketJoin(plan, parcels).take(state, Stopwatch()))
+        state.checkpoint(plan.batch_no)
     held = [
         (group.fate.name, group.reason if isinstance(group.reason, str) else group.reason.to_pylist(),
          group.tuples["id"].to_pylist())

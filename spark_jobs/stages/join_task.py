@@ -11,23 +11,25 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition.correlation import JOINED_ID, qualified, settled_as
 from spark_jobs.definition.fates import EXPIRED, JOINED, Fate
+from spark_jobs.definition.join import settled_as
+from spark_jobs.definition.joined_tuple import JOINED_ID, qualified
 from spark_jobs.definition.stream_tuple import POSITION, RANGE
-from spark_jobs.join_state.correlated import RESULTS, Correlated, Settled, total_counts
+from spark_jobs.join_state.bucket import Bucket
+from spark_jobs.join_state.bucket_plan import RESULTS, JoinedPiece, Settled, total_counts
 from spark_jobs.join_state.joined_tuples import alone
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.collect_task import by_stream
 from spark_jobs.stages.exchange import Parcel
-from spark_jobs.stages.front_task import front_task
+from spark_jobs.stages.front_task import FrontTask
 from spark_jobs.stages.hot_buckets import taken_bucket
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
 from spark_jobs.warehouse.event_id import event_id_texts
 
 
-def correlate_task(
+def join_task(
     context: BatchContext,
     plan: JoinPlan,
     bucket: int,
@@ -52,65 +54,99 @@ def correlate_task(
     Raises:
         StateDamagedError: the bucket can't be restored; the message says what to do.
     """
-    joining = _Joining(plan, bucket, parcels)
-    yield from front_task(context, [bucket], joining.read, report)
-    report(TaskReport(stage="correlate", seconds=joining.seconds, counts={}, streams={bucket: joining.counts}))
+    front, clock = FrontTask(context, report), Stopwatch()
+    joining = BucketJoin(plan, parcels)
+    with taken_bucket(plan, bucket) as state:
+        clock.lap("restore")
+        for arrivals in joining.take(state, clock):
+            yield from front.add(arrivals)
+        clock.start()
+        state.checkpoint(plan.batch_no)
+        if plan.keep_from:
+            state.forget(plan.keep_from)
+        clock.lap("checkpoint")
+    front.finish()
+    report(TaskReport(stage="join", seconds=clock.seconds, counts={}, streams={bucket: joining.counts}))
 
 
-class _Joining:
-    """One bucket's part of a batch."""
+class Stopwatch:
+    """Adds up the seconds of several activities that take turns.
 
-    def __init__(self, plan: JoinPlan, bucket: int, parcels: Iterable[bytes]) -> None:
+    Attributes:
+        seconds: of each.
+    """
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._started = time.perf_counter()
+
+    def start(self) -> None:
+        """Begin an activity: what was done before is none."""
+        self._started = time.perf_counter()
+
+    def lap(self, activity: str) -> None:
+        """End an activity, and begin the next one."""
+        now = time.perf_counter()
+        self.seconds[activity] = self.seconds.get(activity, 0.0) + now - self._started
+        self._started = now
+
+
+class BucketJoin:
+    """One bucket's part of a batch.
+
+    Args:
+        plan: how the batch is joined.
+        parcels: the tuples that arrived for the bucket.
+
+    Attributes:
+        counts: of each stream, how many came to which fate; once all is taken.
+    """
+
+    def __init__(self, plan: JoinPlan, parcels: Iterable[bytes]) -> None:
         self._plan = plan
-        self._bucket = bucket
         self._parcels = parcels
         self.counts: tuple[Counter[Fate], ...] = ()
-        self.seconds = {"restore": 0.0, "take": 0.0, "checkpoint": 0.0}
 
-    def read(self, bucket: int) -> Iterator[Arrivals]:
-        """The joined tuples, and those of the streams that are late, come after the last, or have expired."""
-        plan, seconds = self._plan, self.seconds
-        began = time.perf_counter()
+    def take(self, state: Bucket, clock: Stopwatch) -> Iterator[Arrivals]:
+        """The joined tuples, and those of the streams that are late, come after the last, or have expired.
+
+        Args:
+            state: the bucket.
+            clock: takes the time of the join as `take`.
+        """
+        plan, taken = self._plan, []
         arrived = by_stream(self._parcels, len(plan.streams))
         if plan.bucket.is_punctuated:
             arrived = [
                 None if each is None else each.sort_by([(RANGE, "ascending"), (POSITION, "ascending")])
                 for each in arrived
             ]
-        taken = []
-        with taken_bucket(plan, bucket) as state:
-            seconds["restore"] = time.perf_counter() - began
-            began = time.perf_counter()
-            for correlated in state.take(arrived, plan.reached, plan.reached):
-                seconds["take"] += time.perf_counter() - began
-                taken.append(correlated.counts)
-                joined = self._joined(correlated)
-                yield Arrivals(joined, list(self._held(correlated)), joined.num_rows)
-                began = time.perf_counter()
-            seconds["take"] += time.perf_counter() - began
-            began = time.perf_counter()
-            state.checkpoint(plan.batch_no)
-            if plan.keep_from:
-                state.forget(plan.keep_from)
-            seconds["checkpoint"] = time.perf_counter() - began
+        for piece in state.take(arrived, plan.watermarks, plan.watermarks):
+            taken.append(piece.counts)
+            joined = self._joined(piece)
+            held = list(self._held(piece))
+            clock.lap("take")
+            yield Arrivals(joined, held, joined.num_rows)
+            clock.start()
+        clock.lap("take")
         self.counts = total_counts(taken)
 
-    def _joined(self, correlated: Correlated) -> pa.Table:
+    def _joined(self, piece: JoinedPiece) -> pa.Table:
         """The joined tuples, and those that are to be taken for such though they have one part only."""
         plan = self._plan
-        found = [correlated.joined] if correlated.joined.num_rows else [plan.joined.empty_table()]
+        found = [piece.joined] if piece.joined.num_rows else [plan.joined.empty_table()]
         if not plan.identified:
             return found[0]
         emitted = [
             alone(plan.bucket.streams, number, tuples, plan.joined)
-            for number, fate, tuples in correlated.settled
+            for number, fate, tuples in piece.settled
             if settled_as(fate, plan.becomes[number]) == JOINED
         ]
         joined = pa.concat_tables([found[0].select(plan.joined.names).cast(plan.joined), *emitted])
         return joined.append_column(JOINED_ID, joined_ids(joined, plan.streams))
 
-    def _held(self, correlated: Correlated) -> Iterator[Held]:
-        for settled in correlated.settled:
+    def _held(self, piece: JoinedPiece) -> Iterator[Held]:
+        for settled in piece.settled:
             fate = settled_as(settled.fate, self._plan.becomes[settled.stream])
             if fate == JOINED:
                 continue

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.problems import InconsistentDefinitionError
+from spark_jobs.definition.shapes import AccumulatedStreams
 from tests.loading.accumulation.fulfilment import FULFILMENT
 
 LOOKUP = {
@@ -30,30 +31,30 @@ def define(change: Callable[[dict[str, Any]], object]) -> PipelineDefinition:
 
 def test_what_is_written_into_the_ledger_is_read_as_the_same() -> None:
     definition = define(lambda content: content.update(lookups=[LOOKUP]))
-    assert definition.accumulates
+    assert isinstance(definition.shape, AccumulatedStreams)
     assert PipelineDefinition.model_validate_json(definition.model_dump_json(by_alias=True)) == definition
 
 
 MISTAKES: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "a window": (
-        lambda content: content["correlate"].update(within="2h"),
-        "correlate.within: means nothing with emit: accumulate",
+        lambda content: content["accumulate"].update(window="2h"),
+        "accumulate.window: is not a key of this mapping. It is one of join. Allowed: on, required.",
     ),
     "an event that can't be told": (
         lambda content: content["fact"]["columns"].pop("payment_id"),
-        "fact.columns: leaves out payments.payment_id, but with emit: accumulate the fact must tell which events",
+        "fact.columns: leaves out payments.payment_id, but with accumulate the fact must tell which events",
     ),
     "a stream of two required ones that only the key tells of": (
-        lambda content: content["correlate"].update(required=["orders", "payments"]),
+        lambda content: content["accumulate"].update(required=["orders", "payments"]),
         "fact.columns: keeps the event id of orders in the key alone, which a fact has before that part is there",
     ),
     "a lookup of a part that makes no rows": (
         lambda content: content.update(lookups=[{**LOOKUP, "on": {"payments.payment_id": "name"}}]),
-        "is not a column of orders. With emit: accumulate lookups are made for the first required stream alone",
+        "is not a column of orders. With accumulate lookups are made for the first required stream alone",
     ),
     "a part that nothing would try again": (
         lambda content: content.update(lookups=[{**LOOKUP, "on_unmatched": "hold"}]),
-        "lookups[0].on_unmatched: hold, which is the default, is not possible with emit: accumulate",
+        "lookups[0].on_unmatched: hold, which is the default, is not possible with accumulate",
     ),
 }
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.definition.fates import DUPLICATE, PURGED, WAITING, Fate
-from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
-from spark_jobs.join_state.correlated import PunctuationRule, total_counts
+from spark_jobs.join_state.bucket import Bucket, BucketPlan, BucketStream
+from spark_jobs.join_state.bucket_plan import PunctuationRule, total_counts
 from spark_jobs.joins.stream_stream.predicates import Band, Overlap, Predicate
 from spark_jobs.joins.stream_stream.windows import FixedWindow, SlidingWindow, Window
 
@@ -60,9 +60,7 @@ def plan_of(
     """A plan whose streams are called a, b, c ..."""
     columns = {"composite": ("key", "site"), "interval": ("key", "key_end")}.get(key, ("key",))
     return BucketPlan(
-        tuple(
-            CorrelatedStream("abcdef"[number], columns, ("id", "part"), "at", ends[number]) for number in range(streams)
-        ),
+        tuple(BucketStream("abcdef"[number], columns, ("id", "part"), "at", ends[number]) for number in range(streams)),
         window,
         "auto",
         memory,

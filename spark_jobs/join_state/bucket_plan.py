@@ -1,4 +1,4 @@
-"""What is correlated, and what comes of it: a bucket's plan, and the pieces that a take gives."""
+"""What a bucket joins, and what comes of it: its plan, and the pieces that a take gives."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.definition import PipelineDefinition, matching
-from spark_jobs.definition.correlation import Correlate, FixedWindow
+from spark_jobs.definition import matching
 from spark_jobs.definition.fates import WAITING, Fate
+from spark_jobs.definition.join import FixedWindow, Join
+from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.joins.stream_stream import windows
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 
@@ -33,7 +34,7 @@ class PunctuationRule:
 
 
 @dataclass(frozen=True)
-class CorrelatedStream:
+class BucketStream:
     """A stream as its bucket sees it.
 
     Attributes:
@@ -67,7 +68,7 @@ class BucketPlan:
         predicate: when the columns match that need not be equal; equality where there are none.
     """
 
-    streams: tuple[CorrelatedStream, ...]
+    streams: tuple[BucketStream, ...]
     window: windows.Window | None
     algorithm: str
     memory_bytes: int
@@ -89,49 +90,44 @@ class BucketPlan:
         return replace(self, streams=tuple(replace(stream, punctuation=None) for stream in self.streams))
 
     @classmethod
-    def of(cls, definition: PipelineDefinition, buckets: int) -> BucketPlan:
-        """The plan of each bucket of a pipeline of several streams that has so many."""
-        assert definition.streams is not None
-        assert definition.correlate is not None
-        correlate, names = definition.correlate, list(definition.streams)
+    def of(cls, shape: JoinedStreams, buckets: int) -> BucketPlan:
+        """The plan of each bucket of streams that are joined in so many."""
+        join, names = shape.join, list(shape.streams)
         streams = tuple(
-            CorrelatedStream(
+            BucketStream(
                 name,
-                correlate.equal(name),
+                join.equal(name),
                 source.event_id,
                 source.event_time,
-                _punctuation_rule(correlate, name, names),
-                correlate.matched(name),
+                _punctuation_rule(join, name, names),
+                join.matched(name),
             )
-            for name, source in definition.streams.items()
+            for name, source in shape.streams.items()
         )
-        memory = correlate.memory // buckets
-        predicate = _predicate(definition)
-        return cls(streams, _window(correlate), correlate.algorithm, memory, correlate.most_facts, predicate)
+        memory = join.memory // buckets
+        return cls(streams, _window(join), join.algorithm, memory, join.most_facts, _predicate(shape))
 
 
-def _predicate(definition: PipelineDefinition) -> Predicate:
-    assert definition.streams is not None
-    assert definition.correlate is not None
-    correlate = definition.correlate
-    if not isinstance(correlate.match, matching.Band):
-        return Overlap() if correlate.match == "overlap" else Equality()
-    name = next(iter(correlate.on))
-    (column,) = correlate.matched(name)
-    return Band(correlate.match.width(definition.streams[name].columns[column]))
+def _predicate(shape: JoinedStreams) -> Predicate:
+    join = shape.join
+    if not isinstance(join.match, matching.Band):
+        return Overlap() if join.match == "overlap" else Equality()
+    name = next(iter(join.on))
+    (column,) = join.matched(name)
+    return Band(join.match.width(shape.streams[name].columns[column]))
 
 
-def _window(correlate: Correlate) -> windows.Window | None:
-    within = correlate.within
-    if within is None:
+def _window(join: Join) -> windows.Window | None:
+    window = join.window
+    if window is None:
         return None
-    if isinstance(within, FixedWindow):
-        return windows.FixedWindow(within.fixed // _MICROSECOND)
-    return windows.SlidingWindow(within // _MICROSECOND)
+    if isinstance(window, FixedWindow):
+        return windows.FixedWindow(window.fixed // _MICROSECOND)
+    return windows.SlidingWindow(window // _MICROSECOND)
 
 
-def _punctuation_rule(correlate: Correlate, stream: str, streams: Sequence[str]) -> PunctuationRule | None:
-    punctuation = correlate.punctuations.get(stream)
+def _punctuation_rule(join: Join, stream: str, streams: Sequence[str]) -> PunctuationRule | None:
+    punctuation = join.punctuations.get(stream)
     if punctuation is None:
         return None
     if punctuation == "unique":
@@ -160,7 +156,7 @@ class Settled(NamedTuple):
     tuples: pa.Table
 
 
-class Correlated(NamedTuple):
+class JoinedPiece(NamedTuple):
     """A piece of what a take gives.
 
     Attributes:
