@@ -13,5 +13,4 @@ driven_lookups.py  lookups/    the lookups from batch to batch: plans, hot sets,
 heartbeat.py                   tells that the driver lives, and learns what is wanted of it
 session.py  java.py            the SparkContext, which starts from an archive of classes (java_classes.py)
 checks.py  misfit.py           the pipeline and its tables, before anything else
-former_checkpoint.py           the position that a former version kept in Spark's checkpoint
 """
