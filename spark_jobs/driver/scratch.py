@@ -31,8 +31,9 @@ def scratch_folder(home: Home) -> Path:
 
 
 def sockets_folder(scratch: Path) -> Path:
-    """A folder, for this user alone, whose path is short enough for Unix sockets; it goes with the process,
-    or with what a killed one left.
+    """A folder, for this user alone, whose path is short enough for Unix sockets.
+
+    It goes when the process ends; that of a killed one goes with its scratch folder.
 
     Args:
         scratch: the folder of this process (`scratch_folder`). Below a long home its path is too long for a socket.

@@ -6,6 +6,7 @@ import socket
 import stat
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def answer(port: int, frame: bytes) -> bytes:
     answered = b""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(frame)
-        connection.settimeout(1)
+        connection.settimeout(5)
         try:
             while content := connection.recv(65536):
                 answered += content
@@ -52,8 +53,10 @@ def listening_ports() -> list[int]:
 
 def test_no_port_of_a_driver_takes_a_message_without_the_secret(spark: Any) -> None:
     spark.parallelize([None], 1).count()  # all that listens does so
-    answers = {port: [answer(port, frame) for frame in frames()] for port in listening_ports()}
-    told = [text for of_port in answers.values() for text in of_port]
+    asked = [(port, frame) for port in listening_ports() for frame in frames()]
+    with ThreadPoolExecutor(len(asked)) as beside:  # one that is silent is waited for
+        told = list(beside.map(answer, *zip(*asked, strict=True)))
+    answers = list(zip(asked, told, strict=True))
     assert sum(b"Expected SaslMessage" in text for text in told) == 2, answers  # RPC and block manager
     assert not [text for text in told if b"java.io" in text or b"RequestMessage" in text], answers
 
