@@ -43,6 +43,7 @@ ROOMS = [
     "definition",
     "sketches",
     "joins",
+    "columns",
 ]
 # Single files that every room may use, and that use none but each other.
 COMMON = {

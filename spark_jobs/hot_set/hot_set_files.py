@@ -21,6 +21,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import single_array
+from spark_jobs.columns.keys.key_columns import KeyColumns, stored_keys
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.durable_files import (
     CACHE_ADVICE,
     WRITING,
@@ -34,9 +37,6 @@ from spark_jobs.durable_files import (
     write_durably,
 )
 from spark_jobs.errors import CacheDamagedError, FreshetError
-from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
-from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 
 # Versions of each origin: what a driver learns every half minute must not push out a rebuilt version that it is

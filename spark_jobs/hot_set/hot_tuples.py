@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.keys.key_columns import CODE_BYTES, KeyColumns
 from spark_jobs.errors import MemoryBudgetError
 from spark_jobs.joins.memory_budget import most_within
 from spark_jobs.joins.semi_stream.hot_set import MOST_SLOTS, HotSet
-from spark_jobs.relation.keys.key_columns import CODE_BYTES, KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark import SparkContext
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.hot_set.hot_set_files import HotSetVersion
 from spark_jobs.hot_set.hot_tuples import HotTuples, Overlay, frequencies_of, hot_tuples_within
 from spark_jobs.hot_set.publishing import BroadcastSeries, FrontStagePlan, Leases, MappedBroadcast
@@ -20,7 +21,6 @@ from spark_jobs.joins.semi_stream.front_stage import FrontStage, Publication
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.relation.changes.unnoticed import ChangedKeys, Changes, WholeRelation
 from spark_jobs.relation.changes.watched_tables import WatchedTable
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec
 

@@ -10,6 +10,7 @@ import numpy as np
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.hot_set.cache_table import Watched
@@ -17,7 +18,6 @@ from spark_jobs.hot_set.learned import LearnedHotSet, Reread
 from spark_jobs.relation.changes.triggers import WatchOutcome
 from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot, incarnation, unnoticed
 from spark_jobs.relation.changes.watched_tables import WatchedTable, noted_since, notes_every_change
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.read_limit import Clock, ReadLimit
 from spark_jobs.relation.relation_rows import RelationRows

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.errors import FreshetError, SchemaMismatchError
 from spark_jobs.hot_set.cache_table import note_rebuilt
@@ -30,7 +31,6 @@ from spark_jobs.hot_set.lookup_memory import (
 from spark_jobs.hot_set.whole_loading import read_whole
 from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.relation.changes.unnoticed import lasting_snapshot
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.build import build_copy
 from spark_jobs.relation.local_copy.copy_files import CopyManifest

@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.hot_set.hot_tuples import HotTuples, Overlay
 from spark_jobs.joins.semi_stream.hot_set import HotSet
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.relation_rows import RelationRows
 
 

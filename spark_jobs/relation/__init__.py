@@ -9,12 +9,10 @@
 | page_index | the first key of every page, and pages dealt out to the parts of an exchange |
 | page_cutting | reads that from R, on the driver |
 | relation_rows | the tuples that a read gives; where R keeps versions, each key with all of them |
-| keys | join keys of stream tuples and of R's tuples |
 | relation_spec, catalog | what a lookup needs of R, checked against PostgreSQL's catalog |
 | used_relations | what a pipeline says about a lookup, and all columns of a relation that pipelines use |
 | changes | changes noted by triggers, read by all that keep tuples of R |
 | access_costs | what reading R costs here and now |
-| copy_decoding, arrow_buffers | PostgreSQL's binary COPY format into Arrow |
 | reading_connection | a connection that survives a restart of the server |
 | copy_pieces | a query's whole result, decoded while it comes in |
 """

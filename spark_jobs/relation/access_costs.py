@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.joins.semi_stream.base import Int64Array, Page, Relation
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.relation.catalog.sizes import fits_into_memory
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.stored_relation import RelationPart, StoredRelation
 

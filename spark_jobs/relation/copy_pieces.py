@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 from psycopg2 import extensions, sql
 
-from spark_jobs.joins.structures.jit import read_only
-from spark_jobs.relation.copy_decoding.column_types import ColumnType
-from spark_jobs.relation.copy_decoding.decode import complete_tuples, decode_copy, tuples_start
+from spark_jobs.columns.copy_decoding.column_types import ColumnType
+from spark_jobs.columns.copy_decoding.decode import complete_tuples, decode_copy, tuples_start
+from spark_jobs.columns.jit import read_only
 
 PIECE_BYTES = 8 << 20
 _TRAILER = b"\xff\xff"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 from psycopg2 import sql
 
+from spark_jobs.columns.copy_decoding.decode import decode_copy
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.page_cutting import DEFAULT_PAGE_ROWS, cut_pages
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.queries import lookup_query, page_query

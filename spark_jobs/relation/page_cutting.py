@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.columns.copy_decoding.decode import decode_copy
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.relation.catalog.sizes import estimated_null_share, estimated_row_count
-from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.queries import fence_query, tuples_beyond_query
 from spark_jobs.relation.reading_connection import copy_out

@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.relation.arrow_buffers import binary_parts
-from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.columns.arrow_buffers import binary_parts
+from spark_jobs.columns.jit import kernel
+from spark_jobs.columns.keys.key_columns import KeyColumns
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import sql
 
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.uuid_text import format_uuids
-from spark_jobs.relation.keys.values import INFINITE_FUTURE, INFINITE_PAST, KeyKind, KeyValues
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import INFINITE_FUTURE, INFINITE_PAST, KeyKind, KeyValues
+from spark_jobs.columns.uuid_text import format_uuids
 from spark_jobs.relation.relation_spec import KeyColumn, RelationSpec
 
 _AND = sql.SQL(" AND ")

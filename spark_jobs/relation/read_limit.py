@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Hashable
 from functools import cache
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.stored_relation import StoredRelation
 
 Clock = Callable[[], float]

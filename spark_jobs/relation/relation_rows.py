@@ -19,9 +19,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, read_only
-from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns import KeyColumns
+from spark_jobs.columns.arrow_buffers import single_array
+from spark_jobs.columns.jit import kernel, read_only
+from spark_jobs.columns.keys.key_columns import KeyColumns
 
 if TYPE_CHECKING:
     from spark_jobs.relation.relation_spec import RelationSpec

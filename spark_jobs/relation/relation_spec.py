@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
-from spark_jobs.relation.copy_decoding.column_types import ColumnType
-from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.columns.arrow_buffers import single_array
+from spark_jobs.columns.copy_decoding.column_types import ColumnType
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind, key_values
 from spark_jobs.relation.relation_rows import versions_schema
+
+_BITS = {"int2": 16, "int4": 32}
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,24 @@ class KeyColumn:
     lookup_collation: tuple[str, str] | None = None
     page_collation: tuple[str, str] | None = None
     nullable: bool = False
+
+    def could_hold(self, values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+        """Where R's column could hold an equal value, bool, shape (n,); never one that equals null.
+
+        Args:
+            values: of the stream, shape (n,), of a type that the column's kind accepts.
+        """
+        _, valid = key_values(values, self.kind)
+        fits = self.in_range(values)
+        return valid if fits is None else valid & fits
+
+    def in_range(self, values: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_] | None:
+        """Where R's column is wide enough for integers, bool, shape (n,); None where it is for all of their type."""
+        bits = _BITS.get(self.type.postgres)
+        if bits is None or values.type.bit_width <= bits:
+            return None
+        numbers = single_array(values).fill_null(0).to_numpy()
+        return (numbers >= -(1 << bits - 1)) & (numbers < 1 << bits - 1)
 
 
 @dataclass(frozen=True)
@@ -109,6 +133,13 @@ class RelationSpec:
     def stream_columns(self) -> tuple[str, ...]:
         """Columns of the stream that make the key, in the key's order."""
         return tuple(column.stream for column in self.key)
+
+    def stream_keys(self, tuples: pa.Table) -> KeyColumns:
+        """The join keys of stream tuples, shape (n,); valid where R can have the key."""
+        keys = KeyColumns.encode([tuples[column] for column in self.stream_columns], self.key_kinds)
+        ranges = (column.in_range(tuples[column.stream]) for column in self.key)
+        narrow = [fits for fits in ranges if fits is not None]
+        return replace(keys, valid=np.logical_and.reduce([keys.valid, *narrow])) if narrow else keys
 
     @property
     def key_kinds(self) -> tuple[KeyKind, ...]:

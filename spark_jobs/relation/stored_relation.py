@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream.base import Int64Array, Page
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec

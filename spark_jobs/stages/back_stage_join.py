@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.joins.semi_stream import ALGORITHMS, create
 from spark_jobs.joins.semi_stream.base import Matches, SemiStreamJoin, Step
 from spark_jobs.joins.semi_stream.mesh_join import MeshJoin
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.stored_relation import RelationPart

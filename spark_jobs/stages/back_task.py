@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition.fates import SHED, UNMATCHED
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.loading.outcome import Held
 from spark_jobs.relation.changes.unnoticed import ChangedKeys
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.copy_files import CopyManifest
 from spark_jobs.relation.local_copy.local_copy import ChangedCopy, LocalCopy

@@ -18,6 +18,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.columns.copy_decoding.decode import decode_copy
+from spark_jobs.columns.keys.values import KeyKind, key_values
+from spark_jobs.columns.uuid_text import format_uuids
 from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
@@ -29,9 +32,6 @@ from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.recent_ids import RecentIds
 from spark_jobs.loading.stream_batch import latencies
-from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.keys.uuid_text import format_uuids
-from spark_jobs.relation.keys.values import KeyKind, key_values
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.page_index import PageRanges
 from spark_jobs.relation.queries import sample_query

@@ -15,12 +15,12 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.errors import CacheDamagedError, FreshetError
 from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
 from spark_jobs.hot_set.lookup_folder import LookupFolder, lookup_folder, remove_unused
 from spark_jobs.relation.catalog.describe import describe_relation
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.settings import Home
 

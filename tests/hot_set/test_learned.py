@@ -12,12 +12,12 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.copy_decoding.column_types import ColumnType
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.hot_set.learned import LearnedHotSet
 from spark_jobs.hot_set.publishing import Leases
 from spark_jobs.relation.changes.unnoticed import Changes
-from spark_jobs.relation.copy_decoding.column_types import ColumnType
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import FetchedColumn, KeyColumn, RelationSpec
 

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.hot_set.hot_set_files import HotSetFiles, HotSetVersion
@@ -25,7 +26,6 @@ from spark_jobs.hot_set.relation_watch import RelationWatch
 from spark_jobs.relation.catalog.describe import describe_relation
 from spark_jobs.relation.changes.triggers import WatchOutcome, watch_relations
 from spark_jobs.relation.changes.unnoticed import current_snapshot
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.reading_connection import ReadingConnection
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.warehouse.connection_pool import ConnectionPool

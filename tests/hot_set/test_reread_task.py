@@ -9,10 +9,10 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup
 from spark_jobs.hot_set.rebuild import RereadTask
 from spark_jobs.relation.catalog.describe import describe_relation
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.read_limit import ReadLimit
 from spark_jobs.relation.relation_spec import RelationSpec
 from tests.virtual_time import VirtualTime

@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.hot_set.hot_tuples import HotTuples, OverlaidTuples
 from spark_jobs.hot_set.whole_tuples import WholeTuples
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 
 # Codes as hashing might have it; no two real texts with one code are known.

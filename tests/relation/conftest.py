@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.relation.catalog.describe import describe_relation
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_spec import RelationSpec
 

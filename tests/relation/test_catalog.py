@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.relation.keys.values import KeyKind
 from tests.relation.conftest import Describe
 
 Execute = Callable[..., None]

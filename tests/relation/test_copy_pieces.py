@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from psycopg2 import sql
 
-from spark_jobs.relation.copy_decoding.column_types import column_type
+from spark_jobs.columns.copy_decoding.column_types import column_type
 from spark_jobs.relation.copy_pieces import copy_pieces
 
 TYPES = [column_type("int8", -1), column_type("text", -1)]

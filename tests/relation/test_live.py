@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg2 import extensions
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.page_cutting import cut_pages, outgrown
 from spark_jobs.relation.queries import fence_query, lookup_query, page_query

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.errors import FreshetError
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.relation.changes.unnoticed import current_snapshot
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.build import build_copy
 from spark_jobs.relation.local_copy.copy_files import CopyManifest

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts, choose_back_stage
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.read_limit import (
     LONGEST_SLEEP_SECONDS,
     SAVED_SECONDS,

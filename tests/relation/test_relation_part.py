@@ -10,10 +10,10 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.catalog.describe import describe_relation
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.stored_relation import RelationPart
 from spark_jobs.stages.back_stage_join import PagesWaitedFor, make_back_stage, pages_scanned, run_back_stage

@@ -3,8 +3,8 @@
 import numpy as np
 import pyarrow as pa
 
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 
 

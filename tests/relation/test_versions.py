@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.relation.copy_decoding.column_types import column_type
-from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.columns.copy_decoding.column_types import column_type
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows, fetched_at, rows_of
 from spark_jobs.relation.relation_spec import (
     FetchedColumn,

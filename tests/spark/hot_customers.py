@@ -12,6 +12,7 @@ import pyarrow as pa
 from psycopg2 import extensions
 from pyspark import SparkContext
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.lookups.planning import plan_lookups
@@ -22,7 +23,6 @@ from spark_jobs.hot_set.lookup_memory import front_stage_bytes
 from spark_jobs.hot_set.noticing import Noticing
 from spark_jobs.hot_set.publishing import FrontStagePlan, Leases
 from spark_jobs.relation.changes.triggers import WatchOutcome, watch_relations
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_rows import RelationRows
 

@@ -10,12 +10,12 @@ import numpy as np
 import psycopg2
 import pytest
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup, load_definition
 from spark_jobs.hot_set.learned import Reread
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.relation.changes.triggers import look_at_relations
 from spark_jobs.relation.changes.unnoticed import unnoticed
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.relation_rows import RelationRows
 from tests.spark.conftest import Shop

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.joins.semi_stream import create
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.stages.back_stage_join import PagesWaitedFor, Settlement, ShedDeadline, run_back_stage
 

@@ -25,7 +25,6 @@ from spark_jobs.stages.back_stage_join import pages_scanned
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
 from spark_jobs.stages.exchange import MISSING, packed, page_column, unpacked, with_pages
-from spark_jobs.stages.fetching import stream_keys
 from spark_jobs.stages.rehearsal import Rehearsal, RehearsedTransaction
 
 TUPLES = 60
@@ -157,7 +156,7 @@ def test_how_often_r_would_be_scanned_is_asked_only_where_one_scan_would_be_quic
     calls = []
     monkeypatch.setattr("spark_jobs.stages.back_task.pages_scanned", lambda *of: calls.append(of) or pages_scanned(*of))
     tuples, reports = waiting().drop_columns([page_column(0), page_column(1)]), list[TaskReport]()
-    parcel = packed(0, with_pages(tuples, [stream_keys(tuples, plan) for plan in context.lookups], context))
+    parcel = packed(0, with_pages(tuples, [plan.spec.stream_keys(tuples) for plan in context.lookups], context))
     list(back_task(context, 0, [parcel.tuples], reports.append))
     assert [(report.algorithm, report.counts["unmatched"]) for report in reports] == [(chosen, 3)]
     assert len(calls) == asked

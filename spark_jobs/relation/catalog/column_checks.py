@@ -7,9 +7,9 @@ from difflib import get_close_matches
 
 import pyarrow as pa
 
+from spark_jobs.columns.copy_decoding.column_types import READABLE_TYPES, UUID_KEY, column_type
+from spark_jobs.columns.keys.values import KEY_KINDS, KeyKind
 from spark_jobs.relation.catalog.columns import CatalogColumn
-from spark_jobs.relation.copy_decoding.column_types import READABLE_TYPES, UUID_KEY, column_type
-from spark_jobs.relation.keys.values import KEY_KINDS, KeyKind
 from spark_jobs.relation.relation_spec import FetchedColumn, KeyColumn, Validity, ValidityColumn
 
 _TIMES = ("timestamptz", "timestamp", "date")

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pyarrow as pa
 from psycopg2 import extensions
 
+from spark_jobs.columns.copy_decoding.decode import decode_copy
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.relation.catalog.column_checks import ColumnChecks, suggestion
 from spark_jobs.relation.catalog.columns import read_columns
 from spark_jobs.relation.catalog.declared_types import declared_types
 from spark_jobs.relation.catalog.indexes import choose_indexes, forbids_overlaps, read_indexes
 from spark_jobs.relation.catalog.sizes import row_count
-from spark_jobs.relation.copy_decoding.decode import decode_copy
 from spark_jobs.relation.queries import sample_query
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_rows import RelationRows, rows_of

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from psycopg2 import errors, extensions, sql
 
+from spark_jobs.columns.copy_decoding.column_types import ColumnType
+from spark_jobs.columns.copy_decoding.decode import decode_copy
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.relation.changes.staleness import UNNOTICED
 from spark_jobs.relation.changes.watched_tables import WatchedTable, watched_tables
-from spark_jobs.relation.copy_decoding.column_types import ColumnType
-from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.reading_connection import copy_out
 from spark_jobs.relation.relation_rows import RelationRows
 from spark_jobs.relation.relation_spec import RelationSpec

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.errors import FreshetError
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.live import LiveRelation
 from spark_jobs.relation.local_copy.copy_files import CopyManifest, PagePlaces, PartWriter, page_schema
 from spark_jobs.relation.local_copy.store import CopyStore

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.keys.key_columns import KeyColumns, stored_keys
+from spark_jobs.columns.keys.values import KeyKind
 from spark_jobs.durable_files import CACHE_ADVICE, FileKind, checked_content, damaged, sync_folder, with_header
-from spark_jobs.relation.keys.key_columns import KeyColumns, stored_keys
-from spark_jobs.relation.keys.values import KeyKind
 from spark_jobs.relation.page_index import PageIndex
 from spark_jobs.relation.relation_spec import RelationSpec
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
+from spark_jobs.columns.arrow_buffers import single_array
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.joins.semi_stream.base import Int64Array, Page
-from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns import KeyColumns
 from spark_jobs.relation.local_copy.copy_files import CopyManifest, PageFiles
 from spark_jobs.relation.relation_rows import RelationRows, rows_of
 from spark_jobs.relation.relation_spec import RelationSpec

@@ -13,9 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.relation.arrow_buffers import plain_values
-from spark_jobs.warehouse.copy_encoding.column_encoder import (
+from spark_jobs.columns.arrow_buffers import plain_values
+from spark_jobs.columns.copy_encoding.column_encoder import (
     Bools,
     Bytes,
     ColumnEncoder,
@@ -25,6 +24,7 @@ from spark_jobs.warehouse.copy_encoding.column_encoder import (
     non_null,
     validity,
 )
+from spark_jobs.columns.jit import kernel
 
 Words = NDArray[np.int64]
 

@@ -11,11 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.joins.structures.jit import kernel, read_only
-from spark_jobs.relation.arrow_buffers import plain_array, plain_type
-from spark_jobs.warehouse.copy_encoding.characters import ByteaEncoder, JsonEncoder, TextEncoder, UuidEncoder
-from spark_jobs.warehouse.copy_encoding.column_encoder import (
+from spark_jobs.columns.arrow_buffers import plain_array, plain_type
+from spark_jobs.columns.copy_encoding.characters import ByteaEncoder, JsonEncoder, TextEncoder, UuidEncoder
+from spark_jobs.columns.copy_encoding.column_encoder import (
     LENGTH_BYTES,
     ColumnEncoder,
     Field,
@@ -23,8 +21,8 @@ from spark_jobs.warehouse.copy_encoding.column_encoder import (
     PostgresType,
     Target,
 )
-from spark_jobs.warehouse.copy_encoding.decimals import NumericEncoder
-from spark_jobs.warehouse.copy_encoding.numbers_and_times import (
+from spark_jobs.columns.copy_encoding.decimals import NumericEncoder
+from spark_jobs.columns.copy_encoding.numbers_and_times import (
     BooleanEncoder,
     DateEncoder,
     FloatEncoder,
@@ -32,6 +30,8 @@ from spark_jobs.warehouse.copy_encoding.numbers_and_times import (
     RealEncoder,
     TimestampEncoder,
 )
+from spark_jobs.columns.jit import kernel, read_only
+from spark_jobs.errors import SchemaMismatchError
 
 # PostgreSQL's type -> its encoder, and the types of a stream tuple's column that it takes.
 _ENCODERS: dict[str, tuple[type[ColumnEncoder], str]] = {

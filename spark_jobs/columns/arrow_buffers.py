@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import read_only
+from spark_jobs.columns.jit import read_only
 
 
 def single_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.relation.arrow_buffers import binary_parts, plain_values
-from spark_jobs.warehouse.copy_encoding.column_encoder import Bytes, Integer, Offsets
+from spark_jobs.columns.arrow_buffers import binary_parts, plain_values
+from spark_jobs.columns.copy_encoding.column_encoder import Bytes, Integer, Offsets
+from spark_jobs.columns.jit import kernel
 
 _ASCII_TEXT = np.zeros(256, np.bool_)
 _ASCII_TEXT[0x20:0x7F] = True

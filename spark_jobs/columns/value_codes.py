@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import binary_parts, plain_array
+from spark_jobs.columns.hashing import combine, hash_bytes, hash_int64
 from spark_jobs.errors import JoinStateError
-from spark_jobs.joins.structures.hashing import combine, hash_bytes, hash_int64
-from spark_jobs.relation.arrow_buffers import binary_parts, plain_array
 
 Int64Array = NDArray[np.int64]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from spark_jobs.joins.structures.hashing import combine, hash_bytes, hash_int64
+from spark_jobs.columns.hashing import combine, hash_bytes, hash_int64
 
 MASK = 2**64 - 1
 TEXTS = [b"", b"a", b"b", b"ab", b"1234567", b"12345678", b"123456789", b"\x00", b"\x00\x00", b"x" * 100, b"\xff" * 16]

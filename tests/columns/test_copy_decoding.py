@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from psycopg2 import extensions
 
+from spark_jobs.columns.copy_decoding.column_types import UUID_KEY, ColumnType, column_type
+from spark_jobs.columns.copy_decoding.decode import decode_copy
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.relation.copy_decoding.column_types import UUID_KEY, ColumnType, column_type
-from spark_jobs.relation.copy_decoding.decode import decode_copy
 
 MOMENTS = {"min_value": datetime.datetime(1, 1, 1), "max_value": datetime.datetime(9999, 12, 31)}
 SOME_TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)

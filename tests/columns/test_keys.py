@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import KeyKind
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind
 
 INTEGER, DATE, TEXT, PADDED, UUID = KeyKind.INTEGER, KeyKind.DATE, KeyKind.TEXT, KeyKind.PADDED_TEXT, KeyKind.UUID
 

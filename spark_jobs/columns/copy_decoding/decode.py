@@ -13,10 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.copy_decoding.column_arrays import fixed_width_column, gathered, numeric_column, text_column
+from spark_jobs.columns.copy_decoding.column_types import ColumnType, changed_type
+from spark_jobs.columns.jit import kernel, read_only
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.joins.structures.jit import kernel, read_only
-from spark_jobs.relation.copy_decoding.column_arrays import fixed_width_column, gathered, numeric_column, text_column
-from spark_jobs.relation.copy_decoding.column_types import ColumnType, changed_type
 
 _SIGNATURE = b"PGCOPY\n\xff\r\n\0"
 _EXTENSION_LENGTH_AT = len(_SIGNATURE) + 4

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import spark_jobs
-from spark_jobs.joins.structures.jit import read_only
+from spark_jobs.columns.jit import read_only
 
 PRODUCT = Path(spark_jobs.__file__).parent
 FROZEN = {"mix", "foreign_call"}

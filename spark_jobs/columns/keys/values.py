@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.relation.arrow_buffers import binary_parts, single_array, validity
-from spark_jobs.relation.keys.uuid_text import UUID_BYTES, parse_uuids
-
-if TYPE_CHECKING:
-    from spark_jobs.relation.relation_spec import KeyColumn
+from spark_jobs.columns.arrow_buffers import binary_parts, single_array, validity
+from spark_jobs.columns.uuid_text import UUID_BYTES, parse_uuids
 
 KeyValues: TypeAlias = NDArray[Any] | pa.BinaryArray
 """Values of one key column: int64 (n,) for numbers and dates (days since 1970), uint8 (n, 16) for UUIDs, binary (n,)
@@ -24,8 +21,6 @@ for text as UTF-8. Where a value is not valid it is zero or empty."""
 _FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_042_905
 INFINITE_FUTURE, INFINITE_PAST = 2**31 - 1, -(2**31)
 """Days that stand for the dates 'infinity' and '-infinity', as `copy_decoding` reads them."""
-
-_BITS = {"int2": 16, "int4": 32}
 
 
 class KeyKind(Enum):
@@ -147,24 +142,3 @@ def _is_possible(value: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return b"\0" not in value
-
-
-def possible_values(values: pa.Array | pa.ChunkedArray, column: KeyColumn) -> NDArray[np.bool_]:
-    """Where R's column could hold an equal value, bool, shape (n,); never one that equals null.
-
-    Args:
-        values: of the stream, shape (n,), of a type that the column's kind accepts.
-        column: the key column.
-    """
-    _, valid = key_values(values, column.kind)
-    fits = in_range(values, column)
-    return valid if fits is None else valid & fits
-
-
-def in_range(values: pa.Array | pa.ChunkedArray, column: KeyColumn) -> NDArray[np.bool_] | None:
-    """Where R's column is wide enough for integers, bool, shape (n,); None where it is for all of their type."""
-    bits = _BITS.get(column.type.postgres)
-    if bits is None or values.type.bit_width <= bits:
-        return None
-    numbers = single_array(values).fill_null(0).to_numpy()
-    return (numbers >= -(1 << bits - 1)) & (numbers < 1 << bits - 1)

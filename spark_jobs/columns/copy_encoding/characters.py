@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.relation.arrow_buffers import binary_parts
-from spark_jobs.relation.keys.uuid_text import UUID_BYTES, parse_uuids
-from spark_jobs.warehouse.copy_encoding.column_encoder import (
+from spark_jobs.columns.arrow_buffers import binary_parts
+from spark_jobs.columns.copy_encoding.column_encoder import (
     Bools,
     Bytes,
     ColumnEncoder,
@@ -24,6 +22,8 @@ from spark_jobs.warehouse.copy_encoding.column_encoder import (
     shown,
     validity,
 )
+from spark_jobs.columns.jit import kernel
+from spark_jobs.columns.uuid_text import UUID_BYTES, parse_uuids
 
 _SOUND, _NOT_UTF8, _NUL, _TOO_LONG = range(4)
 _JSONB_VERSION = b"\x01"

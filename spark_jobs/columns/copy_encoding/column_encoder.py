@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, kernel_part
+from spark_jobs.columns.jit import kernel, kernel_part
 
 _HEADER = 4  # PostgreSQL adds this to the modifiers of varchar, char and numeric
 _LONGEST_SHOWN = 60

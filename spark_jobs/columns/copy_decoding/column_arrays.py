@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import binary_array, boolean_array, fixed_width_array
+from spark_jobs.columns.copy_decoding.column_types import ColumnType, changed_type
+from spark_jobs.columns.jit import kernel
+from spark_jobs.columns.uuid_text import UUID_BYTES, UUID_CHARACTERS, uuid_characters
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.relation.arrow_buffers import binary_array, boolean_array, fixed_width_array
-from spark_jobs.relation.copy_decoding.column_types import ColumnType, changed_type
-from spark_jobs.relation.keys.uuid_text import UUID_BYTES, UUID_CHARACTERS, uuid_characters
 
 # PostgreSQL counts from 2000-01-01, Arrow from 1970-01-01.
 _EPOCH_DAYS = 10_957

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.value_codes import codes_of
 from spark_jobs.errors import JoinStateError
-from spark_jobs.join_state.key_codes import codes_of
 
 VALUES: list[tuple[pa.DataType, list[Any], bool]] = [
     (pa.int64(), [-(2**63), -1, 0, 2**63 - 1], True),

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.relation.arrow_buffers import binary_parts
+from spark_jobs.columns.arrow_buffers import binary_parts
+from spark_jobs.columns.jit import kernel
 
 UUID_BYTES = 16
 UUID_CHARACTERS = 36

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.relation.arrow_buffers import plain_values
-from spark_jobs.warehouse.copy_encoding.column_encoder import (
+from spark_jobs.columns.arrow_buffers import plain_values
+from spark_jobs.columns.copy_encoding.column_encoder import (
     Bools,
     Bytes,
     ColumnEncoder,

@@ -17,11 +17,11 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from psycopg2 import extensions
 
+from spark_jobs.columns.copy_encoding import rows as rows_module
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType, Target
+from spark_jobs.columns.copy_encoding.rows import Encoding, encode, encoder_for
 from spark_jobs.errors import SchemaMismatchError
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.warehouse.copy_encoding import rows as rows_module
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
-from spark_jobs.warehouse.copy_encoding.rows import Encoding, encode, encoder_for
 
 EXAMPLES = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 TIME = pa.timestamp("us", tz="UTC")

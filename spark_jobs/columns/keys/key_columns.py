@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.hashing import hash_bytes
-from spark_jobs.joins.structures.jit import kernel
-from spark_jobs.relation.arrow_buffers import binary_array, binary_parts
-from spark_jobs.relation.keys.uuid_text import UUID_BYTES
-from spark_jobs.relation.keys.values import KeyKind, KeyValues, key_values
+from spark_jobs.columns.arrow_buffers import binary_array, binary_parts
+from spark_jobs.columns.hashing import hash_bytes
+from spark_jobs.columns.jit import kernel
+from spark_jobs.columns.keys.values import KeyKind, KeyValues, key_values
+from spark_jobs.columns.uuid_text import UUID_BYTES
 
 CODE_BYTES = 9
 """What each key takes in `codes` and `valid`."""
