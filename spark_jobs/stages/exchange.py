@@ -12,7 +12,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.columns.keys.key_columns import KeyColumns
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.stages.batch_context import BatchContext
 
 MISSING = "_missing"  # bit i is set while lookup i is still to be done
 # Beyond this parcels go to a temporary file.

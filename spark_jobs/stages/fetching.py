@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from spark_jobs.columns.arrow_buffers import single_array
 from spark_jobs.definition.fates import NOT_FOUND, UNMATCHED
 from spark_jobs.loading.outcome import Held
-from spark_jobs.relation.relation_rows import fetched_at
-from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.relation.relation_rows import fetched_at
 
 
 class LookedUp(NamedTuple):

@@ -18,7 +18,7 @@ from spark_jobs.definition.fates import CAN_NOT_MATCH, UNIDENTIFIED, Fate
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.chunk import without_long_ids
 from spark_jobs.loading.outcome import Held
-from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
 from spark_jobs.stages.stream_plan import StreamPlan
 
 _IMPOSSIBLE_KEY = "a key that can never match: "

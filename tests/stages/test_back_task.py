@@ -16,14 +16,15 @@ import pytest
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.relation.live import LiveRelation
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan, MappedBroadcast, unique_name
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan, OwnedPages
+from spark_jobs.lookup.relation.back_stage_join import pages_scanned
+from spark_jobs.lookup.relation.live import LiveRelation
 from spark_jobs.stages import exchange
-from spark_jobs.stages.back_stage_join import pages_scanned
 from spark_jobs.stages.back_task import back_task
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
+from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.exchange import MISSING, packed, page_column, unpacked, with_pages
 from spark_jobs.stages.rehearsal import Rehearsal, RehearsedTransaction
 

@@ -11,8 +11,8 @@ import pytest
 from spark_jobs.columns.copy_decoding.column_types import UUID_KEY, column_type
 from spark_jobs.columns.keys.values import KEY_KINDS
 from spark_jobs.definition.fates import CAN_NOT_MATCH
-from spark_jobs.relation.relation_spec import KeyColumn, RelationSpec
-from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.relation.relation_spec import KeyColumn, RelationSpec
 from spark_jobs.stages.screening import screen_keys
 
 TIMES = pa.array([0], pa.timestamp("us", tz="UTC"))
