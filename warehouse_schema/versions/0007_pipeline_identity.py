@@ -88,9 +88,9 @@ def _fill_in(cursor: extensions.cursor) -> None:
 def _hashes(event_ids: Sequence[str], definition: Mapping[str, Any]) -> list[int]:
     """The hash codes that held tuples with these ids have; 0 for ids that no event of this definition can have."""
     # Only where something was pruned: these take seconds to import.
+    from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
     from spark_jobs.definition.ddl import parse_ddl
     from spark_jobs.loading.payload import digest_hashes
-    from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
     from spark_jobs.warehouse.event_id import event_hashes, parse_event_ids
     from spark_jobs.warehouse.fact_table import FactColumn
 
