@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.session_process import ProcessIdentity, SessionProcess, stop_sessions
+from spark_jobs.launch.session_process import ProcessIdentity, SessionProcess, stop_sessions
 from tests.waiting import wait_for
 
 # Prints the id of a child that outlives it, as Spark's Python workers may.

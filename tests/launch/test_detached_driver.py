@@ -17,7 +17,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.detached_driver import (
+from spark_jobs.launch.detached_driver import (
     DriverCommand,
     DriverLaunch,
     attach_or_launch,
@@ -27,7 +27,7 @@ from spark_jobs.local.detached_driver import (
     find_driver,
     give_up,
 )
-from spark_jobs.local.session_process import ProcessIdentity
+from spark_jobs.launch.session_process import ProcessIdentity
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
@@ -89,7 +89,7 @@ def test_of_two_launches_at_once_only_one_starts_a_driver(
     program = f"""
 import sys, psycopg2
 from pathlib import Path
-from spark_jobs.local.detached_driver import DriverCommand, attach_or_launch, driver_environment
+from spark_jobs.launch.detached_driver import DriverCommand, attach_or_launch, driver_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
 home, url = Home(Path({str(tmp_path)!r})), {warehouse_url!r}
 connection = psycopg2.connect(url)

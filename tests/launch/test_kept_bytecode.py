@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_jobs.local.kept_bytecode import keeping_bytecode
+from spark_jobs.launch.kept_bytecode import keeping_bytecode
 from spark_jobs.settings import Home
 
 UNWANTED = {"PYTHONDONTWRITEBYTECODE": "1"}

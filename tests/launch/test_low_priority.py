@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.driver.java import java_environment
-from spark_jobs.local.low_priority import LOW_PRIORITY
+from spark_jobs.launch.low_priority import LOW_PRIORITY
 from spark_jobs.settings import PROJECT_ROOT, Home
 
 # Started by spark-submit, whose Java is then this process' parent.
 BATCH_JOB = """
 import contextlib, json, os, sys
 from pathlib import Path
-from spark_jobs.local.low_priority import yield_processor
+from spark_jobs.launch.low_priority import yield_processor
 
 def nice_values(process):
     values = set()
@@ -39,7 +39,7 @@ Path(sys.argv[1]).write_text(json.dumps(told))
 
 WITHOUT_JAVA = """
 import os
-from spark_jobs.local.low_priority import yield_processor
+from spark_jobs.launch.low_priority import yield_processor
 yield_processor()
 print(os.getpriority(os.PRIO_PROCESS, 0), os.getpriority(os.PRIO_PROCESS, os.getppid()))
 """
@@ -80,7 +80,7 @@ def test_a_parent_that_is_no_java_is_left_alone() -> None:
 @pytest.mark.parametrize("nice", [0, 5])
 def test_a_priority_that_is_lower_already_stays(nice: int) -> None:
     script = (
-        f"import os; os.nice(12); from spark_jobs.local.low_priority import yield_processor; "
+        f"import os; os.nice(12); from spark_jobs.launch.low_priority import yield_processor; "
         f"yield_processor({nice}); print(os.getpriority(os.PRIO_PROCESS, 0))"
     )
     command = [sys.executable, "-c", script]

@@ -23,9 +23,9 @@ from psycopg2 import extensions
 
 from spark_jobs.driver.java import java_environment
 from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.launch.kept_bytecode import keeping_bytecode
+from spark_jobs.launch.session_process import ProcessIdentity, SessionProcess, stop_sessions
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
-from spark_jobs.local.kept_bytecode import keeping_bytecode
-from spark_jobs.local.session_process import ProcessIdentity, SessionProcess, stop_sessions
 from spark_jobs.private_files import write_private
 from spark_jobs.settings import HOME_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
 from spark_jobs.warehouse import drivers
