@@ -27,9 +27,9 @@ from spark_jobs.errors import SchemaMismatchError, StateDamagedError, WarehouseU
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.lookup.driven_lookups import DrivenLookups
 from spark_jobs.settings import Home
-from spark_jobs.source.after_load import LoadedFiles
-from spark_jobs.source.kafka_topic import KafkaTopic
-from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.files.after_load import LoadedFiles
+from spark_jobs.source.files.landed_files import LandedFiles
+from spark_jobs.source.kafka.topic import KafkaTopic
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse import drivers

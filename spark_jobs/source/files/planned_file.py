@@ -15,8 +15,8 @@ import pyarrow as pa
 from spark_jobs.errors import SourceRangeChangedError, SourceRangeGoneError
 from spark_jobs.ledger.poison import Poison
 from spark_jobs.shown_text import shown_text
-from spark_jobs.source.file_names import modified_ns_of
-from spark_jobs.source.regular_files import open_regular
+from spark_jobs.source.files.names import modified_ns_of
+from spark_jobs.source.files.regular_files import open_regular
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 

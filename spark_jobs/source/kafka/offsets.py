@@ -9,8 +9,8 @@ from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCol
 from confluent_kafka.admin import OffsetSpec
 
 from spark_jobs.errors import SourceAwayError
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_slice import Partition
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.partition import Partition
 
 _ANSWER_SECONDS = 10.0
 

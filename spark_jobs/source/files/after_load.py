@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from spark_jobs.source.file_names import modified_ns_of, name_of
+from spark_jobs.source.files.names import modified_ns_of, name_of
 
 _log = logging.getLogger(__name__)
 

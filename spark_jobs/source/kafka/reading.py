@@ -21,9 +21,9 @@ from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableF
 from spark_jobs.ledger.source_ranges import RecordMark
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_consumer import Consumed, KafkaConsumer
-from spark_jobs.source.kafka_slice import OffsetSlice, Partition
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.consumer import Consumed, KafkaConsumer
+from spark_jobs.source.kafka.partition import OffsetSlice, Partition
 from spark_jobs.source.records.decoded import KEPT_OF_TOO_LONG, cut_record
 from spark_jobs.source.records.long_values import too_long
 from spark_jobs.source.records.record_decoder import RecordDecoder

@@ -20,7 +20,7 @@ from spark_jobs.definition.stream_tuple import POSITION
 from spark_jobs.errors import UnreadableFileError
 from spark_jobs.ledger.poison import Poison
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.planned_file import FileSlice, shown_path
+from spark_jobs.source.files.planned_file import FileSlice, shown_path
 from spark_jobs.source.sparing import spans_at
 
 # Ordinary records are packed up to thirty to one.

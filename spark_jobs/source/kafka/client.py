@@ -16,7 +16,7 @@ from spark_jobs.definition.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.secret_text import SecretText
 from spark_jobs.source.connections import read_connection
-from spark_jobs.source.kafka_consumer import KafkaConsumer
+from spark_jobs.source.kafka.consumer import KafkaConsumer
 
 # What the stream decides itself, whatever a connection says.
 _OWN = {
@@ -117,7 +117,7 @@ def _refusals_told(client: KafkaClient) -> Iterator[None]:
 @cache
 def _silent() -> logging.Logger:
     """Takes librdkafka's own lines, which come once a second while a broker is away; what matters comes as errors."""
-    logger = logging.getLogger("spark_jobs.source.kafka_client.librdkafka")
+    logger = logging.getLogger("spark_jobs.source.kafka.client.librdkafka")
     logger.addHandler(logging.NullHandler())
     logger.propagate = False
     return logger

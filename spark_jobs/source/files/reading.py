@@ -14,10 +14,10 @@ from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.damage import checked_whole, damage_told
-from spark_jobs.source.file_bounds import FileBounds
-from spark_jobs.source.file_names import compression_of
-from spark_jobs.source.planned_file import FileSlice, planned_file, shown_path, unpacked
+from spark_jobs.source.files.bounds import FileBounds
+from spark_jobs.source.files.damage import checked_whole, damage_told
+from spark_jobs.source.files.names import compression_of
+from spark_jobs.source.files.planned_file import FileSlice, planned_file, shown_path, unpacked
 from spark_jobs.source.record_lines import Block, Lines, cut_lines, line_blocks
 from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
 from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, as_text
