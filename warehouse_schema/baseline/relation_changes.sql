@@ -1,46 +1,48 @@
-"""Changes of master data, noted with the former values of all rows that really differ, whatever changed them.
+-- Changes of master data, noted by triggers, and what each lookup's front stage has seen of them.
 
-Revision ID: 0008
-"""
+CREATE TABLE freshet.relation_change (
+    change_no   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    relation    text COLLATE "C" NOT NULL,
+    xid         xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    changed_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+    kind        text NOT NULL CHECK (kind IN ('insert', 'update', 'delete', 'truncate', 'bulk')),
+    key         jsonb,
+    former      jsonb,
+    keys        jsonb,
+    formers     jsonb,
+    former_xid  xid8,
+    CHECK ((key IS NULL) = (kind IN ('truncate', 'bulk'))),
+    CHECK ((former IS NULL) = (kind NOT IN ('update', 'delete'))),
+    CHECK ((keys IS NULL) = (formers IS NULL)),
+    CHECK (keys IS NULL OR kind IN ('truncate', 'bulk'))
+);
+CREATE INDEX relation_change_of_relation ON freshet.relation_change (relation, xid, changed_at);
+-- The newest change that can make a match: among weeks of updates there may be no insert.
+CREATE INDEX relation_change_new_rows ON freshet.relation_change (relation, xid) WHERE kind IN ('insert', 'bulk');
+COMMENT ON TABLE freshet.relation_change IS
+    'Changes of the relations that pipelines look up. A statement that changes very many rows is noted as '
+    'bulk, a row for each thousand of them.';
+COMMENT ON COLUMN freshet.relation_change.change_no IS
+    'Numbered when changed, not when committed: a reader remembers a pg_snapshot, never the highest number.';
+COMMENT ON COLUMN freshet.relation_change.xid IS
+    'Top-level transaction: pg_visible_in_snapshot(xid, noticed) says whether a reader has seen the change.';
+COMMENT ON COLUMN freshet.relation_change.changed_at IS 'When the statement ran; it was committed later.';
+COMMENT ON COLUMN freshet.relation_change.key IS
+    'Column: value, of the columns that lookups find the row by. A changed key is a delete and an insert.';
+COMMENT ON COLUMN freshet.relation_change.former IS
+    'Of an update or a delete: the used columns of the row as they were before.';
+COMMENT ON COLUMN freshet.relation_change.keys IS
+    'Of a truncate or a bulk: the keys that rows were inserted for; null: it is not known what has changed.';
+COMMENT ON COLUMN freshet.relation_change.formers IS
+    'Of a truncate or a bulk: the rows as they were before, as in former; null: it is not known.';
+COMMENT ON COLUMN freshet.relation_change.former_xid IS
+    'The transaction in the cluster that the row was dumped from; xid is 2 then, which is before all others.';
 
-from alembic import op
-
-revision = "0008"
-down_revision = "0007"
-branch_labels = None
-depends_on = None
-
-
-def upgrade() -> None:
-    op.execute("""
-        ALTER TABLE freshet.relation_change
-            ADD COLUMN keys jsonb, ADD COLUMN formers jsonb,
-            ADD CHECK ((keys IS NULL) = (formers IS NULL)),
-            ADD CHECK (keys IS NULL OR kind IN ('truncate', 'bulk'));
-        COMMENT ON TABLE freshet.relation_change IS
-            'Changes of the relations that pipelines look up. A statement that changes very many rows is noted as '
-            'bulk, a row for each thousand of them.';
-        COMMENT ON COLUMN freshet.relation_change.former IS
-            'Of an update or a delete: the used columns of the row as they were before.';
-        COMMENT ON COLUMN freshet.relation_change.keys IS
-            'Of a truncate or a bulk: the keys that rows were inserted for; null: it is not known what has changed.';
-        COMMENT ON COLUMN freshet.relation_change.formers IS
-            'Of a truncate or a bulk: the rows as they were before, as in former; null: it is not known.';
-        -- Triggers see nothing of virtual columns (PostgreSQL 18); they used to note them as null.
-        UPDATE freshet.relation_change SET former = former - virtual.names
-        FROM (
-            SELECT n.nspname || '.' || c.relname AS relation, array_agg(a.attname::text) AS names
-            FROM pg_attribute AS a
-                JOIN pg_class AS c ON c.oid = a.attrelid JOIN pg_namespace AS n ON n.oid = c.relnamespace
-            WHERE a.attgenerated = 'v' AND NOT a.attisdropped GROUP BY 1
-        ) AS virtual
-        WHERE relation_change.relation = virtual.relation AND former ?| virtual.names;
-
-        -- Runs as its owner, so that who writes master data needs no rights in this schema. A table belongs to somebody
-        -- else, who may define types, casts and operators: none of them is called. Columns of other types than
-        -- PostgreSQL's own are not noted, and rows are compared by their images.
-        CREATE OR REPLACE FUNCTION freshet.note_relation_change() RETURNS trigger
-            LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+-- Runs as its owner, so that who writes master data needs no rights in this schema. A table belongs to somebody
+-- else, who may define types, casts and operators: none of them is called. Columns of other types than
+-- PostgreSQL's own are not noted, and rows are compared by their images.
+CREATE FUNCTION freshet.note_relation_change() RETURNS trigger
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
         DECLARE
             most_rows CONSTANT integer := 10000; -- noted one by one
             -- A partition notes its changes under the name of the table that is looked up.
@@ -207,15 +209,42 @@ def upgrade() -> None:
             END IF;
             RETURN NULL;
         END $function$;
-        REVOKE ALL ON FUNCTION freshet.note_relation_change() FROM PUBLIC;
-    """)
+REVOKE ALL ON FUNCTION freshet.note_relation_change() FROM PUBLIC;
 
+CREATE TABLE freshet.cache (
+    pipeline          text NOT NULL REFERENCES freshet.pipeline (name),
+    lookup            integer NOT NULL,
+    relation          text NOT NULL,
+    version           bigint NOT NULL DEFAULT 0,
+    origin            text CHECK (origin IN ('learned', 'rebuilt')),
+    hot_tuples        bigint NOT NULL DEFAULT 0,
+    built_at          timestamptz,
+    rebuilt_at        timestamptz,
+    snapshot_version  bigint,
+    snapshot_at       timestamptz,
+    watched           text NOT NULL DEFAULT 'nothing' CHECK (watched IN ('triggers', 'rereading', 'nothing')),
+    noticed           pg_snapshot,
+    noticed_at        timestamptz,
+    notice_changes    interval NOT NULL,
+    refused           text,
+    refused_at        timestamptz,
+    PRIMARY KEY (pipeline, lookup)
+);
+COMMENT ON TABLE freshet.cache IS 'What each lookup''s front stage and copy of R hold, as its driver tells.';
+COMMENT ON COLUMN freshet.cache.noticed IS
+    'Changes of R by transactions visible in this snapshot have reached the front stage.';
+COMMENT ON COLUMN freshet.cache.refused IS 'Why the newest version on disk is not used.';
 
-def downgrade() -> None:
-    op.execute("""
-        ALTER TABLE freshet.relation_change DROP COLUMN keys, DROP COLUMN formers;
-        DROP FUNCTION freshet.note_relation_change() CASCADE; -- its triggers too: they are made anew
-    """)
-    scripts = op.get_context().script
-    assert scripts is not None
-    scripts.get_revision("0004").module.make_function()
+-- A trigger, so that what is written by hand counts as well.
+CREATE FUNCTION freshet.note_rebuild() RETURNS trigger LANGUAGE plpgsql AS $function$
+        BEGIN
+            INSERT INTO freshet.pipeline_event (pipeline, kind, detail) SELECT NEW.pipeline, 'rebuild', made
+            FROM (VALUES
+                (NEW.rebuilt_at > coalesce(OLD.rebuilt_at, '-infinity'), 'hot tuples of ' || NEW.relation),
+                (NEW.snapshot_at > coalesce(OLD.snapshot_at, '-infinity'), 'snapshot of ' || NEW.relation)
+            ) AS rebuilt (is_new, made) WHERE is_new;
+            RETURN NULL;
+        END $function$;
+CREATE TRIGGER note_rebuild AFTER UPDATE OF rebuilt_at, snapshot_at ON freshet.cache
+    FOR EACH ROW WHEN ((OLD.rebuilt_at, OLD.snapshot_at) IS DISTINCT FROM (NEW.rebuilt_at, NEW.snapshot_at))
+    EXECUTE FUNCTION freshet.note_rebuild();
