@@ -432,7 +432,7 @@ def source(
     from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
     from spark_jobs.ledger import files_not_loaded
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.source.file_names import name_of, unit_of
+    from spark_jobs.source.files.names import name_of, unit_of
     from spark_jobs.warehouse.connection import connect
 
     definition = load_definition(pipeline)
@@ -489,8 +489,8 @@ def rebuild_cache(
     from spark_jobs.definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is reported before the heavy imports
-    from spark_jobs.hot_set.rebuild import RebuildRequest
     from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.lookup.hot_keys.rebuild import RebuildRequest
     from spark_jobs.rebuild_cache import rebuild
 
     request = RebuildRequest(tuple(lookup or ()), hot_tuples=hot, snapshots=snapshot)
@@ -552,7 +552,7 @@ def _statuses(url: str) -> list[PipelineStatus]:
 
     from spark_jobs.ledger.status.pipeline_status import read_status
     from spark_jobs.local.warehouse_server import PATIENCE
-    from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
+    from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
     from spark_jobs.warehouse.connection import connect
 
     with closing(connect(url, patience=PATIENCE)) as connection:
@@ -571,7 +571,7 @@ def metrics(
     from spark_jobs.local.warehouse_server import warehouse_as
     from spark_jobs.local.warehouse_users import READING
     from spark_jobs.monitoring.prometheus import PipelineCollector, serving
-    from spark_jobs.source.landing_look import LandingLook
+    from spark_jobs.source.files.landing_look import LandingLook
     from spark_jobs.workload.stop_signal import StopSignal
 
     with (
@@ -802,7 +802,7 @@ def migrate() -> None:
 
     from spark_jobs.definition import load_definitions
     from spark_jobs.local.warehouse_server import PATIENCE, warehouse
-    from spark_jobs.relation.changes.triggers import unwatch_relations, watch_relations
+    from spark_jobs.lookup.changes.triggers import unwatch_relations, watch_relations
     from spark_jobs.warehouse.connection import connect
     from spark_jobs.warehouse.migration import migrate as run_migrations
     from spark_jobs.warehouse.roles import grant_roles

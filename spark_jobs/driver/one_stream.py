@@ -10,8 +10,8 @@ from spark_jobs.driver.intake import BatchEnd, Intake, Reading, Trial
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.loading.stream_batch import StreamBatch
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.batch_job import front_stage
 from spark_jobs.stages.exchange import Parcel

@@ -17,8 +17,6 @@ from spark_jobs.definition.shapes import JoinedStreams, OneStream
 from spark_jobs.driver.accumulated_streams import AccumulatedStreamsIntake
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
-from spark_jobs.driver.driven_lookups import DrivenLookups
-from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, LandedSource
 from spark_jobs.driver.join_folder import check_join_state
@@ -28,10 +26,11 @@ from spark_jobs.driver.one_stream import OneStreamIntake
 from spark_jobs.driver.session import jobs_of
 from spark_jobs.errors import SchemaMismatchError, StateDamagedError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger.partition_positions import PartitionPositions
+from spark_jobs.lookup.driven_lookups import DrivenLookups
 from spark_jobs.settings import Home
-from spark_jobs.source.after_load import LoadedFiles
-from spark_jobs.source.kafka_topic import KafkaTopic
-from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.files.after_load import LoadedFiles
+from spark_jobs.source.files.landed_files import LandedFiles
+from spark_jobs.source.kafka.topic import KafkaTopic
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse import drivers
@@ -118,9 +117,6 @@ class StreamJob:
             heartbeat = Heartbeat(self.pool, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
             heartbeat.start()
             try:
-                only = self.definition.source
-                if only is not None and only.kafka is None:
-                    take_over_checkpoint(self._session.connection(), name, only, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._session, lambda: heartbeat.wanted),
                     *(source, self._loaded_files(), batches),
