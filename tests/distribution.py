@@ -22,7 +22,7 @@ WAITING = (
     "tests/reprocessing/",
 )
 # Of the others, which compute: those that compile the kernels come first, for all processes find what one has compiled.
-COMPILING = ("tests/conformance/", "tests/stages/", "tests/hot_set/", "tests/relation/", "tests/experiments/")
+COMPILING = ("tests/conformance/", "tests/stages/", "tests/lookup/", "tests/experiments/")
 
 
 def scope(nodeid: str) -> str:

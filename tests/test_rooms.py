@@ -34,16 +34,16 @@ ROOMS = [
     "launch",
     "driver",
     "stages",
-    "hot_set",
     "source",
     "loading",
     "ledger",
+    "lookup",
     "warehouse",
     "join_state",
-    "relation",
     "definition",
     "sketches",
     "joins",
+    "columns",
 ]
 # Single files that every room may use, and that use none but each other.
 COMMON = {

@@ -16,12 +16,12 @@ from spark_jobs.definition.kafka import Kafka
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.join_folder import check_join_state
 from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError, StateDamagedError
-from spark_jobs.hot_set.lookup_memory import said_of_memory
-from spark_jobs.relation.changes.triggers import WatchOutcome, look_at_relations
+from spark_jobs.lookup.changes.triggers import WatchOutcome, look_at_relations
+from spark_jobs.lookup.planning.memory import said_of_memory
 from spark_jobs.settings import Home
-from spark_jobs.source.file_names import is_landed
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_offsets import TopicOffsets
+from spark_jobs.source.files.names import is_landed
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.offsets import TopicOffsets
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect

@@ -46,7 +46,7 @@ def metrics(
     from spark_jobs.local.warehouse_server import warehouse_as
     from spark_jobs.local.warehouse_users import READING
     from spark_jobs.monitoring.prometheus import PipelineCollector, serving
-    from spark_jobs.source.landing_look import LandingLook
+    from spark_jobs.source.files.landing_look import LandingLook
     from spark_jobs.workload.stop_signal import StopSignal
 
     with (

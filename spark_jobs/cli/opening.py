@@ -61,7 +61,7 @@ def connected(url: str | None = None) -> Iterator[extensions.connection]:
 def statuses(url: str) -> list[PipelineStatus]:
     """The status of all pipelines, after one look at their sources."""
     from spark_jobs.ledger.status.pipeline_status import read_status
-    from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
+    from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
 
     with connected(url) as connection:
         return read_status(connection, look=LandingLook(home(), ONE_LOOK))

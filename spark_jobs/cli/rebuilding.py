@@ -27,7 +27,7 @@ def rebuild_cache(
 ) -> None:
     """Read anew what a pipeline keeps of its master data, here in the foreground; safe beside its stream."""
     with opened(pipeline) as (definition, url):
-        from spark_jobs.hot_set.rebuild import RebuildRequest
+        from spark_jobs.lookup.hot_keys.rebuild import RebuildRequest
         from spark_jobs.rebuild_cache import rebuild
 
         request = RebuildRequest(tuple(lookup or ()), hot_tuples=hot, snapshots=snapshot)

@@ -66,7 +66,7 @@ def _change(
     """Do as was asked with these files; a FreshetError says which one is not as it should be for that."""
     from spark_jobs.definition.correlation import STREAM_SEPARATOR
     from spark_jobs.ledger import files_not_loaded
-    from spark_jobs.source.file_names import unit_of
+    from spark_jobs.source.files.names import unit_of
 
     name = definition.name
     for file in retry:
@@ -89,7 +89,7 @@ def _change(
 
 def _is_gone(definition: PipelineDefinition, unit: str) -> bool:
     from spark_jobs.definition.correlation import STREAM_SEPARATOR
-    from spark_jobs.source.file_names import name_of
+    from spark_jobs.source.files.names import name_of
 
     stream, _, of_stream = unit.rpartition(STREAM_SEPARATOR)
     read = _source_of(definition, stream)

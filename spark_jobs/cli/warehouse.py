@@ -41,7 +41,7 @@ def migrate() -> None:
     """
     from spark_jobs.definition import load_definitions
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.relation.changes.triggers import unwatch_relations, watch_relations
+    from spark_jobs.lookup.changes.triggers import unwatch_relations, watch_relations
     from spark_jobs.warehouse.migration import migrate as run_migrations
     from spark_jobs.warehouse.roles import grant_roles
 

@@ -15,7 +15,7 @@ from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.source_ranges import SourceRange, note_ranges
 from spark_jobs.settings import Home
-from spark_jobs.source.file_names import modified_ns_of, unit_of
+from spark_jobs.source.files.names import modified_ns_of, unit_of
 
 _log = logging.getLogger(__name__)
 

@@ -23,7 +23,7 @@ from spark_jobs.local.live_status import LiveStatus
 from spark_jobs.local.warehouse_server import PATIENCE
 from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.settings import Home
-from spark_jobs.source.landing_look import LandingLook
+from spark_jobs.source.files.landing_look import LandingLook
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.drivers import DriverRecord

@@ -59,7 +59,7 @@ from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.private_files import make_private
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
-from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
+from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate

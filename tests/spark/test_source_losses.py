@@ -15,7 +15,7 @@ import pytest
 
 from spark_jobs.driver import loop
 from spark_jobs.ledger import files_not_loaded
-from spark_jobs.source import landed_files
+from spark_jobs.source.files import landed_files
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import running
 from tests.spark.shop import land, query, sale, sales_definition
