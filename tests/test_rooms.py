@@ -38,6 +38,7 @@ ROOMS = [
     "loading",
     "ledger",
     "lookup",
+    "control",
     "warehouse",
     "join_state",
     "definition",

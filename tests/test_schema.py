@@ -3,9 +3,9 @@ import sqlalchemy
 from alembic import command
 from alembic.config import Config
 
+from spark_jobs.control.migration import migrate
+from spark_jobs.control.roles import MIGRATOR
 from spark_jobs.settings import PROJECT_ROOT
-from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.roles import MIGRATOR
 
 
 def test_migrating_twice_changes_nothing(warehouse_url: str) -> None:

@@ -17,7 +17,7 @@ def retire(pipeline: Annotated[str, typer.Argument(metavar="PIPELINE", help="Nam
 
     What it has stored stays. To use it again, start it.
     """
-    from spark_jobs.warehouse.registration import retire_pipeline
+    from spark_jobs.control.registration import retire_pipeline
 
     with connected() as connection:
         retire_pipeline(connection, pipeline)
@@ -39,11 +39,11 @@ def migrate() -> None:
 
     Then its roles are granted their rights, and changes of the pipelines' master data are noted by triggers.
     """
+    from spark_jobs.control.migration import migrate as run_migrations
+    from spark_jobs.control.roles import grant_roles
     from spark_jobs.definition import load_definitions
     from spark_jobs.local.warehouse_server import warehouse
     from spark_jobs.lookup.changes.triggers import unwatch_relations, watch_relations
-    from spark_jobs.warehouse.migration import migrate as run_migrations
-    from spark_jobs.warehouse.roles import grant_roles
 
     definitions = load_definitions().values()
     with warehouse(home()) as url:

@@ -81,9 +81,9 @@ ScaleOfOrders = Annotated[
 
 def seed(*, scale: Scale = DEFAULT_SCALE) -> None:
     """Generate TPC-H data and load its master data: customers, parts, suppliers."""
+    from spark_jobs.control.migration import migrate as run_migrations
     from spark_jobs.local.terminal_progress import progress_bars
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.warehouse.migration import migrate as run_migrations
     from spark_jobs.workload.tpch import seed as run_seed
     from spark_jobs.workload.tpch_files import check_scale
 

@@ -10,8 +10,8 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control.migration import migrate
 from spark_jobs.definition.fates import FATES
-from spark_jobs.warehouse.migration import migrate
 from tests.ledger.ledger_rows import execute
 
 ENDED = "malformed: reading this record ended the process that read it"

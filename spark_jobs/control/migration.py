@@ -9,8 +9,8 @@ from alembic import command
 from alembic.config import Config
 from psycopg2 import extensions
 
+from spark_jobs.control.roles import become_migrator, entrust_noting, make_roles
 from spark_jobs.settings import PROJECT_ROOT
-from spark_jobs.warehouse.roles import become_migrator, entrust_noting, make_roles
 
 
 def migrate(warehouse_url: str, revision: str = "head") -> None:
