@@ -14,6 +14,7 @@ import pytest
 from psycopg2 import extensions
 
 from spark_jobs.authoring.check import check_pipeline
+from spark_jobs.control.registration import Identity, check_registration, register_pipeline
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.driver.join_folder import JoinFolder
@@ -22,7 +23,6 @@ from spark_jobs.errors import PipelineDefinitionError, StateDamagedError
 from spark_jobs.join_state.bucket import Bucket, BucketPlan
 from spark_jobs.join_state.stored_bucket import made_for
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.registration import Identity, check_registration, register_pipeline
 from tests.definition.test_join import JOINED, load
 from tests.ledger.ledger_rows import add_batch, register
 
