@@ -20,9 +20,8 @@ from openlineage.client.uuid import generate_static_uuid
 from psycopg2 import extensions
 
 from freshet_airflow.warehouse_connection import warehouse_url
-from spark_jobs.definition import Lookup, PipelineDefinition, load_definition
+from spark_jobs.definition import Lookup, PipelineDefinition, Source, load_definition
 from spark_jobs.definition.joined_tuple import COMPLETED_AT, qualified
-from spark_jobs.definition.model import Source
 from spark_jobs.settings import Home, home
 
 if TYPE_CHECKING:

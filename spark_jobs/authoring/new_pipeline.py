@@ -16,8 +16,7 @@ import yaml
 from spark_jobs.authoring.matching_columns import columns_of_one_type, matching_columns, with_one_type
 from spark_jobs.authoring.sample import Sample
 from spark_jobs.authoring.yaml_schema import FIRST_LINE, write_schema
-from spark_jobs.definition import PipelineDefinition, load_definition
-from spark_jobs.definition.pipeline_files import definition_files
+from spark_jobs.definition import PipelineDefinition, definition_files, load_definition
 from spark_jobs.errors import FreshetError, PipelineDefinitionError
 from spark_jobs.settings import HOME_VARIABLE
 from spark_jobs.shown_text import shown_text

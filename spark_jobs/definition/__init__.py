@@ -13,7 +13,6 @@ stream_tuple.py  which columns of a stream tuple make the event
 fates.py         what may become of a tuple: one table, which all others ask
 """
 
-from spark_jobs.definition.join import Join
 from spark_jobs.definition.model import ALGORITHMS, Default, Fact, Lookup, PipelineDefinition, Source
 from spark_jobs.definition.pipeline_files import (
     definition_files,
@@ -28,7 +27,6 @@ __all__ = [
     "ALGORITHMS",
     "Default",
     "Fact",
-    "Join",
     "Lookup",
     "PipelineDefinition",
     "Source",

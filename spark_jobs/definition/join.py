@@ -14,9 +14,6 @@ from spark_jobs.definition.matching import Match, matched_columns
 from spark_jobs.definition.problems import shown, suggestion
 from spark_jobs.definition.stream_keys import Keys
 
-DEFAULT_LATENESS = timedelta(minutes=10)
-"""How far out of order the events of a stream may come, if nothing is said of it."""
-
 
 class FixedWindow(Part):
     """Windows one after the other, all of one length, from 1970 on: tuples of one window are joined (004 §5.1)."""
@@ -108,7 +105,7 @@ class Join(Part):
     expired: Expired | dict[Word, Expired] = Field(
         default="hold", examples=["expired: hold", "expired: {orders: emit, payments: hold}"]
     )
-    allowed_lateness: Duration = Field(default=DEFAULT_LATENESS, examples=["allowed_lateness: 10m"])
+    allowed_lateness: Duration = Field(default=timedelta(minutes=10), examples=["allowed_lateness: 10m"])
     idle_timeout: Duration = Field(default=timedelta(minutes=1), examples=["idle_timeout: 1m"])
     algorithm: Literal["auto", "temporal_join"] = Field(default="auto", examples=["algorithm: auto"])
     memory: Bytes = Field(default=64 << 20, examples=["memory: 64MB"])
@@ -118,6 +115,10 @@ class Join(Part):
     def becomes(self, stream: str) -> Expired:
         """What becomes of the expired tuples of a stream."""
         return self.expired.get(stream, "hold") if isinstance(self.expired, dict) else self.expired
+
+    def settled(self, stream: str, fate: Fate) -> Fate:
+        """What becomes of a tuple of a stream that has come to a fate: of those that expire this says it."""
+        return settled_as(fate, self.becomes(stream))
 
     @property
     def punctuation_columns(self) -> frozenset[tuple[str, str]]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from spark_jobs.definition.model import Source
+    from spark_jobs.definition import Source
 
 COMPLETED_AT = "_completed_at"
 """Column of joined tuples: when the last of their events happened. Their freshness is measured from it."""

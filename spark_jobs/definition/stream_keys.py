@@ -13,7 +13,7 @@ from spark_jobs.definition.fields import Word
 from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
 
 if TYPE_CHECKING:
-    from spark_jobs.definition.model import Source
+    from spark_jobs.definition import Source
 
 MOST_STREAMS = 16
 _KEY_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from typing import ClassVar
 
 from psycopg2 import extensions
@@ -11,7 +12,6 @@ from pyspark import RDD, SparkContext
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import DUPLICATE, JOINED, REJECTED, WAITING
-from spark_jobs.definition.join import DEFAULT_LATENESS
 from spark_jobs.definition.shapes import AccumulatedStreams
 from spark_jobs.driver.checks import PipelineTables
 from spark_jobs.driver.intake import BatchEnd, Reading
@@ -32,6 +32,9 @@ from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.part_table import AccumulatingTable
+
+# Nothing is late for a row. An event time that is further ahead of the clock says nothing of how far its stream is.
+_MOST_AHEAD = timedelta(minutes=10)
 
 
 class AccumulatedStreamsIntake(SeveralStreamsIntake):
@@ -56,7 +59,7 @@ class AccumulatedStreamsIntake(SeveralStreamsIntake):
         source: LandedStreams,
         readers: Mapping[str, SliceReader],
     ) -> None:
-        rules = WatermarkRules(DEFAULT_LATENESS, idle_timeout=None)
+        rules = WatermarkRules(_MOST_AHEAD, idle_timeout=None)
         super().__init__(definition.name, tuple(shape.streams), spark, source, readers, rules)
         self._definition = definition
         self._shape = shape

@@ -17,7 +17,7 @@ from psycopg2 import extensions
 from pyspark import RDD, SparkContext
 
 from spark_jobs.definition.fates import AFTER_LAST, EXPIRED, EXPIRED_EARLY, LATE, Fate
-from spark_jobs.definition.join import FixedWindow, settled_as
+from spark_jobs.definition.join import FixedWindow
 from spark_jobs.definition.joined_tuple import JOINED_ID, STREAM_SEPARATOR
 from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
@@ -158,7 +158,7 @@ class JoinedStreamsIntake(SeveralStreamsIntake):
     def _with_counts(self, tally: StreamTally, counts: Counter[Fate]) -> StreamTally:
         fates = Counter(tally.fates)
         for fate, number in counts.items():
-            fates[settled_as(fate, self._join.becomes(tally.stream))] += number
+            fates[self._join.settled(tally.stream, fate)] += number
         return replace(tally, fates=fates)
 
     def _plan(self, connection: extensions.connection, batch: OpenBatch, fact: FactTable) -> JoinPlan:
@@ -177,7 +177,7 @@ class JoinedStreamsIntake(SeveralStreamsIntake):
             watermarks=tuple(map(watermark_microseconds, progress)),
             keep_from=self._keep_from(connection),
             reasons=tuple(map(self._reasons, progress)),
-            becomes=tuple(map(self._join.becomes, self._streams)),
+            join=self._join,
         )
 
     def _joined_schema(self) -> pa.Schema:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from psycopg2 import extensions
 from pyspark import RDD
 
@@ -10,8 +12,6 @@ from spark_jobs.driver.intake import BatchEnd, Intake, Reading, Trial
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.loading.stream_batch import StreamBatch
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.batch_job import front_stage
 from spark_jobs.stages.exchange import Parcel
@@ -30,7 +30,7 @@ class OneStreamIntake(Intake):
         """Tasks that read the tuples themselves."""
         return front_stage(self._spark, reading.tasks, self._reader, reading.context, reading.report)
 
-    def trial(self, piece: FileSlice | OffsetSlice, tables: PipelineTables) -> Trial:
+    def trial(self, piece: Any, tables: PipelineTables) -> Trial:
         """The reader of the stream."""
         return TrialReading.of_one(self._reader, tables.event, tables.fact), piece
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from datetime import timedelta
 from functools import partial
@@ -16,7 +17,7 @@ from spark_jobs.control import driver_records, driver_requests, drivers
 from spark_jobs.control.cluster import settle_in_cluster
 from spark_jobs.control.registration import check_registration, register_pipeline
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.shapes import JoinedStreams, OneStream
+from spark_jobs.definition.shapes import AccumulatedStreams, JoinedStreams, OneStream
 from spark_jobs.driver.accumulated_streams import AccumulatedStreamsIntake
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
@@ -182,14 +183,21 @@ class StreamJob:
 
     def _intake(self, spark: SparkContext, parts: int) -> tuple[LandedSource, Intake]:
         """Where the pipeline's tuples come from, and how they come to the front stage."""
-        definition, shape = self.definition, self.definition.shape
+        definition = self.definition
         readers = SliceReader.of_streams(definition)
-        if isinstance(shape, OneStream):
-            return self._landed(readers[""]), OneStreamIntake(definition.name, spark, readers)
-        source = LandedStreams({name: self._landed(reader, stream_unit(name, "")) for name, reader in readers.items()})
-        if isinstance(shape, JoinedStreams):
-            return source, JoinedStreamsIntake(definition.name, shape, spark, source, readers, self._home, parts)
-        return source, AccumulatedStreamsIntake(definition, shape, spark, source, readers)
+        match definition.shape:
+            case OneStream():
+                return self._landed(readers[""]), OneStreamIntake(definition.name, spark, readers)
+            case JoinedStreams() as shape:
+                source = self._landed_streams(readers)
+                return source, JoinedStreamsIntake(definition.name, shape, spark, source, readers, self._home, parts)
+            case AccumulatedStreams() as shape:
+                source = self._landed_streams(readers)
+                return source, AccumulatedStreamsIntake(definition, shape, spark, source, readers)
+
+    def _landed_streams(self, readers: Mapping[str, SliceReader]) -> LandedStreams:
+        """What is new of several streams."""
+        return LandedStreams({name: self._landed(reader, stream_unit(name, "")) for name, reader in readers.items()})
 
     def _landed(self, reader: SliceReader, prefix: str = "") -> LandedFiles | KafkaTopic:
         """What is new of a source.

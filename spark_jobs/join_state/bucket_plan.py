@@ -10,9 +10,9 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from spark_jobs.definition import matching
 from spark_jobs.definition.fates import WAITING, Fate
 from spark_jobs.definition.join import FixedWindow, Join
+from spark_jobs.definition.matching import Band as BandOfValues
 from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.joins.stream_stream import windows
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
@@ -110,7 +110,7 @@ class BucketPlan:
 
 def _predicate(shape: JoinedStreams) -> Predicate:
     join = shape.join
-    if not isinstance(join.match, matching.Band):
+    if not isinstance(join.match, BandOfValues):
         return Overlap() if join.match == "overlap" else Equality()
     name = next(iter(join.on))
     (column,) = join.matched(name)

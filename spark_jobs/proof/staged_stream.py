@@ -13,7 +13,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.columns.arrow_buffers import plain_array
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.definition.joined_tuple import COMPLETED_AT, STREAM_SEPARATOR, event_ids, qualified
+from spark_jobs.definition.joined_tuple import COMPLETED_AT, STREAM_SEPARATOR, qualified
 from spark_jobs.definition.matching import Match
 from spark_jobs.definition.shapes import Tuples
 from spark_jobs.loading.payload import tuple_objects
@@ -66,7 +66,7 @@ class StagedStream:
         self.source = shape.streams[name]
         self.on = shape.on[name]
         self._match = match
-        first = event_ids(shape.streams).index(qualified(name, self.source.event_id[0])) + 1
+        first = sum(len(source.event_id) for source in list(shape.streams.values())[:number]) + 1
         self.id_positions = (first, first + len(self.source.event_id) - 1)
         self.prefix = name + STREAM_SEPARATOR
         self.stored = StoredTuples.of_stream(cursor, definition.name, number, self.prefix)

@@ -14,9 +14,9 @@ from itertools import combinations
 
 from psycopg2 import extensions, sql
 
-from spark_jobs.definition import Join, PipelineDefinition
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.definition.join import FixedWindow
+from spark_jobs.definition.join import FixedWindow, Join
 from spark_jobs.definition.matching import Band
 from spark_jobs.proof.account import Account
 from spark_jobs.proof.parts_together import PartsTogether, id_column

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -106,21 +106,29 @@ def waiting_events(
         StateDamagedError: the state is not there, or a file of it is damaged.
         PipelineDefinitionError: the state was made for other streams.
     """
-    pipeline, shape = definition.name, definition.shape
-    if isinstance(shape, OneStream):
-        raise FreshetError(
-            f"Pipeline {pipeline} has one stream: its events wait for no others. `freshet held "
-            f"{pipeline}` shows those that are held, `freshet status` what is still to be read."
-        )
-    if stream is not None and stream not in shape.streams:
-        raise FreshetError(f"{stream}: pipeline {pipeline} has no such stream. It has {', '.join(shape.streams)}.")
-    wanted = [name for name in shape.streams if stream in (None, name)]
-    with connection, connection.cursor() as cursor:
-        if isinstance(shape, AccumulatedStreams):
-            return [_waiting_parts(cursor, pipeline, name, text, samples) for name in wanted]
-        version = former_batch(cursor, pipeline).batch_no
-        buckets = _opened(shape, home.join_state(pipeline), version) if version else []
-    return [_waiting(shape, buckets, name, text, samples) for name in wanted]
+    pipeline = definition.name
+    match definition.shape:
+        case OneStream():
+            raise FreshetError(
+                f"Pipeline {pipeline} has one stream: its events wait for no others. `freshet held "
+                f"{pipeline}` shows those that are held, `freshet status` what is still to be read."
+            )
+        case AccumulatedStreams() as shape:
+            wanted = _wanted(pipeline, shape.streams, stream)
+            with connection, connection.cursor() as cursor:
+                return [_waiting_parts(cursor, pipeline, name, text, samples) for name in wanted]
+        case JoinedStreams() as shape:
+            wanted = _wanted(pipeline, shape.streams, stream)
+            with connection, connection.cursor() as cursor:
+                version = former_batch(cursor, pipeline).batch_no
+                buckets = _opened(shape, home.join_state(pipeline), version) if version else []
+            return [_waiting(shape, buckets, name, text, samples) for name in wanted]
+
+
+def _wanted(pipeline: str, streams: Collection[str], stream: str | None) -> list[str]:
+    if stream is not None and stream not in streams:
+        raise FreshetError(f"{stream}: pipeline {pipeline} has no such stream. It has {', '.join(streams)}.")
+    return [name for name in streams if stream in (None, name)]
 
 
 def _opened(shape: JoinedStreams, folder: Path, version: int) -> list[StoredBucket]:

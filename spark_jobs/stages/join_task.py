@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.definition.fates import EXPIRED, JOINED, Fate
-from spark_jobs.definition.join import settled_as
 from spark_jobs.definition.joined_tuple import JOINED_ID, qualified
 from spark_jobs.definition.stream_tuple import POSITION, RANGE
 from spark_jobs.join_state.bucket import Bucket
@@ -140,20 +139,21 @@ class BucketJoin:
         emitted = [
             alone(plan.bucket.streams, number, tuples, plan.joined)
             for number, fate, tuples in piece.settled
-            if settled_as(fate, plan.becomes[number]) == JOINED
+            if plan.join.settled(plan.streams[number].held.name, fate) == JOINED
         ]
         joined = pa.concat_tables([found[0].select(plan.joined.names).cast(plan.joined), *emitted])
         return joined.append_column(JOINED_ID, joined_ids(joined, plan.streams))
 
     def _held(self, piece: JoinedPiece) -> Iterator[Held]:
         for settled in piece.settled:
-            fate = settled_as(settled.fate, self._plan.becomes[settled.stream])
+            stream = self._plan.streams[settled.stream].held
+            fate = self._plan.join.settled(stream.name, settled.fate)
             if fate == JOINED:
                 continue
             # What expires may have come with an earlier batch, whose ranges are numbered in another way.
             of_batch = settled.fate.share != EXPIRED.share
             tuples = settled.tuples if of_batch else settled.tuples.drop_columns([RANGE, POSITION])
-            yield Held(fate, self._reason(settled), None, tuples, stream=self._plan.streams[settled.stream].held)
+            yield Held(fate, self._reason(settled), None, tuples, stream=stream)
 
     def _reason(self, settled: Settled) -> str | pa.StringArray:
         if RESULTS not in settled.tuples.column_names:

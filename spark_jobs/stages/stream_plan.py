@@ -9,7 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from spark_jobs.definition.fates import Fate
-from spark_jobs.definition.join import Expired, Join
+from spark_jobs.definition.join import Join
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.join_state.bucket import BucketPlan
 from spark_jobs.loading.outcome import HeldStream
@@ -65,7 +65,7 @@ class JoinPlan:
         watermarks: int64 microseconds since 1970, of each stream: tuples that start before are late.
         keep_from: versions before this one are not needed any more.
         reasons: for each stream, why its tuples have come to a fate, in words for people.
-        becomes: what becomes of those that expire, for each stream.
+        join: the part of the definition, which says what becomes of those that expire.
     """
 
     streams: tuple[StreamPlan, ...]
@@ -79,4 +79,4 @@ class JoinPlan:
     watermarks: tuple[int, ...]
     keep_from: int
     reasons: tuple[Mapping[Fate, str], ...]
-    becomes: tuple[Expired, ...]
+    join: Join

@@ -82,7 +82,7 @@ def plan_of(pipeline: PipelineDefinition, folder: Path, version: int) -> JoinPla
             }
             for name, other in (("orders", "payments"), ("payments", "orders"))
         ),
-        becomes=tuple(map(shape.join.becomes, names)),
+        join=shape.join,
     )
 
 

@@ -14,7 +14,7 @@ from psycopg2 import extensions
 from pydantic import ValidationError
 
 from spark_jobs.control.host_processes import this_host
-from spark_jobs.definition.model import Source
+from spark_jobs.definition import Source
 from spark_jobs.ledger.status.driver_states import DrivenPipeline
 from spark_jobs.ledger.unread import Unread
 from spark_jobs.ledger.unread_files import landing_time, unread_among
