@@ -221,12 +221,7 @@ def counts() -> dict[str, int]:
     return {
         "files that name kafka": sum("kafka" in text.lower() for text in product.values()),
         "files that name avro": sum("avro" in text.lower() for text in product.values()),
-        "branches by a pipeline's shape": sum(
-            len(
-                re.findall(r"isinstance\([\w.]*shape, |match [\w.]*shape:|streams is (?:not )?None|\.accumulates", text)
-            )
-            for text in product.values()
-        ),
+        "branches by a pipeline's shape": sum(len(BY_SHAPE.findall(text)) for text in product.values()),
         "event ids hashed anew in stages and loading": sum(
             len(re.findall(r"event_hashes\(|identity_hashes\(", text)) for text in loads
         ),
