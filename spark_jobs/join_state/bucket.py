@@ -1,4 +1,4 @@
-"""A hash bucket of correlated streams: tuples that wait for partners, in memory and in files, version by version.
+"""A hash bucket of several streams: tuples that wait for partners, in memory and in files, version by version.
 
     take    tuples -> duplicates | late | operator -> joined
                                         \\-> segment -> expired, when all other streams have passed its end

@@ -87,8 +87,8 @@ class OpenBatch(NamedTuple):
         batch_no: its number in the ledger, larger than that of every earlier batch.
         ranges: what it reads.
         lost: numbers of the ranges that were given up: they are gone for good, and not read any more.
-        streams: of correlated streams, how far each had come when it was opened; else empty.
-        after: of correlated streams, number of the committed batch whose state it starts from; 0: there is none.
+        streams: of several streams, how far each had come when it was opened; else empty.
+        after: of several streams, number of the committed batch whose state it starts from; 0: there is none.
     """
 
     batch_no: int
@@ -112,7 +112,7 @@ def open_batch(
         pipeline: its name.
         epoch: the driver's epoch.
         ranges: none of them taken by another batch.
-        streams: of correlated streams, how far each has come.
+        streams: of several streams, how far each has come.
 
     Returns:
         its number.
@@ -137,7 +137,7 @@ def open_batch(
 def take_open_batches(connection: extensions.connection, pipeline: str, epoch: int, fact: FactTable) -> list[OpenBatch]:
     """The batches that former drivers have left open, oldest first: the driver of this epoch goes on with them.
 
-    Batches without ranges, unless they are of correlated streams, are of a version that kept its position elsewhere:
+    Batches without ranges, unless they are of several streams, are of a version that kept its position elsewhere:
     they are closed as abandoned, with the counts of their parts.
 
     Args:
@@ -192,7 +192,7 @@ def close_batch(
         ends: what became of its ranges, in their order.
         statistics: figures of the batch, as JSON takes them.
         fact: the pipeline's fact table.
-        streams: of correlated streams, what became of each one's events.
+        streams: of several streams, what became of each one's events.
         settle: of accumulating facts, what tells that instead; it may settle parts before, in the same transaction.
         unsettled: event ids that were read, less those that were loaded; None where nobody knows.
 

@@ -63,7 +63,7 @@ class StreamTally:
 
 
 class FormerBatch(NamedTuple):
-    """The last committed batch of correlated streams: what its successor starts from.
+    """The last committed batch of several streams: what its successor starts from.
 
     Attributes:
         batch_no: its number, which is the version of the state; 0: there is none.

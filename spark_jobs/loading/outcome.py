@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HeldStream:
-    """One of several correlated streams, as its tuples are held.
+    """One of several streams, as its tuples are held.
 
     Attributes:
         name: the stream's.

@@ -1,4 +1,4 @@
-"""One of several correlated streams: its landed events in a temporary table, with what their join needs."""
+"""One of several streams: its landed events in a temporary table, with what their join needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares what the ledger says of each correlated stream with what was found."""
+"""Compares what the ledger says of each of several streams with what was found."""
 
 from __future__ import annotations
 

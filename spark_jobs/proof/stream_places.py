@@ -1,4 +1,4 @@
-"""Where each event of a correlated stream is: in a result, waiting, held, or nowhere."""
+"""Where each event of one of several streams is: in a result, waiting, held, or nowhere."""
 
 from __future__ import annotations
 

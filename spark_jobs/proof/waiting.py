@@ -1,4 +1,4 @@
-"""The events that wait in the state of correlated streams, by their ids: all that the proof takes from the state."""
+"""The events that wait in the state of several streams, by their ids: all that the proof takes from the state."""
 
 from __future__ import annotations
 

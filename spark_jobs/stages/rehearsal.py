@@ -159,7 +159,7 @@ def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str |
 
 
 def rehearse_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType]]) -> str | None:
-    """Join made-up tuples of correlated streams, and write and restore a version of their state, in a folder that goes.
+    """Join made-up tuples of several streams, and write and restore a version of their state, in a folder that goes.
 
     Args:
         plan: the bucket.

@@ -1,4 +1,4 @@
-"""What the tasks of one batch need to know of correlated streams; pickled into them by the driver."""
+"""What the tasks of one batch need to know of several streams; pickled into them by the driver."""
 
 from __future__ import annotations
 
