@@ -1,4 +1,4 @@
-"""The site's pages: those of the project where they lie, so that their links hold, and a page of docstrings a package."""
+"""The site's pages: the project's own, where they lie, so that their links hold; and docstrings, a page a package."""
 
 from __future__ import annotations
 
