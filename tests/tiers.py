@@ -42,7 +42,6 @@ TIERS = {
         r"tests/conformance/test_stream_stream\.py::\w+\[temporal_join-(?!equality)",
         r"tests/spark/test_stream_job\.py::test_every_algorithm_loads_the_plain_join\[(?!auto)",
         r"tests/spark/test_stream_job\.py::test_an_algorithm_that_reads_pages_refuses\w+\[(?!mesh_join)",
-        r"tests/spark/test_rebuild_cache\.py::test_every_algorithm_reads_a_snapshot\w+\[(?!auto)",
         r"tests/reprocessing/test_reprocessing\.py::test_the_algorithm_of_the_request\w+\[(?!auto)",
         r"tests/reprocessing/test_reprocessing\.py::test_the_rule_for_keys\w+\[(?!reject)",
         r"tests/reprocessing/test_reprocessing\.py::test_a_payload_that_cannot_be_read_back\w+\[(?!no base64)",
