@@ -20,7 +20,6 @@ from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.correlated_streams import CorrelatedStreams
-from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
 from spark_jobs.driver.join_folder import check_join_state
@@ -116,8 +115,6 @@ class StreamJob:
             heartbeat = Heartbeat(self.pool, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
             heartbeat.start()
             try:
-                if self.definition.streams is None and self.definition.source.kafka is None:
-                    take_over_checkpoint(self._session.connection(), self.definition, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._session, lambda: heartbeat.wanted),
                     *(source, self._loaded_files(), batches),

@@ -30,7 +30,7 @@ COMMENT ON TABLE freshet.batch IS
 COMMENT ON COLUMN freshet.batch.duplicates IS
     'Stream tuples whose event id was already stored: sent twice, or seen again in a replayed batch.';
 COMMENT ON COLUMN freshet.batch.event_latency IS
-    'Histogram of event time to commit, one count per bucket of spark_jobs/ledger/latency.py.';
+    'Histogram of event time to commit, one count per bucket of spark_jobs/warehouse/latency.py.';
 COMMENT ON COLUMN freshet.batch.validation_id IS 'The validation that looked at its facts; null: none yet.';
 COMMENT ON COLUMN freshet.batch.arrived IS
     'Records of its ranges, counted where they were read: equal to what is stored and the duplicates. Null '
