@@ -129,7 +129,7 @@ def run_up(
             workload = WorkloadProcesses(
                 *(home(), definitions.keys(), scale, rate if day is None else WARM_UP_RATE * rate),
                 steady=day is not None,
-                servers=of_streams and of_streams.servers,
+                servers=of_streams.servers if of_streams else None,
             )
             status = _Up(home(), definitions, pipelines, workload, of_streams, scale, port, console).run(course)
             return status if day is None or _show(day, console, figures_file) else 1
