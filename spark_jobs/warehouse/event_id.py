@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.columns.arrow_buffers import binary_array, binary_parts, plain_array, plain_values
-from spark_jobs.columns.hashing import combine, hash_bytes, hash_int64
+from spark_jobs.columns.arrow_buffers import binary_array, binary_parts, plain_array
 from spark_jobs.columns.json_text import ascii_json_strings, decimal_texts, joined, json_values
 from spark_jobs.columns.uuid_text import UUID_CHARACTERS, parse_uuids, uuid_characters
+from spark_jobs.columns.value_codes import spread_codes
 from spark_jobs.warehouse.fact_table import FactColumn
 
 Int64Array = NDArray[np.int64]
@@ -50,12 +50,7 @@ def event_hashes(tuples: pa.Table, key: Sequence[FactColumn]) -> Int64Array:
 
     Equal ids have equal codes. O(n), a few ns a tuple for integers, dates and timestamps.
     """
-    codes: Int64Array | None = None
-    for column in key:
-        part = _element_hashes(plain_array(tuples[column.source]), column)
-        codes = part if codes is None else combine(codes, part)
-    assert codes is not None  # an event id has at least one column
-    return codes
+    return spread_codes([_canonical(plain_array(tuples[column.source]), column) for column in key])
 
 
 def first_of_each(hashes: Int64Array, texts: Callable[[Int64Array], pa.Array]) -> NDArray[np.bool_]:
@@ -128,24 +123,19 @@ def _is_readable(values: Any, key: Sequence[FactColumn]) -> bool:
 
 
 def _element_texts(values: pa.Array, column: FactColumn) -> pa.Array:
-    if column.type.name == "uuid":
-        return ascii_json_strings(_canonical_uuids(values))
+    canonical = _canonical(values, column)
     if pa.types.is_decimal(values.type):
-        return _shortest_decimals(values)
+        return canonical
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return ascii_json_strings(values)
+        return ascii_json_strings(canonical)
     return json_values(values)
 
 
-def _element_hashes(values: pa.Array, column: FactColumn) -> Int64Array:
-    kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return hash_bytes(*binary_parts(_canonical_uuids(values) if column.type.name == "uuid" else values))
-    if pa.types.is_decimal(kind):
-        return hash_bytes(*binary_parts(_shortest_decimals(values)))
-    if pa.types.is_boolean(kind):
-        return hash_int64(values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64))
-    return hash_int64(plain_values(values, f"i{kind.bit_width // 8}").astype(np.int64))
+def _canonical(values: pa.Array, column: FactColumn) -> pa.Array:
+    """Values as only equal ones look alike: uuids in lower case, decimals as texts; all others are so already."""
+    if column.type.name == "uuid":
+        return _canonical_uuids(values)
+    return _shortest_decimals(values) if pa.types.is_decimal(values.type) else values
 
 
 def _canonical_uuids(values: pa.Array) -> pa.Array:
