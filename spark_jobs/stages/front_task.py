@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from spark_jobs.columns.arrow_buffers import single_array
 from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
-from spark_jobs.loading.held_rows import HeldRows, identity_hashes
+from spark_jobs.loading.event_hashes import hashes_of
+from spark_jobs.loading.held_rows import HeldRows, identified
 from spark_jobs.loading.outcome import Held
 from spark_jobs.lookup.changes.unnoticed import ChangedKeys, WholeRelation
 from spark_jobs.lookup.hot_keys.hot_tuples import HotTuples
@@ -97,23 +98,25 @@ class _FrontTask:
 
     def _settle(self, arrivals: Arrivals) -> Iterator[Parcel]:
         """Load what is complete; what is not is the result."""
+        tuples = self._noted(arrivals)
         started = time.perf_counter()
-        facts, held, waiting = self._join(arrivals.tuples)
+        facts, held, waiting = self._join(tuples)
         self._join_seconds += time.perf_counter() - started
         self._counts["ignored"] += arrivals.ignored
-        self._sketch(arrivals)
         self._loading.add(facts, arrivals.rejected + held)
         if waiting is not None:
             yield from parcels(waiting, self._context)
 
-    def _sketch(self, arrivals: Arrivals) -> None:
-        """Note the event ids as they were read, before anything is done with them."""
+    def _noted(self, arrivals: Arrivals) -> pa.Table:
+        """Note the event ids as they were read, before anything is done with them; the tuples with their hash codes."""
         destination, ids = self._context.destination, self._loading.unsettled
         if not destination.compares_ids:
-            return
+            return arrivals.tuples
         event, key = destination.event, destination.fact.key
-        ids.add(identity_hashes(arrivals.tuples, event, key))
-        ids.add(HeldRows.build(arrivals.rejected, event, key, 0).event_hashes)
+        tuples = identified(arrivals.tuples, event, key)
+        ids.add(hashes_of(tuples))
+        ids.add(HeldRows.build(arrivals.rejected, event, key, 0).hashes)
+        return tuples
 
     def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:
         """Facts, held tuples, and tuples that wait for a back stage."""

@@ -26,6 +26,7 @@ from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECO
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.join_state.bucket import Bucket, BucketPlan
 from spark_jobs.loading.chunk import Chunk, prepare
+from spark_jobs.loading.event_hashes import hashes_of
 from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
@@ -45,7 +46,6 @@ from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.obstacles import obstacle
-from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fencing import session_name
 
@@ -102,14 +102,14 @@ class RehearsedTransaction:
     @property
     def ids(self) -> IdSketch:
         """A sketch, as a batch makes one."""
-        return self._chunk.ids(self._rehearsal.fact)
+        return self._chunk.ids()
 
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Go through it; nothing is stored."""
         session.connection()
-        facts, held, event, fact = self._chunk.facts, self._chunk.held, self._rehearsal.event, self._rehearsal.fact
+        facts, held, event = self._chunk.facts, self._chunk.held, self._rehearsal.event
         if facts is not None and facts.tuples.num_rows:
-            hashes = event_hashes(facts.tuples, fact.key)
+            hashes = hashes_of(facts.tuples)
             recent = RecentIds(_FILTER_BYTES)
             recent.add(event.pipeline, hashes)
             recent.among(event.pipeline, hashes)
