@@ -432,7 +432,7 @@ def source(
     from spark_jobs.definition.correlation import STREAM_SEPARATOR
     from spark_jobs.ledger import files_not_loaded
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.source.file_names import name_of, unit_of
+    from spark_jobs.source.files.names import name_of, unit_of
     from spark_jobs.warehouse.connection import connect
 
     definition = load_definition(pipeline)
@@ -551,7 +551,7 @@ def _statuses(url: str) -> list[PipelineStatus]:
 
     from spark_jobs.ledger.status.pipeline_status import read_status
     from spark_jobs.local.warehouse_server import PATIENCE
-    from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
+    from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
     from spark_jobs.warehouse.connection import connect
 
     with closing(connect(url, patience=PATIENCE)) as connection:
@@ -570,7 +570,7 @@ def metrics(
     from spark_jobs.local.warehouse_server import warehouse_as
     from spark_jobs.local.warehouse_users import READING
     from spark_jobs.monitoring.prometheus import PipelineCollector, serving
-    from spark_jobs.source.landing_look import LandingLook
+    from spark_jobs.source.files.landing_look import LandingLook
     from spark_jobs.workload.stop_signal import StopSignal
 
     with (

@@ -14,10 +14,10 @@ from unittest.mock import patch
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.source import file_reading
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files import reading as file_reading
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.source.records.csv_records import CsvDecoder
 from spark_jobs.source.records.parquet_rows import ParquetRows
 from spark_jobs.source.records.record_decoder import RecordDecoder

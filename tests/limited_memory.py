@@ -11,7 +11,7 @@ from typing import Any
 _RESERVED = 4 << 30
 _BEFORE = """
 import json, resource, sys
-import spark_jobs.source.file_reading, spark_jobs.source.slice_reading
+import spark_jobs.source.files.reading, spark_jobs.source.slice_reading
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
 resource.setrlimit(resource.RLIMIT_AS, ({reserved}, {reserved}))

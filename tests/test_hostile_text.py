@@ -17,7 +17,7 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.job_main import run_main
 from spark_jobs.ledger.source_ranges import SourceRange, note_ranges
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
-from spark_jobs.source.file_names import unit_of
+from spark_jobs.source.files.names import unit_of
 from spark_jobs.validation.report import Finding, Report
 from tests.ledger.ledger_rows import add_batch, execute, hold, register
 

@@ -90,7 +90,7 @@ class _WarehouseWatch:
     def _read(self, connection: extensions.connection) -> dict[str, WaitingWork]:
         if self._reader is None:
             # Not at the top: the DAG files, which are read again and again, lead here.
-            from spark_jobs.source.landing_look import LandingLook
+            from spark_jobs.source.files.landing_look import LandingLook
             from spark_jobs.waiting_work import WaitingWorkReader
 
             self._reader = WaitingWorkReader(WINDOW, LandingLook(home()))

@@ -19,9 +19,9 @@ from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, Sour
 from spark_jobs.lookup.changes.triggers import WatchOutcome, look_at_relations
 from spark_jobs.lookup.planning.memory import said_of_memory
 from spark_jobs.settings import Home
-from spark_jobs.source.file_names import is_landed
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_offsets import TopicOffsets
+from spark_jobs.source.files.names import is_landed
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.offsets import TopicOffsets
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect

@@ -15,11 +15,11 @@ from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.loading.stream_batch import StreamBatch
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.kafka_topic import KafkaTopic
-from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.files.landed_files import LandedFiles
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.kafka.partition import OffsetSlice
+from spark_jobs.source.kafka.topic import KafkaTopic
 from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
-from spark_jobs.source.planned_file import FileSlice
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report, front_stage

@@ -18,7 +18,7 @@ from spark_jobs.driver.setbacks import Setbacks
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.source.after_load import LoadedFiles
+from spark_jobs.source.files.after_load import LoadedFiles
 from spark_jobs.stages.obstacles import Obstacle, obstacle
 from spark_jobs.task_errors import kind_of, lost_its_process, told_by
 from spark_jobs.warehouse import drivers

@@ -17,7 +17,6 @@ from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.correlated_streams import CorrelatedStreams
-from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, LandedSource, OneStream
 from spark_jobs.driver.join_folder import check_join_state
@@ -27,9 +26,9 @@ from spark_jobs.errors import SchemaMismatchError, StateDamagedError, WarehouseU
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.lookup.driven_lookups import DrivenLookups
 from spark_jobs.settings import Home
-from spark_jobs.source.after_load import LoadedFiles
-from spark_jobs.source.kafka_topic import KafkaTopic
-from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.files.after_load import LoadedFiles
+from spark_jobs.source.files.landed_files import LandedFiles
+from spark_jobs.source.kafka.topic import KafkaTopic
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse import drivers
@@ -116,8 +115,6 @@ class StreamJob:
             heartbeat = Heartbeat(self.pool, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
             heartbeat.start()
             try:
-                if self.definition.streams is None and self.definition.source.kafka is None:
-                    take_over_checkpoint(self._session.connection(), self.definition, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._session, lambda: heartbeat.wanted),
                     *(source, self._loaded_files(), batches),

@@ -28,6 +28,14 @@ from spark_jobs.errors import (
     SchemaMismatchError,
     WarehouseUnavailableError,
 )
+from spark_jobs.launch.detached_driver import (
+    STREAM_LOAD,
+    DriverCommand,
+    attach_or_launch,
+    driver_environment,
+    end_drivers,
+    note_stopped,
+)
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
 from spark_jobs.local.airflow_process import (
@@ -39,14 +47,6 @@ from spark_jobs.local.airflow_process import (
 )
 from spark_jobs.local.bad_day import BadDay
 from spark_jobs.local.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload, write_overload_pipelines
-from spark_jobs.local.detached_driver import (
-    STREAM_LOAD,
-    DriverCommand,
-    attach_or_launch,
-    driver_environment,
-    end_drivers,
-    note_stopped,
-)
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.kafka_pipelines import kafka_broker, running_with_topics, write_kafka_pipelines
@@ -59,7 +59,7 @@ from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.private_files import make_private
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
-from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
+from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.migration import migrate

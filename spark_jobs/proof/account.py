@@ -32,7 +32,7 @@ from spark_jobs.proof.landing_folder import (
 )
 from spark_jobs.proof.proof import Findings
 from spark_jobs.proof.staged_events import NO_RANGE, StagedEvents, Staging
-from spark_jobs.source.kafka_slice import Partition
+from spark_jobs.source.kafka.partition import Partition
 
 Int64Array = NDArray[np.int64]
 

@@ -14,10 +14,10 @@ from spark_jobs.definition import Source
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.proof.landed_records import LandedRecords, landed_records
 from spark_jobs.proof.landing_folder import AbsentFile, Landing, LedgerRange, ledger_ranges, poison_in
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_offsets import TopicOffsets
-from spark_jobs.source.kafka_reading import read_offsets
-from spark_jobs.source.kafka_slice import OffsetSlice, Partition
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.offsets import TopicOffsets
+from spark_jobs.source.kafka.partition import OffsetSlice, Partition
+from spark_jobs.source.kafka.reading import read_offsets
 from spark_jobs.source.records.record_decoder import RecordDecoder
 
 

@@ -22,8 +22,8 @@ from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
 from spark_jobs.proof.landing_folder import LandedFile
 from spark_jobs.proof.staged_events import StagedEvents
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.files.reading import read_slice
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 

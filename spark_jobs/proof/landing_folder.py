@@ -17,8 +17,8 @@ from spark_jobs.definition import Source
 from spark_jobs.ledger.poison import Poison, poison_of
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.settings import Home
-from spark_jobs.source.file_names import compression_of, is_landed, modified_ns_of, name_of, unit_of
-from spark_jobs.source.regular_files import regular_status
+from spark_jobs.source.files.names import compression_of, is_landed, modified_ns_of, name_of, unit_of
+from spark_jobs.source.files.regular_files import regular_status
 
 _RANGES_AT_ONCE = 10_000
 

@@ -15,11 +15,11 @@ from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.errors import FreshetError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger.source_ranges import SourceRange, loaded_ranges
 from spark_jobs.settings import Home
-from spark_jobs.source.file_names import name_of
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_offsets import TopicOffsets
-from spark_jobs.source.kafka_slice import OffsetSlice, Partition
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.names import name_of
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.offsets import TopicOffsets
+from spark_jobs.source.kafka.partition import OffsetSlice, Partition
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan

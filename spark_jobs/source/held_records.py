@@ -23,7 +23,7 @@ from spark_jobs.loading.payload import (
     SOURCE_UNIT,
     payload_bytes,
 )
-from spark_jobs.source.kafka_slice import with_place
+from spark_jobs.source.kafka.partition import with_place
 from spark_jobs.source.records import all_malformed, decode_records
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse.event_id import event_id_texts

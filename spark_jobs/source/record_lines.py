@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spark_jobs.source.files.regular_files import open_regular
 from spark_jobs.source.records.decoded import BYTE_ORDER_MARK, KEPT_OF_TOO_LONG, LONGEST_RECORD, cut_record, told_length
-from spark_jobs.source.regular_files import open_regular
 
 BLOCK_BYTES = 4 << 20
 _LINE_END, _CARRIAGE_RETURN = ord("\n"), ord("\r")

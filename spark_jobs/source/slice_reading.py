@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_reading import read_offsets
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.files.reading import read_slice
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.partition import OffsetSlice
+from spark_jobs.source.kafka.reading import read_offsets
 from spark_jobs.source.records.record_decoder import RecordDecoder
 
 

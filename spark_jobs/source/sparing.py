@@ -16,13 +16,13 @@ from spark_jobs.definition.stream_tuple import POSITION
 from spark_jobs.ledger.poison import Poison, PoisonSpan
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.file_names import compression_of
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.planned_file import FileSlice, unpacked
+from spark_jobs.source.files.names import compression_of
+from spark_jobs.source.files.planned_file import FileSlice, unpacked
+from spark_jobs.source.files.regular_files import open_regular
+from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.source.record_lines import BLOCK_BYTES, line_end_at_or_after
 from spark_jobs.source.records import all_malformed
 from spark_jobs.source.records.decoded import Decoded, merged
-from spark_jobs.source.regular_files import open_regular
 
 _FAR = 1 << 62
 

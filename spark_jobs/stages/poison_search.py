@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.poison import PoisonSpan
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.source.sparing import bounds, has_one_record, window
 
 _MOST_SPANS = 64

@@ -23,8 +23,8 @@ import psutil
 
 from spark_jobs.ledger.poison import PoisonSpan
 from spark_jobs.optional_imports import do_without_pandas_and_scipy
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.stages.poison_search import Death, find_poison
 from spark_jobs.stages.trial_reading import TrialReading
 from spark_jobs.stages.worker_daemon import load_kernels, spare_what_is_loaded

@@ -9,8 +9,8 @@ from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.definition.correlation import qualified
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.held_rows import HeldRows
-from spark_jobs.source.kafka_slice import OffsetSlice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.screening import screen
 from spark_jobs.stages.stream_plan import StreamPlan

@@ -21,10 +21,10 @@ from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.optional_imports import do_without_pandas_and_scipy
-from spark_jobs.source import file_reading
+from spark_jobs.source.files import reading
 from spark_jobs.stages import back_task, front_task, rehearsal
 
-__all__ = ["back_task", "file_reading", "front_task", "load_kernels", "rehearsal", "spare_what_is_loaded"]
+__all__ = ["back_task", "front_task", "load_kernels", "reading", "rehearsal", "spare_what_is_loaded"]
 
 
 class _OneTuple:

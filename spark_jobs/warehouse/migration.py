@@ -7,13 +7,18 @@ from typing import cast
 import sqlalchemy
 from alembic import command
 from alembic.config import Config
+from alembic.script import ScriptDirectory
 from psycopg2 import extensions
 
-from spark_jobs.settings import PROJECT_ROOT
+from spark_jobs.errors import SchemaVersionError
+from spark_jobs.settings import SHIPPED
 from spark_jobs.warehouse.roles import become_migrator, entrust_noting, make_roles
 
+# The release whose schema is the first migration, and its commit.
+_OLDEST_RELEASE, _OLDEST_COMMIT = "0.2.0", "77d00b4"
 
-def migrate(warehouse_url: str, revision: str = "head") -> None:
+
+def migrate(warehouse_url: str) -> None:
     """Run the outstanding Alembic migrations; safe to call at any time, and by several at once.
 
     Makes the roles of `roles.py` where it may; the migrator owns what is made, but for
@@ -21,7 +26,10 @@ def migrate(warehouse_url: str, revision: str = "head") -> None:
 
     Args:
         warehouse_url: libpq URL of the warehouse.
-        revision: Alembic revision to end at.
+
+    Raises:
+        SchemaVersionError: the schema is older than the first migration, or newer than the last one; the message says
+            what to do.
     """
     engine = sqlalchemy.create_engine(
         sqlalchemy.make_url(warehouse_url).set(drivername="postgresql+psycopg2"), poolclass=sqlalchemy.NullPool
@@ -34,7 +42,31 @@ def migrate(warehouse_url: str, revision: str = "head") -> None:
         become_migrator(cursor)
         connection.execute(sqlalchemy.text("CREATE SCHEMA IF NOT EXISTS freshet"))
         configuration = Config()
-        configuration.set_main_option("script_location", str(PROJECT_ROOT / "warehouse_schema"))
+        configuration.set_main_option("script_location", str(SHIPPED / "warehouse_schema"))
         configuration.attributes["connection"] = connection
-        command.upgrade(configuration, revision)
+        _check_version(cursor, ScriptDirectory.from_config(configuration))
+        command.upgrade(configuration, "head")
         entrust_noting(cursor)
+
+
+def _check_version(cursor: extensions.cursor, scripts: ScriptDirectory) -> None:
+    cursor.execute("SELECT to_regclass('freshet.schema_version')")
+    if cursor.fetchone() == (None,):
+        return
+    cursor.execute("SELECT version_num FROM freshet.schema_version")
+    oldest = scripts.get_base()
+    assert oldest is not None
+    for (found,) in cursor.fetchall():
+        if found < oldest:
+            raise SchemaVersionError(
+                f"The schema freshet of this warehouse is at revision {found}. This version begins with revision "
+                f"{oldest}, that of release {_OLDEST_RELEASE}, which has to migrate it first. Stop the drivers. In a "
+                f"checkout of Freshet run `git checkout {_OLDEST_COMMIT}`, `uv sync` and `uv run freshet migrate`, and "
+                "start each stream once, which takes its position over. Then run `freshet migrate` of this version."
+            )
+        if found not in {script.revision for script in scripts.walk_revisions()}:
+            raise SchemaVersionError(
+                f"The schema freshet of this warehouse is at revision {found}. This version knows revisions up to "
+                f"{scripts.get_current_head()}: a newer one has migrated it. Run that version, or load into another "
+                "warehouse."
+            )

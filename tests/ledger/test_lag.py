@@ -14,7 +14,7 @@ from psycopg2 import extensions
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
-from spark_jobs.source.kafka_slice import Partition
+from spark_jobs.source.kafka.partition import Partition
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import PartitionLag, Unread
 from tests.ledger.ledger_rows import add_batch, drive, execute, only, register

@@ -149,6 +149,15 @@ def test_a_tuple_that_is_pruned_while_its_event_is_sent_again_is_known(stream: S
         assert loader.load(stream.held(range(5, 10))) == LoadCounts(duplicates=5)
 
 
+def test_an_event_with_two_places_does_not_keep_others_from_being_pruned(orders: Stream) -> None:
+    orders.load(orders.held([1, 7], "rejected"))
+    orders.query("INSERT INTO freshet.pruned_tuple SELECT pipeline, event_id, place, now(), event_hash, batch_no "
+                 "FROM freshet.held_tuple WHERE event_id = '[7]'")  # fmt: skip
+    _age(orders, "40 days")
+    assert _prune(orders, rejected="30d") == {"rejected": 2}
+    assert orders.query("SELECT rejected::int, duplicates::int FROM freshet.ledger_pruned") == [(-1, 1)]
+
+
 def test_what_is_kept_for_ever_is_kept(stream: Stream) -> None:
     _age(stream, "4000 days")
     assert _prune(stream) == {}

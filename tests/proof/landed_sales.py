@@ -23,7 +23,7 @@ from spark_jobs.lookup.changes.triggers import watch_relations
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
-from spark_jobs.source.file_names import unit_of
+from spark_jobs.source.files.names import unit_of
 
 TABLES = """
     CREATE SCHEMA shop;

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.proof.proof import Proof, StreamPlaces
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_jobs.definition import Source
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
 
 SCHEMA = "id bigint, name string, price decimal(10,2), at timestamp"
 

@@ -16,7 +16,7 @@ from spark_jobs.definition import Source
 from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.files.reading import read_slice
 from spark_jobs.source.record_lines import line_end_at_or_after
 from tests.source.landed import planned, source
 

@@ -8,7 +8,7 @@ import sys
 
 def test_decoding_imports_neither_spark_nor_a_database() -> None:
     script = (
-        "import sys, spark_jobs.source.file_reading; print({'pyspark', 'psycopg2', 'airflow'} & sys.modules.keys())"
+        "import sys, spark_jobs.source.files.reading; print({'pyspark', 'psycopg2', 'airflow'} & sys.modules.keys())"
     )
     told = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert told.stdout == "set()\n"

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from spark_jobs.source import kafka_consumer
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_consumer import KafkaConsumer
+from spark_jobs.source.kafka import consumer as kafka_consumer
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.consumer import KafkaConsumer
 from tests.kafka_broker import Topic
 
 

@@ -25,12 +25,13 @@ from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.secret_text import SecretText
-from spark_jobs.source import kafka_offsets, kafka_reading
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_reading import read_offsets
-from spark_jobs.source.kafka_slice import OffsetSlice, Partition
-from spark_jobs.source.kafka_topic import KafkaTopic, fair_shares
+from spark_jobs.source.kafka import offsets as kafka_offsets
+from spark_jobs.source.kafka import reading as kafka_reading
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.partition import OffsetSlice, Partition
+from spark_jobs.source.kafka.reading import read_offsets
+from spark_jobs.source.kafka.topic import KafkaTopic, fair_shares
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.registration import register_pipeline
@@ -196,7 +197,7 @@ def test_a_batch_is_bounded_in_bytes(topic: Topic, reader: Any) -> None:
 
 def test_a_partition_is_read_by_several_tasks(topic: Topic, reader: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     topic.send(records(0, 1000))
-    monkeypatch.setattr("spark_jobs.source.kafka_topic._SMALLEST_SLICE", 300)
+    monkeypatch.setattr("spark_jobs.source.kafka.topic._SMALLEST_SLICE", 300)
     stream = reader()
     ranges = stream.plan()
     assert [len(stream.topic.pieces(list(enumerate(ranges)), parts)) for parts in (1, 2, 9)] == [1, 2, 4]

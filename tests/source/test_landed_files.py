@@ -10,10 +10,10 @@ import pytest
 
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.source import landed_files
-from spark_jobs.source.file_names import name_of, unit_of
-from spark_jobs.source.landed_files import LandedFiles
-from spark_jobs.source.planned_file import planned_file
+from spark_jobs.source.files import landed_files
+from spark_jobs.source.files.landed_files import LandedFiles
+from spark_jobs.source.files.names import name_of, unit_of
+from spark_jobs.source.files.planned_file import planned_file
 from spark_jobs.source.record_lines import line_end_at_or_after
 
 ALL = 1 << 40

@@ -9,9 +9,9 @@ import pytest
 
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.source.landed_files import LandedFiles
+from spark_jobs.source.files.landed_files import LandedFiles
+from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.landed_streams import LandedStreams
-from spark_jobs.source.planned_file import FileSlice
 
 
 @pytest.fixture

@@ -15,11 +15,11 @@ import pytest
 
 from spark_jobs.errors import UnreadableFileError
 from spark_jobs.ledger.poison import PoisonSpan
-from spark_jobs.source import file_reading
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.damage import checked_whole
-from spark_jobs.source.file_bounds import Tally
-from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.files import reading as file_reading
+from spark_jobs.source.files.bounds import Tally
+from spark_jobs.source.files.damage import checked_whole
+from spark_jobs.source.files.reading import read_slice
 from spark_jobs.source.records import decode_records, parquet_pages
 from tests.limited_memory import in_limited_memory
 from tests.source.landed import planned, source
@@ -34,7 +34,7 @@ for path, file_format, options in given:
     records, unreadable = 0, ""
     of = source(file_format, "id bigint, v string, at timestamp", options)
     try:
-        for arrivals in spark_jobs.source.file_reading.read_slice(planned(Path(path)), of):
+        for arrivals in spark_jobs.source.files.reading.read_slice(planned(Path(path)), of):
             records += arrivals.records
     except UnreadableFileError as error:
         unreadable = str(error)

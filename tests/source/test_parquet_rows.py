@@ -15,7 +15,7 @@ import pytest
 from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.errors import UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.files.reading import read_slice
 from spark_jobs.source.records import decode_records
 from tests.source.landed import planned, source
 

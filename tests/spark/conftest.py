@@ -14,7 +14,7 @@ from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
-from spark_jobs.source import landed_files
+from spark_jobs.source.files import landed_files
 from tests.spark.shop import TABLES, query, sales_definition, write_definition
 
 

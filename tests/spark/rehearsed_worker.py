@@ -25,8 +25,8 @@ from spark_jobs.lookup.hot_keys.hot_tuples import HotTuples
 from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan, MappedBroadcast, unique_name
 from spark_jobs.lookup.planning.planning import plan_lookups
 from spark_jobs.lookup.relation.live import LiveRelation
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.files.reading import read_slice
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.front_task import front_task

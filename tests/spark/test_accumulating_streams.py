@@ -18,7 +18,7 @@ from spark_jobs.errors import WriterFencedError
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
-from spark_jobs.source import landed_files
+from spark_jobs.source.files import landed_files
 from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.validate import validate_facts
 from tests.loading.accumulation.fulfilment import DDL, FULFILMENT, Part, order, payment, shipment

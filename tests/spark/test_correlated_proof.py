@@ -15,7 +15,7 @@ from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.proof.proof import Proof, StreamPlaces
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.source import landed_files
+from spark_jobs.source.files import landed_files
 from spark_jobs.workload.auction_stream import AuctionStreamOptions, write_auction_stream
 from spark_jobs.workload.transit import Disorder
 from tests.loading.accumulation.fulfilment import order as order_part

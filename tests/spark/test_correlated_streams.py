@@ -15,7 +15,7 @@ from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.proof.verification import verify
-from spark_jobs.source import landed_files
+from spark_jobs.source.files import landed_files
 from spark_jobs.warehouse.connection import connect
 from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment, shipment
 from tests.spark.shop import query

@@ -29,7 +29,7 @@ from spark_jobs.proof.verification import verify
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.state_rebuilding import RebuiltState, rebuild_state
-from spark_jobs.source import kafka_offsets
+from spark_jobs.source.kafka import offsets as kafka_offsets
 from spark_jobs.warehouse.connection import connect
 from tests.kafka_broker import PASSWORD, Topic
 from tests.schema_registry import Registry, confluent

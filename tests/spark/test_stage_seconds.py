@@ -7,7 +7,7 @@ from contextlib import closing
 import psycopg2
 
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.source.landing_look import ONE_LOOK, LandingLook
+from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, sale, sales_definition
 

@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 from spark_jobs import secret_text
 from spark_jobs.definition import Source, load_definition
 from spark_jobs.driver.stream_job import StreamJob
-from spark_jobs.source.kafka_client import KafkaClient
+from spark_jobs.source.kafka.client import KafkaClient
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale

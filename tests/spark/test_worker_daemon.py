@@ -27,7 +27,7 @@ def test_workers_have_loaded_what_tasks_need_and_nothing_of_the_driver(spark: An
         return [name for name in sys.modules if name.startswith("spark_jobs.")]
 
     modules = spark.parallelize([0], 1).mapPartitions(loaded).collect()
-    assert "spark_jobs.source.file_reading" in modules
+    assert "spark_jobs.source.files.reading" in modules
     assert not [name for name in modules if name.startswith("spark_jobs.driver.")]
 
 

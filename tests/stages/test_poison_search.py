@@ -20,8 +20,8 @@ from spark_jobs.driver import poisoned_batch
 from spark_jobs.driver.intake import Trial
 from spark_jobs.driver.poisoned_batch import search
 from spark_jobs.ledger.poison import PoisonSpan
-from spark_jobs.source.kafka_slice import OffsetSlice, Partition
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.kafka.partition import OffsetSlice, Partition
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.stages.poison_search import Death, find_poison
 from spark_jobs.stages.trial_reading import TrialReading

@@ -15,7 +15,7 @@ from spark_jobs.ledger.status.history import HistorySpan, read_history
 from spark_jobs.ledger.status.objective import read_objective
 from spark_jobs.ledger.status.pipeline_status import StatusReader
 from spark_jobs.settings import home
-from spark_jobs.source.landing_look import LandingLook
+from spark_jobs.source.files.landing_look import LandingLook
 
 # Pages ask every two seconds; a span's newest step is still filling.
 _STATUS_SECONDS = 1.0

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from spark_jobs.definition import Source, load_definition
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved, seconds
 from spark_jobs.settings import pipelines_folder
-from spark_jobs.source.file_reading import read_slice
-from spark_jobs.source.planned_file import FileSlice
+from spark_jobs.source.files.planned_file import FileSlice
+from spark_jobs.source.files.reading import read_slice
 from spark_jobs.workload.bad_input import DEFECT, DUPLICATE, choose_defects
 from spark_jobs.workload.order_events import EVENT_TIME, OrderFiles
 

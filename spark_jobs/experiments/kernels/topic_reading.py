@@ -19,9 +19,9 @@ from spark_jobs.definition import Source
 from spark_jobs.experiments.kernels import record_decoding
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved, seconds
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
-from spark_jobs.source.kafka_client import KafkaClient
-from spark_jobs.source.kafka_reading import read_offsets
-from spark_jobs.source.kafka_slice import OffsetSlice, Partition
+from spark_jobs.source.kafka.client import KafkaClient
+from spark_jobs.source.kafka.partition import OffsetSlice, Partition
+from spark_jobs.source.kafka.reading import read_offsets
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.workload.order_events import OrderFiles
 from spark_jobs.workload.topics import make_topics

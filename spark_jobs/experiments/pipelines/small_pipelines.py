@@ -15,13 +15,13 @@ from psycopg2 import sql
 
 from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.definition.problems import read_yaml
-from spark_jobs.settings import PROJECT_ROOT
+from spark_jobs.settings import SHIPPED
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.registration import register_pipeline
 from spark_jobs.workload.landing import land, land_parquet
 
 DRIVER = "many"
-_SHIPPED = PROJECT_ROOT / "dags" / "pipelines"
+_SHIPPED = SHIPPED / "dags" / "pipelines"
 _CUSTOMERS, _PARTS, _SUPPLIERS = 15_000, 20_000, 1_000  # as of TPC-H at scale 0.1
 
 _MASTER_DATA = f"""

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from spark_jobs.columns.json_text import json_objects
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.errors import UnreadableFileError
-from spark_jobs.source.damage import damage_told
+from spark_jobs.source.files.damage import damage_told
 from spark_jobs.source.records.decoded import KEPT_OF_TOO_LONG, LONGEST_RECORD, Decoded, cut_record
 from spark_jobs.source.records.long_values import beginnings, holds_bytes, lengths, too_long, without
 from spark_jobs.source.records.parquet_pages import PIECE_BYTES, planned_reading

@@ -31,7 +31,7 @@ from spark_jobs.joins.stream_stream.am_join import AMJoin
 from spark_jobs.joins.stream_stream.emission import OutputOrdered
 from spark_jobs.joins.stream_stream.m_join import MJoin
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
-from spark_jobs.source.file_reading import read_slice
+from spark_jobs.source.files.reading import read_slice
 from tests.source.landed import planned
 
 

@@ -1,0 +1,218 @@
+"""Reads a slice of a landed file: bytes to stream tuples, in blocks of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import BinaryIO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from spark_jobs.definition import Source
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
+from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
+from spark_jobs.source.arrivals import Arrivals
+from spark_jobs.source.files.bounds import FileBounds
+from spark_jobs.source.files.damage import checked_whole, damage_told
+from spark_jobs.source.files.names import compression_of
+from spark_jobs.source.files.planned_file import FileSlice, planned_file, shown_path, unpacked
+from spark_jobs.source.record_lines import Block, Lines, cut_lines, line_blocks
+from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
+from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, as_text
+from spark_jobs.source.records.json_blocks import decode_json
+from spark_jobs.source.records.parquet_rows import ParquetRows
+from spark_jobs.source.sparing import decode_sparing, sifted
+
+# At once: a block of lines of a byte each has millions, and each that is rejected costs some hundred bytes.
+_MOST_RECORDS = 1 << 17
+
+
+def read_slice(piece: FileSlice, source: Source) -> Iterator[Arrivals]:
+    """Read a slice. O(bytes); in memory are some blocks of it, however large the file.
+
+    Args:
+        piece: a slice of a file of the source's format.
+        source: how records look.
+
+    Raises:
+        UnreadableFileError: the file is damaged or not of the format, or lacks what the schema needs, or is poison as
+            a whole; always before the first tuple.
+        SourceRangeGoneError: the file is missing, or not the one that was planned; also after the last tuple.
+        OSError: the machine can't read it.
+    """
+    for span in piece.poison:
+        if span.is_of_file:
+            raise UnreadableFileError(f"Reading {shown_path(piece)} ended the process that read it ({span.how}).")
+    with planned_file(piece) as file:
+        reading = _parquet(piece, source, file) if source.format == "parquet" else _lines(piece, source, file)
+        yield from reading
+
+
+def _lines(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
+    if compression_of(piece.path) is None:
+        lines = _LineFile(piece, source, file, None)
+        for records, positions in lines.parts():
+            yield lines.arrivals(records, positions)
+        return
+    bounds = FileBounds.of(piece, source)
+    packed = _LineFile(piece, source, file, bounds)
+
+    def read(is_read_again: Callable[[], bool] | None) -> Iterator[Arrivals]:
+        tally = bounds.tally(source, sizes=False)
+        for records, positions in packed.parts():
+            glance = is_read_again is not None and is_read_again()
+            first, count = tally.sample(len(records)) if glance else (0, len(records))
+            some = packed.arrivals(records.slice(first, count), positions[first : first + count])
+            if is_read_again is not None:
+                tally.add(some, len(records))
+            yield some
+
+    yield from checked_whole(read, lambda some: some.nbytes)
+
+
+def _parquet(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
+    bounds = FileBounds.of(piece, source)
+    rows = ParquetRows(file, source.columns, shown_path(piece))
+
+    def read(is_read_again: Callable[[], bool] | None) -> Iterator[Arrivals]:
+        tally = bounds.tally(source, sizes=True)
+        position = 0
+        for batch in rows.batches():
+            glance = is_read_again is not None and is_read_again()
+            first, count = tally.sample(batch.num_rows) if glance else (0, batch.num_rows)
+            some = batch.slice(first, count)
+            decoded = rows.decode(some)
+            positions = np.arange(position + first, position + first + count)
+            arrivals = _arrivals(piece, decoded, rows.records_of_malformed(some, decoded), positions)
+            if is_read_again is not None:
+                tally.add(arrivals, batch.num_rows)
+            position += batch.num_rows
+            yield arrivals
+
+    yield from checked_whole(read, lambda some: some.nbytes)
+
+
+def _arrivals(piece: FileSlice, decoded: Decoded, records: pa.Array, positions: NDArray[np.int64]) -> Arrivals:
+    count = len(positions)
+    arrived = pa.scalar(piece.modified_ns // 1000, pa.timestamp("us", "UTC"))
+    tuples = (
+        decoded.tuples.append_column(ARRIVED_AT, pa.repeat(arrived, count))
+        .append_column(RECORD, records)
+        .append_column(RANGE, pa.repeat(pa.scalar(piece.range_no, pa.int32()), count))
+        .append_column(POSITION, pa.array(positions))
+    )
+    return sifted(piece.poison, tuples, decoded.reasons, identified=False)
+
+
+class _LineFile:
+    """The lines of a slice, and their decoder.
+
+    Args:
+        piece: the slice.
+        source: how records look.
+        file: the slice's file.
+        bounds: of a compressed file.
+
+    Raises:
+        UnreadableFileError: the file's header lacks a column, or has it twice, or the file is damaged there.
+    """
+
+    def __init__(self, piece: FileSlice, source: Source, file: BinaryIO, bounds: FileBounds | None) -> None:
+        self._piece = piece
+        self._source = source
+        self._file = file
+        self._bounds = bounds
+        self._header: bytes | None = None
+        self._header_position = -1
+        self._csv: CsvDecoder | None = None
+        if source.format == "csv":
+            self._csv = self._csv_decoder(CsvLayout.from_options(source.options))
+
+    def parts(self) -> Iterator[Lines]:
+        """The records of the slice, some at a time; the header is none.
+
+        Raises:
+            UnreadableFileError: a compressed file is damaged, or unpacks to too much.
+            SourceRangeGoneError: the file ends before the slice does.
+        """
+        if self._bounds is None:
+            blocks = line_blocks(_SliceReader(self._piece, self._file).read, self._piece.first)
+        else:
+            blocks = self._unpacked(self._bounds)
+        for block in blocks:
+            records, positions = self._records_of(block)
+            for first in range(0, len(records), _MOST_RECORDS):
+                yield Lines(records.slice(first, _MOST_RECORDS), positions[first : first + _MOST_RECORDS])
+
+    def arrivals(self, records: pa.Array, positions: NDArray[np.int64]) -> Arrivals:
+        """The tuples of records."""
+        decoded = decode_sparing(self._piece.poison, records, positions, self._source.columns, self._decode)
+        return _arrivals(self._piece, decoded, self._with_header(records), positions)
+
+    def _decode(self, records: pa.Array) -> Decoded:
+        return decode_json(records, self._source.columns) if self._csv is None else self._csv.decode(records)
+
+    def _records_of(self, block: Block) -> Lines:
+        """The records in a block, which the header is not."""
+        lines = cut_lines(*block)
+        if self._header is None or not len(lines.positions) or lines.positions[0] != self._header_position:
+            return lines
+        return Lines(lines.records[1:], lines.positions[1:])
+
+    def _with_header(self, records: pa.Array) -> pa.Array:
+        """The records, each with the file's header before it where there is one."""
+        if self._header is None:
+            return records
+        return pc.binary_join_element_wise(pa.scalar(self._header, pa.binary()), records, pa.scalar(b"\n", pa.binary()))
+
+    def _unpacked(self, bounds: FileBounds) -> Iterator[Block]:
+        compression = compression_of(self._piece.path)
+        assert compression is not None
+        self._file.seek(0)
+        with damage_told(shown_path(self._piece)):
+            yield from line_blocks(bounds.reading(unpacked(self._file, compression).read), 0)
+
+    def _csv_decoder(self, layout: CsvLayout) -> CsvDecoder:
+        columns = self._source.columns
+        if not layout.header:
+            return CsvDecoder(columns, layout, None)
+        if self._bounds is None:
+            self._file.seek(0)
+            beginning = line_blocks(self._file.read, 0)
+        else:
+            beginning = self._unpacked(self._bounds)
+        for block in beginning:
+            lines = cut_lines(*block)
+            if len(lines.records):
+                self._header, self._header_position = lines.records[0].as_py(), int(lines.positions[0])
+                break
+        if self._header is None:
+            return CsvDecoder(columns, layout, None)  # of a file without lines
+        try:
+            return CsvDecoder(columns, layout, [field.text for field in layout.fields(as_text(self._header))])
+        except MalformedRecordError as error:
+            raise UnreadableFileError(f"{shown_path(self._piece)}: {error}") from None
+
+
+class _SliceReader:
+    """Reads the bytes of a slice, no more and no fewer."""
+
+    def __init__(self, piece: FileSlice, file: BinaryIO) -> None:
+        self._piece = piece
+        self._file = file
+        self._left = piece.last - piece.first
+        file.seek(piece.first)
+
+    def read(self, most: int) -> bytes:
+        """The next bytes; none at the slice's end."""
+        if not self._left:
+            return b""
+        content = self._file.read(min(most, self._left))
+        if not content:
+            raise SourceRangeGoneError(
+                f"{shown_path(self._piece)} ends {self._left} bytes before {self._piece.last}, the end of the range."
+            )
+        self._left -= len(content)
+        return content
