@@ -1,4 +1,4 @@
-"""The site's pages: those of the project where they lie, so that their links hold, and a page of docstrings a package."""
+"""The pages of the site: those of the project where they lie, so that links hold, and one of docstrings a package."""
 
 from __future__ import annotations
 
