@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from spark_jobs.columns.arrow_buffers import plain_array
 from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.columns.event_id import MOST_CHARACTERS, event_id_texts, may_be_too_long
 from spark_jobs.definition.fates import REFUSED, UNIDENTIFIED
 from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
 from spark_jobs.loading.event_hashes import hashes_of, with_hashes
@@ -18,7 +19,6 @@ from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal, blame_table
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 # A transaction holds no more. Larger ones load no faster, and their tuples must be kept in memory until the commit, in

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.event_id import event_hashes
 from spark_jobs.definition.stream_tuple import EVENT_HASH
-from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactColumn
 
 

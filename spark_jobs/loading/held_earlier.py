@@ -9,11 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
+from spark_jobs.columns.event_id import event_hashes, event_id_texts
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.loading.bloom_filter import BloomFilter
 from spark_jobs.loading.event_hashes import hashes_of
 from spark_jobs.loading.held_rows import HeldRows, hash_of_name
-from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 Int64Array = NDArray[np.int64]

@@ -15,6 +15,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.columns.arrow_buffers import plain_array
 from spark_jobs.columns.copy_encoding.numbers_and_times import utc_times
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.definition.fates import REFUSED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
@@ -28,7 +29,6 @@ from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.recent_ids import RECENT_IDS
 from spark_jobs.loading.refusals import Refusal
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable, has_key
 from spark_jobs.warehouse.fencing import check_epoch, read_locked, session_name

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
-from spark_jobs.warehouse.event_id import (
+from spark_jobs.columns.event_id import (
     MOST_CHARACTERS,
     event_hashes,
     event_id_texts,
@@ -151,7 +151,7 @@ def test_long_ids_are_noticed() -> None:
 
 def test_hash_codes_are_the_same_in_another_process() -> None:
     program = (
-        "import pyarrow as pa; from tests.warehouse.test_event_id import KEY, event_hashes, table_of;"
+        "import pyarrow as pa; from tests.columns.test_event_id import KEY, event_hashes, table_of;"
         "from decimal import Decimal; print(event_hashes(table_of([(1, b'a', Decimal(2), True, 3, 4)]), KEY)[0])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
