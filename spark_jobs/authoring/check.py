@@ -10,6 +10,8 @@ from pathlib import Path
 
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_records
+from spark_jobs.control.registration import check_registration
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.correlation import read_alike
 from spark_jobs.definition.kafka import Kafka
@@ -23,9 +25,7 @@ from spark_jobs.source.files.names import is_landed
 from spark_jobs.source.kafka.client import KafkaClient
 from spark_jobs.source.kafka.offsets import TopicOffsets
 from spark_jobs.source.records.record_decoder import RecordDecoder
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.registration import check_registration
 
 _MOST_COUNTED = 100_000
 
@@ -99,10 +99,10 @@ def _check_registered(connection: extensions.connection, definition: PipelineDef
     stated = definition.model_dump(mode="json", by_alias=True)
     try:
         with connection, connection.cursor() as cursor:
-            check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
+            check_registration(cursor, definition.name, stated, driver_records.MAX_SILENCE)
     except PipelineDefinitionError as error:
         report.problems.append(str(error))
-    driver = drivers.newest_driver(connection, definition.name)
+    driver = driver_records.newest_driver(connection, definition.name)
     if driver is not None and driver.is_alive():
         report.notes.append(f"its driver runs on {driver.host}: what is changed here counts when it is restarted")
 

@@ -17,9 +17,6 @@ RECORD = "_record"
 RANGE = "_range"
 POSITION = "_position"
 
-# Hash code of the event id, int64, computed once and carried along from then on.
-EVENT_HASH = "_event_hash"
-
 # Reserved source of a fact column: the number of the batch, or of the reprocessing run, that stored the fact.
 BATCH_NO = "_batch_no"
 

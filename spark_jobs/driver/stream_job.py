@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_records, driver_requests, drivers
+from spark_jobs.control.cluster import settle_in_cluster
+from spark_jobs.control.registration import check_registration, register_pipeline
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
@@ -31,11 +34,8 @@ from spark_jobs.source.files.landed_files import LandedFiles
 from spark_jobs.source.kafka.topic import KafkaTopic
 from spark_jobs.source.landed_streams import LandedStreams, stream_unit
 from spark_jobs.source.slice_reading import SliceReader
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.cluster import settle_in_cluster
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
-from spark_jobs.warehouse.registration import check_registration, register_pipeline
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -81,7 +81,7 @@ class StreamJob:
         try:
             with connection, connection.cursor() as cursor:
                 stated = definition.model_dump(mode="json", by_alias=True)
-                check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
+                check_registration(cursor, definition.name, stated, driver_records.MAX_SILENCE)
             with suppress(StateDamagedError):  # It may be brought back: the stream is blocked until then.
                 check_join_state(connection, definition, self._home)
             self._tables = check_tables(connection, definition)
@@ -146,7 +146,7 @@ class StreamJob:
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )
         if resume:
-            drivers.request_state(connection, definition.name, "running")
+            driver_requests.request_state(connection, definition.name, "running")
         parts = spark.defaultParallelism
         lookups = DrivenLookups(definition, self._tables.relations, self._home, self.pool, spark, parts)
         try:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from spark_jobs.columns.arrow_buffers import plain_array
 from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
@@ -39,6 +40,11 @@ class EncodedFacts:
     tuples: pa.Table
     rows: EncodedRows
 
+    @property
+    def hashes(self) -> NDArray[np.int64]:
+        """The hash codes of their event ids, which the tuples of a chunk carry; shape (n,)."""
+        return hashes_of(self.tuples)
+
     @classmethod
     def encode(cls, tuples: pa.Table, fact: FactTable) -> EncodedFacts:
         """Encode tuples that are known to fit."""
@@ -67,7 +73,7 @@ class Chunk:
         """The event ids of its tuples. O(n)."""
         ids = IdSketch(self.held.hashes)
         if self.facts is not None:
-            ids.add(hashes_of(self.facts.tuples))
+            ids.add(self.facts.hashes)
         return ids
 
     def where(self, kept: np.ndarray, fact: FactTable) -> Chunk:

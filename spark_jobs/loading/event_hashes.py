@@ -9,8 +9,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from spark_jobs.columns.event_id import event_hashes
-from spark_jobs.definition.stream_tuple import EVENT_HASH
 from spark_jobs.warehouse.fact_table import FactColumn
+
+EVENT_HASH = "_event_hash"
 
 
 def with_hashes(tuples: pa.Table, key: Sequence[FactColumn]) -> pa.Table:

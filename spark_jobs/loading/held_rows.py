@@ -21,10 +21,11 @@ from spark_jobs.columns.event_id import MOST_CHARACTERS, event_id_texts, first_o
 from spark_jobs.columns.hashing import hash_bytes
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.fates import UNIDENTIFIED, Place
-from spark_jobs.definition.stream_tuple import ARRIVED_AT, EVENT_HASH, POSITION, RANGE, EventColumns
-from spark_jobs.loading.event_hashes import hashes_of, with_hashes
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns
+from spark_jobs.loading.event_hashes import EVENT_HASH, hashes_of, with_hashes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.fact_table import FactColumn
 
 _TEXT = PostgresType("text", "text")
@@ -211,14 +212,27 @@ def _origin(tuples: pa.Table, column: str) -> pa.Array:
     return plain_array(tuples[column]).cast(pa.int64())
 
 
-def identified(tuples: pa.Table, event: EventColumns, key: Sequence[FactColumn]) -> pa.Table:
-    """Tuples that were decoded, with hash codes of the event ids under which they are stored, as facts or held.
+def identified(
+    tuples: pa.Table, rejected: Sequence[Held], event: EventColumns, key: Sequence[FactColumn]
+) -> tuple[pa.Table, IdSketch]:
+    """Note the event ids under which arrived tuples are to be stored, as facts or held. O(n).
 
     Args:
-        tuples: shape (n,), as those of a `Held`.
+        tuples: those that were decoded, shape (n,), as those of a `Held`.
+        rejected: those that were not.
         event: the pipeline's event columns.
         key: columns of the event id.
+
+    Returns:
+        the decoded tuples, with the hash codes of their event ids; and a sketch of the ids of all.
     """
+    tuples = _with_stored_hashes(tuples, event, key)
+    ids = IdSketch(hashes_of(tuples))
+    ids.add(HeldRows.build(rejected, event, key, 0).hashes)
+    return tuples, ids
+
+
+def _with_stored_hashes(tuples: pa.Table, event: EventColumns, key: Sequence[FactColumn]) -> pa.Table:
     suspects = np.full(tuples.num_rows, may_be_too_long(tuples, key))
     for column in key:
         if tuples[column.source].null_count:

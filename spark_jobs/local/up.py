@@ -18,6 +18,9 @@ from rich.console import Console
 from rich.markup import escape
 from sqlalchemy import make_url
 
+from spark_jobs.control import driver_requests
+from spark_jobs.control.migration import migrate
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.driver.session import DEFAULT_MASTER
 from spark_jobs.durable_files import exclusive_lock
@@ -60,10 +63,7 @@ from spark_jobs.private_files import make_private
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
 from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.registration import register_pipeline
 from spark_jobs.workload.tpch import seed
 from spark_jobs.workload.tpch_files import check_scale
 
@@ -267,7 +267,7 @@ class _Up:
                     register_pipeline(
                         connection, name, definition.freshness.target, definition.model_dump_json(by_alias=True)
                     )
-                    drivers.request_state(connection, name, "running")
+                    driver_requests.request_state(connection, name, "running")
                     attach_or_launch(connection, name, self._home, partial(DriverCommand, [*submit, name], environment))
 
     def _prove(self, url: str, *, complete: bool) -> bool:

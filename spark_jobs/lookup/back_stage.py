@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spark_jobs.columns.keys.key_columns import KeyColumns
-from spark_jobs.definition.fates import SHED, UNMATCHED
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.lookup.changes.unnoticed import ChangedKeys
@@ -108,8 +107,6 @@ class BackStage:
         settlement = confirmed(run_back_stage(join, keys.codes, order, deadline), keys, relation)
         counts = {
             "asked": len(keys),
-            UNMATCHED.name: len(settlement.unmatched),
-            SHED.name: len(settlement.shed),
             "pages_read": join.statistics.pages_read,
             "lookups": join.statistics.lookups,
             "bytes_read": join.statistics.bytes_read,

@@ -10,11 +10,11 @@ from datetime import datetime
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.ledger.unread import Unread
 from spark_jobs.source.files.landed_files import LandedFiles
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.source.kafka.topic import KafkaTopic
-from spark_jobs.warehouse.drivers import Unread
 
 # Of what a batch may read, each stream is left an eighth of its equal share. It may seem to be ahead for one event from
 # the future, or nobody knows yet how many of its bytes there are in an hour.

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.definition.fates import SHED
+from spark_jobs.definition.fates import SHED, UNMATCHED
 from spark_jobs.loading.outcome import Held
 from spark_jobs.lookup.back_stage import BackStage, FoundTuples
 from spark_jobs.lookup.planning.lookup_plan import LookupPlan
@@ -105,7 +105,8 @@ class _BackTask:
         back_stage = BackStage(self._plan, context.warehouse_url, context.parts)
         found = back_stage.join(*waiting.keys_and_pages(), context.back_stage_seconds, self._join_seconds)
         self._algorithm = self._algorithm or (found.algorithm, found.reason)
-        self._counts.update(found.counts)
+        settled = {UNMATCHED.name: int(found.absent.sum()), SHED.name: int(found.shed.sum())}
+        self._counts.update(found.counts | settled)
         if context.fronts[self._plan.position].most_offers and found.relation is not None:
             self._offers.append((found.relation, found.frequencies))
         return found

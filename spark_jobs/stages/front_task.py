@@ -11,8 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
-from spark_jobs.loading.event_hashes import hashes_of
-from spark_jobs.loading.held_rows import HeldRows, identified
+from spark_jobs.loading.held_rows import identified
 from spark_jobs.loading.outcome import Held
 from spark_jobs.lookup.front_stage import FrontStage
 from spark_jobs.source.arrivals import Arrivals
@@ -101,13 +100,11 @@ class _FrontTask:
 
     def _noted(self, arrivals: Arrivals) -> pa.Table:
         """Note the event ids as they were read, before anything is done with them; the tuples with their hash codes."""
-        destination, ids = self._context.destination, self._loading.unsettled
+        destination = self._context.destination
         if not destination.compares_ids:
             return arrivals.tuples
-        event, key = destination.event, destination.fact.key
-        tuples = identified(arrivals.tuples, event, key)
-        ids.add(hashes_of(tuples))
-        ids.add(HeldRows.build(arrivals.rejected, event, key, 0).hashes)
+        tuples, ids = identified(arrivals.tuples, arrivals.rejected, destination.event, destination.fact.key)
+        self._loading.unsettled += ids
         return tuples
 
     def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:

@@ -20,12 +20,12 @@ import pyarrow.compute as pc
 
 from spark_jobs.columns.keys.values import KeyKind, key_values
 from spark_jobs.columns.uuid_text import format_uuids
+from spark_jobs.control.fencing import session_name
 from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.join_state.bucket import Bucket, BucketPlan
 from spark_jobs.loading.chunk import Chunk, prepare
-from spark_jobs.loading.event_hashes import hashes_of
 from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
@@ -40,7 +40,6 @@ from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.obstacles import obstacle
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.fencing import session_name
 
 _NOBODY, _NO_BATCH = 0, 0
 _FILTER_BYTES = 1 << 10
@@ -101,7 +100,7 @@ class RehearsedTransaction:
         session.connection()
         facts, held, event = self._chunk.facts, self._chunk.held, self._rehearsal.event
         if facts is not None and facts.tuples.num_rows:
-            hashes = hashes_of(facts.tuples)
+            hashes = facts.hashes
             recent = RecentIds(_FILTER_BYTES)
             recent.add(event.pipeline, hashes)
             recent.among(event.pipeline, hashes)

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.control.drivers import take_over
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import retention as pruning
 from spark_jobs.ledger.retention import prune, prune_all
-from spark_jobs.warehouse.drivers import take_over
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.loading.stream import Stream
 
 FOR_EVER: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": None}

@@ -6,9 +6,9 @@ import psycopg2
 import pytest
 from alembic.script import ScriptDirectory
 
+from spark_jobs.control.migration import migrate
 from spark_jobs.errors import SchemaVersionError
 from spark_jobs.settings import SHIPPED
-from spark_jobs.warehouse.migration import migrate
 
 
 def _query(url: str, statement: str) -> list[tuple]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import psycopg2
 from psycopg2 import errors, extensions, sql
 
+from spark_jobs.control.roles import FUNCTION
 from spark_jobs.lookup.changes.watched_tables import (
     WatchedTable,
     trigger_arguments,
@@ -15,7 +16,6 @@ from spark_jobs.lookup.changes.watched_tables import (
     watched_tables,
 )
 from spark_jobs.lookup.relation.used_relations import Lookup, UsedColumns, columns_of, used_relations
-from spark_jobs.warehouse.roles import FUNCTION
 
 # To create a trigger waits for the transactions that write the table, and lets no new ones write meanwhile.
 _LONGEST_WAIT = "SET LOCAL lock_timeout = '2s'"

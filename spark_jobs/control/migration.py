@@ -10,9 +10,9 @@ from alembic.config import Config
 from alembic.script import ScriptDirectory
 from psycopg2 import extensions
 
+from spark_jobs.control.roles import become_migrator, entrust_noting, make_roles
 from spark_jobs.errors import SchemaVersionError
 from spark_jobs.settings import SHIPPED
-from spark_jobs.warehouse.roles import become_migrator, entrust_noting, make_roles
 
 # The release whose schema is the first migration, and its commit.
 _OLDEST_RELEASE, _OLDEST_COMMIT = "0.2.0", "77d00b4"
