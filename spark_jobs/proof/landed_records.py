@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.columns.arrow_buffers import single_array
 from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
+from spark_jobs.columns.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import POSITION, RECORD
 from spark_jobs.loading.payload import tuple_objects
@@ -24,7 +25,6 @@ from spark_jobs.proof.staged_events import StagedEvents
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.reading import read_slice
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 
 Int64Array = NDArray[np.int64]

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.definition import Source
 from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.errors import FreshetError, SourceRangeGoneError, UnreadableFileError
@@ -23,7 +24,6 @@ from spark_jobs.source.kafka.partition import OffsetSlice, Partition
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan
-from spark_jobs.warehouse.event_id import event_id_texts
 
 
 class LandedEvents:

@@ -9,6 +9,7 @@ from typing import Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fates import NOT_READ_BACK
 from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
@@ -26,7 +27,6 @@ from spark_jobs.loading.payload import (
 from spark_jobs.source.kafka.partition import with_place
 from spark_jobs.source.records import all_malformed, decode_records
 from spark_jobs.source.records.record_decoder import RecordDecoder
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.part_table import AccumulatingTable
 

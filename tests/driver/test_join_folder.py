@@ -136,7 +136,7 @@ def test_what_the_last_version_has_registered_is_the_same_pipeline(
         assert cursor.fetchall() == [(["orders.order_id bigint", "payments.payment_id string"],)]
         for known in ("event_id", "NULL"):
             cursor.execute(f"UPDATE freshet.pipeline SET event_id = {known}")
-            identity = check_registration(cursor, "sales", stated, timedelta(minutes=1))
+            identity = check_registration(cursor, "sales", stated)
             assert identity == Identity.of(cursor, json.loads(text))
 
 
