@@ -1,6 +1,6 @@
-"""SQL that asks a stored definition for its shape, in the last version's spelling, too: it stays until a driver starts.
+"""SQL that asks a stored definition for its pipeline's shape.
 
-Both take `definition` of freshet.pipeline.
+The spelling of the last version is asked for, too: it stays until a driver starts.
 """
 
 from __future__ import annotations
@@ -8,10 +8,4 @@ from __future__ import annotations
 ACCUMULATES = """(
     jsonb_typeof(definition -> 'accumulate') = 'object' OR definition -> 'correlate' ->> 'emit' = 'accumulate'
 )"""
-"""SQL condition: its facts are filled in part by part."""
-JOIN = """coalesce(
-    definition -> 'join',
-    CASE definition -> 'correlate' ->> 'emit' WHEN 'complete' THEN
-        (definition -> 'correlate') || jsonb_build_object('window', definition -> 'correlate' -> 'within') END
-)"""
-"""SQL: its part `join`; null where it has none."""
+"""SQL condition on `definition` of freshet.pipeline: its facts are filled in part by part."""

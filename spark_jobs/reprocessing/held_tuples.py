@@ -12,7 +12,6 @@ from psycopg2 import extensions
 from spark_jobs.definition.fates import PLACES, UNMATCHED, WAITING_PLACES, Place, listed, named
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
 from spark_jobs.ledger.status.backlog import REQUEUED
-from spark_jobs.ledger.stored_shape import JOIN
 from spark_jobs.loading.payload import RECORD_ENCODINGS
 from spark_jobs.reprocessing.request import NAMED
 from spark_jobs.shown_text import shown_text
@@ -23,6 +22,12 @@ UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123)) 
 """SQL condition: a record that was no tuple of the source, or had no id; by a corrected schema it may be one."""
 HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') AND {_TRIED} OR {UNREAD})"
 """SQL condition: a try may make a fact of it. What one of several streams can't read stays held, and so does poison."""
+# The part `join` of a stored definition, null where it has none; the last version's spelling stays until a driver starts.
+_JOIN = """coalesce(
+    definition -> 'join',
+    CASE definition -> 'correlate' ->> 'emit' WHEN 'complete' THEN
+        (definition -> 'correlate') || jsonb_build_object('window', definition -> 'correlate' -> 'within') END
+)"""
 # As `late_window` has it: of outer joins, and without a window, nothing is joined later.
 _JOINS_LATE = """
     joined ->> 'window' IS NOT NULL
@@ -30,7 +35,7 @@ _JOINS_LATE = """
 """
 WAITS_TO_BE_JOINED = f"""
     event_id ~ '^[a-z0-9_]+/\\[' AND EXISTS (
-        SELECT FROM freshet.pipeline CROSS JOIN LATERAL (SELECT {JOIN}) AS of (joined)
+        SELECT FROM freshet.pipeline CROSS JOIN LATERAL (SELECT {_JOIN}) AS of (joined)
         WHERE name = %(pipeline)s AND (
             fate IN ({listed(named(retried="late join"))}) AND {_JOINS_LATE}
             OR fate IN ({listed(named(retried="its row"))}) AND correlation_key IS NOT NULL
