@@ -22,7 +22,7 @@ UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123)) 
 """SQL condition: a record that was no tuple of the source, or had no id; by a corrected schema it may be one."""
 HAS_EVENT = f"(payload_encoding IN ({_RECORDS}) AND starts_with(event_id, '[') AND {_TRIED} OR {UNREAD})"
 """SQL condition: a try may make a fact of it. What one of several streams can't read stays held, and so does poison."""
-# The part `join` of a stored definition, null where it has none; the last version's spelling stays until a driver starts.
+# The part `join` of a stored definition, or null. The spelling of the last version stays until a driver starts.
 _JOIN = """coalesce(
     definition -> 'join',
     CASE definition -> 'correlate' ->> 'emit' WHEN 'complete' THEN
