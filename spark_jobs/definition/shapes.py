@@ -225,6 +225,6 @@ def shape_problems(given: Collection[str]) -> Iterator[Problem]:
             if part in given:
                 yield Problem("streams", f"is missing: {part} says nothing without it.")
     elif "join" not in given and "accumulate" not in given:
-        yield Problem("join", "is missing: streams says nothing without it, or without accumulate.")
+        yield Problem("join", "is missing: streams says nothing without it. Or write accumulate.")
     if not given:
         yield Problem("source", "is missing. For example: source: {format: json, path: ..., schema: ..., ...}")

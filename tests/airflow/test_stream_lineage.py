@@ -12,7 +12,7 @@ from freshet_airflow.stream_lineage import PipelineDatasets
 
 from spark_jobs.definition import load_definition
 from spark_jobs.settings import PROJECT_ROOT, Home
-from tests.definition.test_correlation import SALES
+from tests.definition.test_join import SALES
 
 WAREHOUSE = "postgresql://loader:hidden@db:5433/shop"
 VISITS = """

@@ -12,7 +12,7 @@ import pytest
 from spark_jobs.authoring.yaml_schema import FIRST_LINE, SCHEMA_FILE, pipeline_schema
 from spark_jobs.definition.problems import read_yaml
 from spark_jobs.settings import PROJECT_ROOT
-from tests.definition.test_correlation import SALES
+from tests.definition.test_join import SALES
 
 SHIPPED = PROJECT_ROOT / "dags" / "pipelines"
 

@@ -160,7 +160,7 @@ MISTAKES = {
         (SALES[SALES.index("  payments:") : SALES.index("join:")], ""),
         "streams: there are 1. Allowed: 2 to 16.",
     ),
-    "an end that is none": (("window: 2h", "emit: completely"), "join.emit: 'completely' is not allowed."),
+    "an end that is none": (("window: 2h", "emit: complete"), "join.emit: is not a key of this mapping. Allowed: on,"),
     "no size": (("window: 2h", "memory: much"), "join.memory: 'much' is not a size."),
     "required streams that are not joined": (
         (
