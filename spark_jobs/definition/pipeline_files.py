@@ -79,7 +79,7 @@ def spelling_notes(names: Sequence[str]) -> list[str]:
 
 def _members(name: str) -> Sequence[str]:
     """The pipelines of a driver, if it is the name of one that several share; else what was given."""
-    shared = [] if name in _files_by_name() or not name.isidentifier() else [*pipelines_of(name)]
+    shared = [] if not name.isidentifier() or name in _files_by_name() else [*pipelines_of(name)]
     return shared or [name]
 
 

@@ -138,9 +138,9 @@ class DriverProcess:
                     self._refuse(name, error)
 
     def _take_up(self, pipeline: str) -> None:
+        job = StreamJob(load_definition(pipeline), self._home, self._url, self._pool)
         for note in spelling_notes([pipeline]):
             _log.warning("%s", note)
-        job = StreamJob(load_definition(pipeline), self._home, self._url, self._pool)
         self._begin(job, self._load_when_fitting)
 
     def _load_when_fitting(self, job: StreamJob) -> None:
