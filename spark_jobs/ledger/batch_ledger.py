@@ -77,7 +77,7 @@ def read_as(definition: str) -> str:
     Args:
         definition: SQL expression of type jsonb.
     """
-    return f"md5(nullif(({definition} -> 'source') - 'path' - 'after_load' - 'kafka', 'null')::text)"
+    return f"md5((nullif({definition} -> 'source', 'null') - 'path' - 'after_load' - 'kafka')::text)"
 
 
 class OpenBatch(NamedTuple):
