@@ -176,7 +176,7 @@ def test_a_batch_that_was_cut_off_is_gone_on_with(shipping: Shipping, monkeypatc
     shipping.load()
     shipping.land([order(n) for n in range(150)] + [shipment(n, n) for n in range(0, 200, 2)])
     with monkeypatch.context() as cut:
-        cut.setattr("spark_jobs.driver.accumulating_streams.batch_ledger.close_batch", _cut_off)
+        cut.setattr("spark_jobs.driver.accumulated_streams.batch_ledger.close_batch", _cut_off)
         with pytest.raises(WriterFencedError):
             shipping.load()
     assert len(shipping.facts()) == 150
