@@ -425,14 +425,15 @@ def source(
     that was dismissed counts nowhere any more, unless another one lands under its name, or it is read again.
     """
     import getpass
-    import os
     from contextlib import closing
 
     from spark_jobs.definition import load_definition
     from spark_jobs.definition.correlation import STREAM_SEPARATOR
     from spark_jobs.ledger import files_not_loaded
     from spark_jobs.local.warehouse_server import warehouse
-    from spark_jobs.source.files.names import name_of, unit_of
+    from spark_jobs.source.files.names import unit_of
+    from spark_jobs.source.kind import SourceStream
+    from spark_jobs.source.kinds import kind_of
     from spark_jobs.warehouse.connection import connect
 
     definition = load_definition(pipeline)
@@ -441,12 +442,12 @@ def source(
     def is_gone(unit: str) -> bool:
         stream, _, of_stream = unit.rpartition(STREAM_SEPARATOR)
         read = (definition.streams or {}).get(stream, definition.source)
-        return read.kafka is None and not os.path.lexists(read.resolved_path(home()) / name_of(of_stream))
+        return kind_of(read).is_gone(SourceStream(name, read, home()), of_stream)
 
     for file in retry or []:
         of_stream = (definition.streams or {}).get(file.partition(STREAM_SEPARATOR)[0], definition.source)
-        if of_stream.kafka is not None:
-            text = f"{file}: {name} reads it from Kafka, where what is at an offset is read once."
+        if of_stream.kind.is_log:
+            text = f"{file}: {name} reads it from {of_stream.kind.title}, where what is at an offset is read once."
             raise FreshetError(f"{text} Only files are read again.")
     with warehouse(home(), create=False) as url, closing(connect(url)) as connection:
         for file in retry or []:

@@ -159,6 +159,13 @@ def test_a_new_fate_is_a_row_of_the_table_and_who_gives_it_to_tuples(name: str) 
     assert 1 <= len(naming) <= MOST_NAMING.get(name, 1), naming
 
 
+# Files that know one kind of source, or one format, besides its own: the tables, and the demo's folders and commands.
+@pytest.mark.parametrize(("word", "own", "most"), [("kafka", "/kafka", 7), ("avro", "/avro", 4)])
+def test_few_files_name_a_kind_of_source_or_a_format(word: str, own: str, most: int) -> None:
+    naming = sorted(name for name, text in texts().items() if word in text.lower() and own not in name)
+    assert len(naming) <= most, naming
+
+
 @cache
 def imported_fates() -> dict[str, set[str]]:
     """What each module imports of the table."""

@@ -52,9 +52,7 @@ def check_tables(connection: extensions.connection, definition: PipelineDefiniti
             problems.append(str(error))
     if problems:
         raise SchemaMismatchError(f"Pipeline {definition.name} does not fit the warehouse.\n" + "\n".join(problems))
-    source = definition.source
-    event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
-    return PipelineTables(event, tuple(relations), fact)
+    return PipelineTables(EventColumns.of(definition.name, definition.source), tuple(relations), fact)
 
 
 def typed_defaults(lookup: Lookup, spec: RelationSpec) -> dict[str, pa.Scalar]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlparse
 from psycopg2 import extensions
 
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.source_ranges import SourceRange, note_ranges
 from spark_jobs.settings import Home
@@ -39,7 +40,7 @@ def take_over_checkpoint(connection: extensions.connection, definition: Pipeline
     checkpoint = home.checkpoint(definition.name)
     if not checkpoint.is_dir():
         return
-    folder = definition.source.resolved_path(home)
+    folder = landing_folder(definition.source, home)
     loaded = [_range(folder, path) for path in committed_files(checkpoint) if _is_in(path, folder)]
     with connection, connection.cursor() as cursor:
         cursor.execute("SELECT FROM freshet.source_range WHERE pipeline = %s LIMIT 1", [definition.name])

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from contextlib import closing, suppress
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
 import psycopg2
 from psycopg2 import extensions
 
-from spark_jobs.definition import PipelineDefinition
+from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition.kinds.files import FILES
 from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
@@ -20,17 +20,17 @@ from spark_jobs.driver.correlated_streams import CorrelatedStreams
 from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
-from spark_jobs.driver.intake import Intake, LandedSource, OneStream
+from spark_jobs.driver.intake import Intake, OneStream
 from spark_jobs.driver.join_folder import check_join_state
 from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.driver.session import jobs_of
 from spark_jobs.errors import SchemaMismatchError, StateDamagedError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.settings import Home
-from spark_jobs.source.files.after_load import LoadedFiles
-from spark_jobs.source.files.landed_files import LandedFiles
-from spark_jobs.source.kafka.topic import KafkaTopic
-from spark_jobs.source.landed_streams import LandedStreams, stream_unit
+from spark_jobs.source.kind import SourceStream
+from spark_jobs.source.kinds import kind_of
+from spark_jobs.source.landed_source import LandedSource, RemovesLoaded, SingleSource
+from spark_jobs.source.landed_streams import LandedStreams
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.cluster import settle_in_cluster
@@ -116,11 +116,11 @@ class StreamJob:
             heartbeat = Heartbeat(self.pool, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
             heartbeat.start()
             try:
-                if self.definition.streams is None and self.definition.source.kafka is None:
+                if self.definition.streams is None and self.definition.source.kind.name == FILES.name:
                     take_over_checkpoint(self._session.connection(), self.definition, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._session, lambda: heartbeat.wanted),
-                    *(source, self._loaded_files(), batches),
+                    *(source, self._removals(), batches),
                 )
                 loop.run(once=once)
             except WriterFencedError as error:
@@ -186,42 +186,30 @@ class StreamJob:
         definition = self.definition
         if definition.streams is None:
             reader = SliceReader.of(definition.source, definition.name)
-            return self._landed(reader), OneStream(definition, spark, reader)
+            [stream] = self._streams()
+            return self._landed(stream), OneStream(definition, spark, reader)
         readers = SliceReader.of_streams(definition)
-        source = LandedStreams({name: self._landed(reader, stream_unit(name, "")) for name, reader in readers.items()})
+        source = LandedStreams({stream.name or "": self._landed(stream) for stream in self._streams()})
         if definition.accumulates:
             return source, AccumulatingStreams(definition, spark, source, readers)
         return source, CorrelatedStreams(definition, spark, source, readers, self._home, parts)
 
-    def _landed(self, reader: SliceReader, prefix: str = "") -> LandedFiles | KafkaTopic:
-        """What is new of a source.
+    def _streams(self) -> list[SourceStream]:
+        """What is read: each of several streams, or the only one."""
+        definition = self.definition
+        named: dict[str | None, Source] = {**(definition.streams or {})} or {None: definition.source}
+        return [SourceStream(definition.name, source, self._home, name) for name, source in named.items()]
 
-        Args:
-            reader: reads it.
-            prefix: how the ledger's units of it begin.
-        """
-        source = reader.source
-        if source.kafka is not None:
-            assert reader.client is not None
-            positions = PartitionPositions(
-                self.definition.name, self._session.connection, lambda: self._epoch, prefix=prefix
-            )
-            return KafkaTopic(source.kafka, reader.client, positions)
-        folder = source.resolved_path(self._home)
-        folder.mkdir(parents=True, exist_ok=True)
-        return LandedFiles(folder, cuttable=source.format != "parquet")
+    def _landed(self, stream: SourceStream) -> SingleSource:
+        """What is new of a stream."""
+        name, connection = self.definition.name, self._session.connection
+        positions = PartitionPositions(name, connection, lambda: self._epoch, prefix=stream.prefix)
+        return kind_of(stream.source).landed(stream, positions)
 
-    def _loaded_files(self) -> list[LoadedFiles]:
-        """What removes loaded files, of each source that does not keep them."""
-        streams = self.definition.streams or {}
-        sources = {stream_unit(name, ""): source for name, source in streams.items()} or {"": self.definition.source}
-        removing = []
-        for prefix, source in sources.items():
-            policy = source.after_load
-            if policy != "keep":
-                archive, kept = policy.archive_folder(self._home), policy.delete_after or timedelta()
-                removing.append(LoadedFiles(source.resolved_path(self._home), archive, kept, prefix))
-        return removing
+    def _removals(self) -> list[RemovesLoaded]:
+        """What removes what is loaded, of each source that does not keep it."""
+        removals = (kind_of(stream.source).removal(stream) for stream in self._streams())
+        return [each for each in removals if each is not None]
 
     def abandon(self, state: drivers.EndState, error: str | None = None) -> None:
         """Tell the warehouse how the driver has ended, from another thread: the process ends without it."""

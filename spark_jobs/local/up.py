@@ -19,6 +19,7 @@ from rich.markup import escape
 from sqlalchemy import make_url
 
 from spark_jobs.definition import PipelineDefinition, load_definitions
+from spark_jobs.definition.kinds.files import FILES, landing_folder
 from spark_jobs.driver.session import DEFAULT_MASTER
 from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import (
@@ -238,7 +239,7 @@ class _Up:
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():
             streams = (definition.streams or {definition.name: definition.source}).values()
-            for landing in (each.resolved_path(self._home) for each in streams if each.kafka is None):
+            for landing in (landing_folder(each, self._home) for each in streams if each.kind.name == FILES.name):
                 if landing.is_relative_to(self._home.root):
                     landing.mkdir(parents=True, exist_ok=True)
         with steps.step("Warehouse schema"):

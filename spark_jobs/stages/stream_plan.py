@@ -45,8 +45,7 @@ class StreamPlan:
             reader: of the stream.
         """
         assert definition.correlate is not None
-        source = reader.source
-        event = EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format)
+        event = EventColumns.of(definition.name, reader.source)
         correlate = definition.correlate
         return cls(HeldStream.of(name, event, fact), reader, correlate.equal(name), correlate.matched(name))
 

@@ -130,7 +130,7 @@ def _part_table(
     return PartTable(
         stream,
         required,
-        EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format),
+        EventColumns.of(definition.name, source),
         FactTable(fact.schema, fact.table, (*key, *filled), fact.event_id, fact.on_refused),
         event_id,
         None if alone else next(column.name for column in event_id if column in filled),

@@ -17,7 +17,7 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.definition.ddl import parse_columns
-from spark_jobs.definition.kafka import KAFKA_COLUMNS
+from spark_jobs.definition.kinds import KINDS
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.warehouse.drivers import MAX_SILENCE, fence_driver, newest_driver
 from spark_jobs.warehouse.fencing import PATIENCE
@@ -80,7 +80,10 @@ class Identity:
         source, fact = definition.get("source"), definition.get("fact")
         if not source or not fact:
             return cls(None, ())
-        types = {**parse_columns(source["schema"]), **KAFKA_COLUMNS}
+        types = {
+            **parse_columns(source["schema"]),
+            **{name: each for kind in KINDS.values() for name, each in kind.columns.items()},
+        }
         cursor.execute(_UUID_COLUMNS, [fact["table"]])
         uuids = {fact["columns"].get(column) for (column,) in cursor}
         return cls(

@@ -16,7 +16,7 @@ from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.errors import UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.files.reading import read_slice
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
 from tests.source.landed import planned, source
 
 US = 1_000_000

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spark_jobs.source.files.damage import checked_whole
 from spark_jobs.source.files.reading import read_slice
 from spark_jobs.source.record_lines import cut_lines, line_blocks, line_end_at_or_after
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
 from tests.source.landed import planned, source
 
 

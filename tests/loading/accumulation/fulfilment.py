@@ -23,7 +23,7 @@ from spark_jobs.loading.accumulation.closing import settle_held_parts
 from spark_jobs.loading.accumulation.parts import of_joined_tuple
 from spark_jobs.loading.loader import Loader
 from spark_jobs.source.held_records import HeldRecords
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
@@ -120,7 +120,7 @@ class Accumulating:
         register_pipeline(self.connection, self.name, timedelta(seconds=5), "{}")
         self.epoch = drivers.take_over(self.connection, self.name, log_file=None)
         source = self.definition.source
-        self.event = EventColumns(self.name, source.event_id, source.event_time, tuple(source.columns), source.format)
+        self.event = EventColumns.of(self.name, source)
         self.describe()
         self.counts: dict[str, np.ndarray] = {}  # stream -> parts joined, waiting and rejected, by the ledger
         self._files, self._positions = itertools.count(), itertools.count()
