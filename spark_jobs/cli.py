@@ -489,8 +489,8 @@ def rebuild_cache(
     from spark_jobs.definition import load_definition
 
     definition = load_definition(pipeline)  # a wrong name is reported before the heavy imports
-    from spark_jobs.hot_set.rebuild import RebuildRequest
     from spark_jobs.local.warehouse_server import warehouse
+    from spark_jobs.lookup.hot_keys.rebuild import RebuildRequest
     from spark_jobs.rebuild_cache import rebuild
 
     request = RebuildRequest(tuple(lookup or ()), hot_tuples=hot, snapshots=snapshot)
@@ -800,7 +800,7 @@ def migrate() -> None:
 
     from spark_jobs.definition import load_definitions
     from spark_jobs.local.warehouse_server import PATIENCE, warehouse
-    from spark_jobs.relation.changes.triggers import unwatch_relations, watch_relations
+    from spark_jobs.lookup.changes.triggers import unwatch_relations, watch_relations
     from spark_jobs.warehouse.connection import connect
     from spark_jobs.warehouse.migration import migrate as run_migrations
     from spark_jobs.warehouse.roles import grant_roles

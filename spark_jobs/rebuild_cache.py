@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.driver.session import join_context
-from spark_jobs.hot_set.rebuild import Rebuild, RebuildRequest
 from spark_jobs.job_main import run_main
-from spark_jobs.local.low_priority import yield_processor
-from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.launch.low_priority import yield_processor
+from spark_jobs.lookup.hot_keys.rebuild import Rebuild, RebuildRequest
+from spark_jobs.lookup.relation.relation_spec import RelationSpec
 from spark_jobs.settings import home
 from spark_jobs.shown_text import shown_line
 

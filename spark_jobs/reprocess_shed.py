@@ -15,7 +15,7 @@ from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.definition.fates import WAITING_PLACES
 from spark_jobs.driver.session import join_context
 from spark_jobs.job_main import run_main
-from spark_jobs.local.low_priority import yield_processor
+from spark_jobs.launch.low_priority import yield_processor
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob, RunEnd
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS, ReprocessingRequest
 from spark_jobs.reprocessing.requeue import requeue

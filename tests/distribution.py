@@ -17,9 +17,12 @@ TOGETHER = {
 }
 FIRST = ("Airflow's page", "Airflow's database", "Great Expectations")
 # Tests that wait for other processes most of the time; those that need compiled kernels come when there are some.
-WAITING = ("tests/local/", "Kafka", "tests/spark/", "tests/faults/", "tests/authoring/", "tests/reprocessing/")
+WAITING = (
+    *("tests/launch/", "tests/local/", "Kafka", "tests/spark/", "tests/faults/", "tests/authoring/"),
+    "tests/reprocessing/",
+)
 # Of the others, which compute: those that compile the kernels come first, for all processes find what one has compiled.
-COMPILING = ("tests/conformance/", "tests/stages/", "tests/hot_set/", "tests/relation/", "tests/experiments/")
+COMPILING = ("tests/conformance/", "tests/stages/", "tests/lookup/", "tests/experiments/")
 
 
 def scope(nodeid: str) -> str:

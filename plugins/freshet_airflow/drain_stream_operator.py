@@ -8,7 +8,7 @@ from airflow.sdk import Context
 
 from freshet_airflow.driver_states import desired_state
 from freshet_airflow.stream_job_operator import StreamJobOperator
-from spark_jobs.local.detached_driver import find_driver
+from spark_jobs.launch.detached_driver import find_driver
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
 

@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowNotFoundException
 
 from spark_jobs.definition import load_definition, pipelines_of
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.detached_driver import STREAM_LOAD, DriverCommand, driver_environment
+from spark_jobs.launch.detached_driver import STREAM_LOAD, DriverCommand, driver_environment
 from spark_jobs.settings import Home
 from spark_jobs.source.connections import connection_variable
 

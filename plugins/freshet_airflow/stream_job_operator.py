@@ -18,8 +18,8 @@ from freshet_airflow.driver_watch import Ending, RestartPolicy
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import PipelineDefinitionError, PlatformError
-from spark_jobs.local.detached_driver import STREAM_LOAD, DriverLaunch, attach_or_launch, find_driver, give_up
-from spark_jobs.local.session_process import log_tail
+from spark_jobs.launch.detached_driver import STREAM_LOAD, DriverLaunch, attach_or_launch, find_driver, give_up
+from spark_jobs.launch.session_process import log_tail
 from spark_jobs.settings import home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord

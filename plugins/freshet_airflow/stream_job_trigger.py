@@ -16,7 +16,7 @@ from freshet_airflow.driver_states import state_of_epoch
 from freshet_airflow.driver_watch import DriverWatch, Ending, RestartPolicy, Sighting
 from freshet_airflow.warehouse_connection import session, warehouse_url_in_trigger
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.local.detached_driver import DriverLaunch
+from spark_jobs.launch.detached_driver import DriverLaunch
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import takes_writes
 

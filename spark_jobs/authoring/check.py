@@ -13,8 +13,8 @@ from spark_jobs.definition.correlation import read_alike
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.join_folder import check_join_state
 from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, StateDamagedError
-from spark_jobs.hot_set.lookup_memory import said_of_memory
-from spark_jobs.relation.changes.triggers import WatchOutcome, look_at_relations
+from spark_jobs.lookup.changes.triggers import WatchOutcome, look_at_relations
+from spark_jobs.lookup.planning.memory import said_of_memory
 from spark_jobs.settings import Home
 from spark_jobs.source.kind import SourceStream
 from spark_jobs.source.kinds import kind_of

@@ -9,7 +9,6 @@ correlated_streams.py          that are joined, with which version of their stat
 accumulating_streams.py        or whose parts fill one fact
 admission.py  shed_budget.py   how much a batch takes, and how long its back stages may under overload
 setbacks.py                    when a batch that failed is tried again
-driven_lookups.py  lookups/    the lookups from batch to batch: plans, hot sets, changes of R
 heartbeat.py                   tells that the driver lives, and learns what is wanted of it
 session.py  java.py            the SparkContext, which starts from an archive of classes (java_classes.py)
 checks.py  misfit.py           the pipeline and its tables, before anything else

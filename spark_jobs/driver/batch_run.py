@@ -14,18 +14,18 @@ from pyspark import SparkContext
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
-from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.intake import Intake
 from spark_jobs.driver.poisoned_batch import search, set_aside
 from spark_jobs.driver.session import jobs_of, take_turns
 from spark_jobs.driver.shed_budget import ShedBudget
 from spark_jobs.errors import FreshetError
-from spark_jobs.hot_set.learned import rehearse_learning
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.poison import PoisonSpan
 from spark_jobs.ledger.source_ranges import RangeEnd, RecordMark, SourceRange
 from spark_jobs.loading.loader import Destination
-from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.lookup.driven_lookups import DrivenLookups
+from spark_jobs.lookup.hot_keys.learned import rehearse_learning
+from spark_jobs.lookup.relation.relation_spec import RelationSpec
 from spark_jobs.secret_text import SecretText
 from spark_jobs.source.landed_source import LandedSource, PlannedSlice
 from spark_jobs.stages.batch_context import BatchContext

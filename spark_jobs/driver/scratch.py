@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import shutil
 import socket
+import tempfile
 from pathlib import Path
 
 import psutil
 
 from spark_jobs.settings import Home
+
+_SOCKETS = "sockets"
 
 
 def scratch_folder(home: Home) -> Path:
@@ -19,10 +23,27 @@ def scratch_folder(home: Home) -> Path:
     """
     for left in home.spark.glob(f"{socket.gethostname()}-*-*"):
         if not _lives(left.name):
+            shutil.rmtree((left / _SOCKETS).resolve(), ignore_errors=True)
             shutil.rmtree(left, ignore_errors=True)
     folder = home.spark / _name(psutil.Process())
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
+
+
+def sockets_folder(scratch: Path) -> Path:
+    """A folder, for this user alone, whose path is short enough for Unix sockets.
+
+    It goes when the process ends; that of a killed one goes with its scratch folder.
+
+    Args:
+        scratch: the folder of this process (`scratch_folder`). Below a long home its path is too long for a socket.
+    """
+    link = scratch / _SOCKETS
+    if not link.is_symlink():
+        folder = tempfile.mkdtemp(prefix="freshet-")
+        link.symlink_to(folder)
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return link.resolve()
 
 
 def _name(process: psutil.Process) -> str:

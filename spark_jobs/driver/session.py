@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.driver.java import java_environment
 from spark_jobs.driver.java_classes import archiving_classes
-from spark_jobs.driver.scratch import scratch_folder
+from spark_jobs.driver.scratch import scratch_folder, sockets_folder
 from spark_jobs.errors import PlatformError
 from spark_jobs.private_files import make_private
 from spark_jobs.secret_text import keep_secrets_in
@@ -98,7 +98,13 @@ def take_turns(pipeline: str, spark: SparkContext, *, small: bool) -> None:
 
 
 def _local_settings(home: Home) -> dict[str, str]:
-    return _LOCAL_SETTINGS | {"spark.local.dir": str(scratch_folder(home))}
+    scratch = scratch_folder(home)
+    return _LOCAL_SETTINGS | {
+        "spark.local.dir": str(scratch),
+        # Whoever can connect to a port of Python's may hold it, and keep tasks from reporting.
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.python.unix.domain.socket.dir": str(sockets_folder(scratch)),
+    }
 
 
 def _share_secret(configuration: SparkConf, master: str) -> None:

@@ -17,7 +17,6 @@ from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.correlated_streams import CorrelatedStreams
-from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, OneStream
@@ -26,6 +25,7 @@ from spark_jobs.driver.loop import StreamLoop
 from spark_jobs.driver.session import jobs_of
 from spark_jobs.errors import SchemaMismatchError, StateDamagedError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger.partition_positions import PartitionPositions
+from spark_jobs.lookup.driven_lookups import DrivenLookups
 from spark_jobs.settings import Home
 from spark_jobs.source.kind import SourceStream
 from spark_jobs.source.kinds import kind_of

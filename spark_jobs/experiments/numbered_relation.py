@@ -6,10 +6,10 @@ from typing import Protocol
 
 import numpy as np
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.joins.semi_stream.base import Int64Array, Page, Relation
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.stored_relation import RelationPart
+from spark_jobs.lookup.relation.live import LiveRelation
+from spark_jobs.lookup.relation.stored_relation import RelationPart
 
 
 class NumberedRelation(Relation, Protocol):

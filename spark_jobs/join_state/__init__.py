@@ -8,7 +8,7 @@
 | stream_tuples, segment | the tuples of one stream, in files that never change |
 | punctuated_keys | what punctuations have said of a stream's keys, in segments of its own |
 | sorted_join | joins by the sorted keys of segments, for what memory does not hold |
-| key_codes, joined_tuples | keys as int64 codes; the tuples of all streams side by side |
+| joined_tuples | the tuples of all streams side by side |
 | state_folder | versions, their records, and the lock of the process that writes |
 | spill_files | the disk that an operator may spill to |
 

@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.value_codes import Codes, bucket_of, codes_of, ordered_codes_of
 from spark_jobs.definition.fates import (
     AFTER_LAST,
     DUPLICATE,
@@ -36,7 +37,6 @@ from spark_jobs.definition.fates import (
 from spark_jobs.errors import JoinStateError
 from spark_jobs.join_state.correlated import RESULTS, BucketPlan, Correlated, CorrelatedStream, Settled
 from spark_jobs.join_state.joined_tuples import have_same_keys, match, side_by_side
-from spark_jobs.join_state.key_codes import Codes, bucket_of, codes_of, ordered_codes_of
 from spark_jobs.join_state.punctuated_keys import NEVER, PunctuatedKeys, trace
 from spark_jobs.join_state.segment import Segment
 from spark_jobs.join_state.sorted_join import sorted_join

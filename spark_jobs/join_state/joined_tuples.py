@@ -10,10 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spark_jobs.columns.value_codes import ordered_codes_of
 from spark_jobs.definition.correlation import COMPLETED_AT, qualified
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.join_state.correlated import BucketPlan, CorrelatedStream
-from spark_jobs.join_state.key_codes import ordered_codes_of
 from spark_jobs.joins.stream_stream.predicates import Values
 
 _NOT_OF_THE_SOURCE = (ARRIVED_AT, RECORD, RANGE, POSITION)

@@ -20,8 +20,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.value_codes import Codes
 from spark_jobs.join_state.correlated import CorrelatedStream
-from spark_jobs.join_state.key_codes import Codes
 from spark_jobs.join_state.segment import Segment
 from spark_jobs.join_state.stream_tuples import StreamTuples, equal
 

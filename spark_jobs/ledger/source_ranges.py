@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from spark_jobs.columns.copy_encoding.characters import storable
 from spark_jobs.definition.kinds import KINDS
 from spark_jobs.definition.kinds.files import FILES
 from spark_jobs.ledger.poison import Poison, poison_of
 from spark_jobs.ledger.unread_files import TAKEN, landing_time
-from spark_jobs.warehouse.copy_encoding.characters import storable
 
 if TYPE_CHECKING:  # tasks that decode know its ranges, and need no database
     from psycopg2 import extensions

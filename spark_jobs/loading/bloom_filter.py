@@ -7,7 +7,7 @@ import mmap
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel
+from spark_jobs.columns.jit import kernel
 
 Int64Array = NDArray[np.int64]
 Bools = NDArray[np.bool_]

@@ -9,14 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.columns.arrow_buffers import plain_array
+from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.definition.fates import REFUSED, UNIDENTIFIED
 from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal, blame_table
-from spark_jobs.relation.arrow_buffers import plain_array
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.loading.recent_ids import RECENT_IDS
 from spark_jobs.loading.refusals import NOT_OF_TUPLES, Refusal, TuplesSuppressedError, blame_table
-from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts, first_of_each
 from spark_jobs.warehouse.fact_staging import NUMBER, STAGING, staged, staged_names, stored_facts
 from spark_jobs.warehouse.fact_table import FactTable

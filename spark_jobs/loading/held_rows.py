@@ -12,17 +12,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.columns.arrow_buffers import plain_array
+from spark_jobs.columns.copy_encoding.characters import storable, text_faults
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType, Target
+from spark_jobs.columns.copy_encoding.numbers_and_times import TIMESTAMPTZ, utc_times
+from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.columns.hashing import hash_bytes
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.fates import UNIDENTIFIED, Place
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns
-from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
-from spark_jobs.relation.arrow_buffers import plain_array
-from spark_jobs.warehouse.copy_encoding.characters import storable, text_faults
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
-from spark_jobs.warehouse.copy_encoding.numbers_and_times import TIMESTAMPTZ, utc_times
-from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, first_of_each, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactColumn
 

@@ -19,8 +19,8 @@ from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.held_earlier import HeldEarlier
 from spark_jobs.loading.outcome import Outcome
 from spark_jobs.loading.refusals import ErrorKind, kind_of_error, words
-from spark_jobs.relation.catalog.declared_types import check_types
-from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.lookup.relation.catalog.declared_types import check_types
+from spark_jobs.lookup.relation.relation_spec import RelationSpec
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.connection import PATIENCE, address, connect
 from spark_jobs.warehouse.fact_table import FactTable

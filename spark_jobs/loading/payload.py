@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import binary_parts, plain_array
+from spark_jobs.columns.copy_encoding.characters import is_sound_text, text_faults
+from spark_jobs.columns.json_text import json_objects
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, RECORD, EventColumns
-from spark_jobs.relation.arrow_buffers import binary_parts, plain_array
-from spark_jobs.warehouse.copy_encoding.characters import is_sound_text, text_faults
-from spark_jobs.warehouse.json_text import json_objects
 
 HELD_ID, PAYLOAD, PAYLOAD_ENCODING = "_held_id", "_payload", "_payload_encoding"
 SOURCE_UNIT, SOURCE_POSITION = "_source_unit", "_source_position"

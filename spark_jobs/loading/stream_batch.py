@@ -13,6 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.columns.arrow_buffers import plain_array
+from spark_jobs.columns.copy_encoding.numbers_and_times import utc_times
 from spark_jobs.definition.fates import REFUSED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
@@ -24,9 +26,7 @@ from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.recent_ids import RECENT_IDS
 from spark_jobs.loading.refusals import Refusal
-from spark_jobs.relation.arrow_buffers import plain_array
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.copy_encoding.numbers_and_times import utc_times
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable, has_key

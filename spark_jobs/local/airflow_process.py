@@ -25,11 +25,11 @@ import psycopg2
 from psycopg2 import errors, sql
 
 from spark_jobs.errors import PlatformError
+from spark_jobs.launch.kept_bytecode import keeping_bytecode
+from spark_jobs.launch.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.local.airflow_api import COMPONENTS, AirflowApi
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.keeper import Keeper
-from spark_jobs.local.kept_bytecode import keeping_bytecode
-from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.private_files import write_private
 from spark_jobs.settings import PROJECT_ROOT, Home
 

@@ -14,12 +14,12 @@ from rich.markup import escape
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import FreshetError, PlatformError
+from spark_jobs.launch.detached_driver import find_driver
+from spark_jobs.launch.session_process import log_tail
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local.airflow_process import EmbeddedAirflow
 from spark_jobs.local.dag_runs import BatchDags, StreamRuns
-from spark_jobs.local.detached_driver import find_driver
 from spark_jobs.local.live_status import LiveStatus
-from spark_jobs.local.session_process import log_tail
 from spark_jobs.local.warehouse_server import PATIENCE
 from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.settings import Home

@@ -29,6 +29,14 @@ from spark_jobs.errors import (
     SchemaMismatchError,
     WarehouseUnavailableError,
 )
+from spark_jobs.launch.detached_driver import (
+    STREAM_LOAD,
+    DriverCommand,
+    attach_or_launch,
+    driver_environment,
+    end_drivers,
+    note_stopped,
+)
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local import workload_process
 from spark_jobs.local.airflow_process import (
@@ -40,14 +48,6 @@ from spark_jobs.local.airflow_process import (
 )
 from spark_jobs.local.bad_day import BadDay
 from spark_jobs.local.bad_day_plan import DEFAULT_DURATION, WARM_UP_RATE, Overload, write_overload_pipelines
-from spark_jobs.local.detached_driver import (
-    STREAM_LOAD,
-    DriverCommand,
-    attach_or_launch,
-    driver_environment,
-    end_drivers,
-    note_stopped,
-)
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.kafka_pipelines import kafka_broker, running_with_topics, write_kafka_pipelines

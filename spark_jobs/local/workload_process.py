@@ -8,7 +8,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
+from spark_jobs.launch.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.settings import HOME_VARIABLE, Home
 
 OF_TPCH = frozenset({"orders", "order_lines", "fulfilment"})

@@ -11,13 +11,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.columns.arrow_buffers import binary_parts
+from spark_jobs.columns.hashing import hash_bytes
 from spark_jobs.definition import Source
-from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.loading.bloom_filter import BloomFilter
 from spark_jobs.loading.payload import payload_bytes, tuple_objects
 from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.proof.stored_tuples import StoredTuples
-from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records.json_blocks import decode_json
 
 Int64Array = NDArray[np.int64]

@@ -14,9 +14,9 @@ import pyarrow.csv
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.columns.arrow_buffers import single_array
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.relation.arrow_buffers import single_array
 
 LANDED_TABLE = "landed"
 LANDED = sql.Identifier("pg_temp", LANDED_TABLE)

@@ -10,6 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.columns.arrow_buffers import plain_array
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import COMPLETED_AT, STREAM_SEPARATOR, event_ids, qualified
 from spark_jobs.definition.ddl import StreamType
@@ -18,7 +19,6 @@ from spark_jobs.proof.held import HeldTuples, Int64Array, codes_of
 from spark_jobs.proof.landed_records import EventIds, LandedRecords
 from spark_jobs.proof.staged_events import StagedEvents, Staging, loaded_columns, needed_columns
 from spark_jobs.proof.stored_tuples import StoredTuples
-from spark_jobs.relation.arrow_buffers import plain_array
 
 # Staged beside the stream's columns, whose names hold no colon: when the event happened, int64 microseconds since 1970;
 # and the code of its columns as an object, null where no joined tuple is held.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.driver.checks import PipelineTables
-from spark_jobs.driver.lookups.planning import plan_lookups
-from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.joins.semi_stream import ALGORITHMS
-from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan
+from spark_jobs.lookup.planning.planning import plan_lookups
+from spark_jobs.lookup.relation.relation_spec import RelationSpec
 from spark_jobs.reprocessing.held_reading import HeldReader
 from spark_jobs.reprocessing.settlement import ReprocessingRun
 from spark_jobs.secret_text import SecretText

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 from psycopg2 import sql
 
+from spark_jobs.columns.copy_decoding.column_types import column_type
+from spark_jobs.columns.copy_decoding.decode import decode_copy
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.payload import HELD_ID, PAYLOAD, PAYLOAD_ENCODING, SOURCE_POSITION, SOURCE_UNIT
-from spark_jobs.relation.copy_decoding.column_types import column_type
-from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.reading_connection import reading_connection
+from spark_jobs.lookup.relation.reading_connection import reading_connection
 from spark_jobs.secret_text import SecretText
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.held_records import HeldRecords

@@ -24,13 +24,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.columns.value_codes import codes_of
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import STREAM_SEPARATOR, qualified
 from spark_jobs.definition.fates import JOINED, JOINED_LATE, LATE, UNMATCHED, named
 from spark_jobs.driver.checks import PipelineTables
 from spark_jobs.errors import FreshetError
 from spark_jobs.join_state.bucket import FROM_THE_BEGINNING, Bucket, BucketPlan
-from spark_jobs.join_state.key_codes import codes_of
 from spark_jobs.ledger.batch_streams import batches_since
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held

@@ -6,7 +6,7 @@ from typing import Self
 
 import numpy as np
 
-from spark_jobs.joins.structures.jit import kernel, read_only
+from spark_jobs.columns.jit import kernel, read_only
 from spark_jobs.sketches.join_size import FloatArray, JoinSizeSketch
 from spark_jobs.sketches.linear_sketch import Int64Array, as_arrays
 from spark_jobs.sketches.polynomial_hash import Hashes, PolynomialHashes

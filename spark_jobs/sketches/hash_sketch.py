@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
+from spark_jobs.columns.jit import kernel, kernel_part, read_only
 from spark_jobs.sketches.join_size import FloatArray, JoinSizeSketch
 from spark_jobs.sketches.linear_sketch import Int64Array, as_arrays
 from spark_jobs.sketches.polynomial_hash import Hashes, PolynomialHashes

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.hashing import hash_int64
-from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
+from spark_jobs.columns.hashing import hash_int64
+from spark_jobs.columns.jit import kernel, kernel_part, read_only
 
 Int64Array = NDArray[np.int64]
 Hashes = NDArray[np.uint64]

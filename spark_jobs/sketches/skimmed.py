@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from spark_jobs.columns.jit import kernel, kernel_part, read_only
 from spark_jobs.errors import SketchMismatchError
-from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
 from spark_jobs.sketches.hash_sketch import HashSketch, Places
 from spark_jobs.sketches.join_size import CONFIDENCE, Estimate, median_error
 from spark_jobs.sketches.linear_sketch import Int64Array

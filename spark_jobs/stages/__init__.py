@@ -7,7 +7,7 @@ stream_plan.py      what these two are told
 pinned_tasks.py     how the tasks of a bucket come to the same Python worker, batch after batch
 front_task.py       reads and screens (screening.py), probes the front stages, loads full hits
 exchange.py         carries what waits to the task that owns its range of R: keys in memory there, tuples aside
-back_task.py        joins it by the lookup's algorithm (back_stage_join.py), until all is settled or the time is spent
+back_task.py        joins it by the lookup's algorithm, until all is settled or the time is spent
 fetching.py         columns of R for the tuples, or why there are none
 task_loading.py     facts and held tuples to the warehouse, in chunks
 batch_context.py    what the driver tells the tasks

@@ -13,19 +13,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition.fates import SHED, UNMATCHED
 from spark_jobs.joins.semi_stream import ALGORITHMS
 from spark_jobs.joins.semi_stream.theory.batch_choice import choose_back_stage
 from spark_jobs.loading.outcome import Held
-from spark_jobs.relation.changes.unnoticed import ChangedKeys
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.local_copy.copy_files import CopyManifest
-from spark_jobs.relation.local_copy.local_copy import ChangedCopy, LocalCopy
-from spark_jobs.relation.read_limit import LimitedRelation, ReadLimit, read_limit_of
-from spark_jobs.relation.relation_rows import RelationRows
-from spark_jobs.relation.stored_relation import RelationPart
-from spark_jobs.stages.back_stage_join import (
+from spark_jobs.lookup.changes.unnoticed import ChangedKeys
+from spark_jobs.lookup.local_copy.copy_files import CopyManifest
+from spark_jobs.lookup.local_copy.local_copy import ChangedCopy, LocalCopy
+from spark_jobs.lookup.planning.lookup_plan import CopyPlan, LookupPlan, OwnedPages
+from spark_jobs.lookup.relation.back_stage_join import (
     PagesWaitedFor,
     Settlement,
     ShedDeadline,
@@ -34,7 +31,11 @@ from spark_jobs.stages.back_stage_join import (
     pages_scanned,
     run_back_stage,
 )
-from spark_jobs.stages.batch_context import BatchContext, CopyPlan, LookupPlan, OwnedPages, TaskReport, concatenated
+from spark_jobs.lookup.relation.live import LiveRelation
+from spark_jobs.lookup.relation.read_limit import LimitedRelation, ReadLimit, read_limit_of
+from spark_jobs.lookup.relation.relation_rows import RelationRows
+from spark_jobs.lookup.relation.stored_relation import RelationPart
+from spark_jobs.stages.batch_context import BatchContext, TaskReport, concatenated
 from spark_jobs.stages.exchange import MISSING, Parcel, WaitingTuples, in_joins, parcels
 from spark_jobs.stages.fetching import hold_unmatched, look_up
 from spark_jobs.stages.task_loading import TaskLoading, partition_number

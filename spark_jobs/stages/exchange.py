@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan
-from spark_jobs.stages.fetching import stream_keys
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.stages.batch_context import BatchContext
 
 MISSING = "_missing"  # bit i is set while lookup i is still to be done
 # Beyond this parcels go to a temporary file.
@@ -152,7 +152,7 @@ class WaitingTuples:
         """Take the tuples of a parcel."""
         tuples = unpacked(parcel)
         asking = np.flatnonzero(self.asking(tuples))
-        keys = stream_keys(tuples, self._plan).take(asking)  # a copy: the parcel itself is let go
+        keys = self._plan.spec.stream_keys(tuples).take(asking)  # a copy: the parcel itself is let go
         self._keys.append(keys)
         self._pages.append(tuples[page_column(self._plan.position)].to_numpy()[asking])
         self._key_bytes += keys.nbytes

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -10,21 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import single_array
 from spark_jobs.definition.fates import NOT_FOUND, UNMATCHED
 from spark_jobs.loading.outcome import Held
-from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import in_range
-from spark_jobs.relation.relation_rows import fetched_at
-from spark_jobs.stages.batch_context import LookupPlan
-
-
-def stream_keys(tuples: pa.Table, plan: LookupPlan) -> KeyColumns:
-    """The join keys of stream tuples, shape (n,); valid where R can have the key."""
-    keys = KeyColumns.encode([tuples[column] for column in plan.spec.stream_columns], plan.spec.key_kinds)
-    ranges = (in_range(tuples[column.stream], column) for column in plan.spec.key)
-    narrow = [fits for fits in ranges if fits is not None]
-    return replace(keys, valid=np.logical_and.reduce([keys.valid, *narrow])) if narrow else keys
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.relation.relation_rows import fetched_at
 
 
 class LookedUp(NamedTuple):

@@ -11,20 +11,21 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import single_array
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
-from spark_jobs.hot_set.hot_tuples import HotTuples
-from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.loading.held_rows import HeldRows, identity_hashes
 from spark_jobs.loading.outcome import Held
-from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.changes.unnoticed import ChangedKeys, WholeRelation
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.reading_connection import reading_connection
-from spark_jobs.relation.relation_rows import RelationRows, fetched_at
+from spark_jobs.lookup.changes.unnoticed import ChangedKeys, WholeRelation
+from spark_jobs.lookup.hot_keys.hot_tuples import HotTuples
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.relation.reading_connection import reading_connection
+from spark_jobs.lookup.relation.relation_rows import RelationRows, fetched_at
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan, PieceEnd, TaskReport
+from spark_jobs.stages.batch_context import BatchContext, PieceEnd, TaskReport
 from spark_jobs.stages.exchange import MISSING, Parcel, parcels, with_pages
-from spark_jobs.stages.fetching import hold_unmatched, look_up, stream_keys
+from spark_jobs.stages.fetching import hold_unmatched, look_up
 from spark_jobs.stages.screening import screen, screen_keys
 from spark_jobs.stages.task_loading import TaskLoading, partition_number
 
@@ -118,7 +119,7 @@ class _FrontTask:
         """Facts, held tuples, and tuples that wait for a back stage."""
         tuples, held = screen(arrived, self._context.event)
         event_time = self._context.event.event_time
-        keys = [stream_keys(tuples, front.plan) for front in self._fronts]
+        keys = [front.plan.spec.stream_keys(tuples) for front in self._fronts]
         possible, rejected = screen_keys(tuples, keys, self._context.lookups, event_time)
         if rejected:
             held += rejected

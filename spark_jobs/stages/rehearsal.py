@@ -18,10 +18,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.columns.copy_decoding.decode import decode_copy
+from spark_jobs.columns.keys.values import KeyKind, key_values
+from spark_jobs.columns.uuid_text import format_uuids
 from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
-from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast
 from spark_jobs.join_state.bucket import Bucket, BucketPlan
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import StorageMode
@@ -29,19 +31,18 @@ from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.recent_ids import RecentIds
 from spark_jobs.loading.stream_batch import latencies
-from spark_jobs.relation.copy_decoding.decode import decode_copy
-from spark_jobs.relation.keys.uuid_text import format_uuids
-from spark_jobs.relation.keys.values import KeyKind, key_values
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.page_index import PageRanges
-from spark_jobs.relation.queries import sample_query
-from spark_jobs.relation.reading_connection import copy_out
-from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan, MappedBroadcast
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan, OwnedPages
+from spark_jobs.lookup.relation.back_stage_join import back_stages
+from spark_jobs.lookup.relation.live import LiveRelation
+from spark_jobs.lookup.relation.page_index import PageRanges
+from spark_jobs.lookup.relation.queries import sample_query
+from spark_jobs.lookup.relation.reading_connection import copy_out
+from spark_jobs.lookup.relation.relation_spec import RelationSpec
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.stages.back_stage_join import back_stages
 from spark_jobs.stages.back_task import back_task
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
+from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.obstacles import obstacle
 from spark_jobs.warehouse.event_id import event_hashes

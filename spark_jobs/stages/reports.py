@@ -13,9 +13,10 @@ from pyspark import SparkContext
 from pyspark.accumulators import Accumulator, AccumulatorParam
 
 from spark_jobs.definition.fates import Fate
-from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.relation.relation_rows import RelationRows
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.stages.batch_context import Collected, LookupPlan, PieceEnd, TaskReport
+from spark_jobs.stages.batch_context import Collected, PieceEnd, TaskReport
 
 _making = threading.Lock()  # Spark numbers accumulators without one; pipelines of one driver begin side by side
 

@@ -11,14 +11,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import single_array
+from spark_jobs.columns.keys.key_columns import KeyColumns
+from spark_jobs.columns.keys.values import KeyKind, key_values
 from spark_jobs.definition.fates import CAN_NOT_MATCH, UNIDENTIFIED, Fate
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.chunk import without_long_ids
 from spark_jobs.loading.outcome import Held
-from spark_jobs.relation.arrow_buffers import single_array
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.keys.values import KeyKind, key_values, possible_values
-from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
 from spark_jobs.stages.stream_plan import StreamPlan
 
 _IMPOSSIBLE_KEY = "a key that can never match: "
@@ -125,7 +125,7 @@ def _faults(tuples: pa.Table, key: KeyColumns, plan: LookupPlan, event_time: str
         suspects = np.flatnonzero(~key.valid)
         for column in plan.spec.key:
             where = np.zeros(tuples.num_rows, np.bool_)
-            where[suspects] = ~possible_values(tuples[column.stream].take(pa.array(suspects)), column)
+            where[suspects] = ~column.could_hold(tuples[column.stream].take(pa.array(suspects)))
             equal = f"which equals no value of {plan.spec.relation}.{column.name} ({column.type.postgres})"
             yield where, column.stream, equal
     if plan.spec.validity is not None and tuples[event_time].null_count:

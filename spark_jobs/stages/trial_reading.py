@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from spark_jobs.columns.copy_encoding.column_encoder import Target
+from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.definition.correlation import qualified
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.held_rows import HeldRows
@@ -11,8 +13,6 @@ from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.source.slices import SourceSlice
 from spark_jobs.stages.screening import screen
 from spark_jobs.stages.stream_plan import StreamPlan
-from spark_jobs.warehouse.copy_encoding.column_encoder import Target
-from spark_jobs.warehouse.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 _NO_BATCH = 0

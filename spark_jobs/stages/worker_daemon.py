@@ -15,14 +15,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.daemon import manager
 
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType, Target
+from spark_jobs.columns.copy_encoding.rows import encode
 from spark_jobs.joins.semi_stream.base import Page
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.optional_imports import do_without_pandas_and_scipy
 from spark_jobs.source.files import reading
 from spark_jobs.stages import back_task, front_task, rehearsal
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
-from spark_jobs.warehouse.copy_encoding.rows import encode
 
 __all__ = ["back_task", "front_task", "load_kernels", "reading", "rehearsal", "spare_what_is_loaded"]
 

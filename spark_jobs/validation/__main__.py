@@ -13,7 +13,7 @@ import sys
 
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError
-from spark_jobs.local.low_priority import yield_processor
+from spark_jobs.launch.low_priority import yield_processor
 from spark_jobs.settings import WAREHOUSE_URL_VARIABLE, home
 from spark_jobs.validation.process import Answer, Request
 from spark_jobs.validation.validate import validate_facts

@@ -15,7 +15,7 @@ from psycopg2 import extensions, sql
 from spark_jobs.definition import Default, Lookup, PipelineDefinition
 from spark_jobs.definition.operation import Between, Expectation, Matches, References
 from spark_jobs.errors import NotValidatedError
-from spark_jobs.relation.catalog.indexes import read_indexes
+from spark_jobs.lookup.relation.catalog.indexes import read_indexes
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.validation.window import Window
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from psycopg2 import extensions, sql
 
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.fact_table import FactColumn
 
 

@@ -12,7 +12,7 @@ from typing import IO, Any
 from pydantic import BaseModel
 
 from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
-from spark_jobs.local.detached_driver import driver_environment
+from spark_jobs.launch.detached_driver import driver_environment
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.shown_text import shown_text
 from spark_jobs.validation.selection import Selection

@@ -2,10 +2,8 @@
 
 connection.py         connections that outlive restarts of the server
 fact_table.py         the table that a pipeline loads; fact_table_check.py reads it from the catalog
-copy_encoding/        tuples as PostgreSQL's binary COPY format
 event_id.py           event ids outside the fact table: texts, hash codes, and back
 fact_staging.py       which event ids are facts already
-json_text.py          columns as JSON texts
 latency.py            latencies as histograms
 fencing.py            epochs: keeps older drivers, and loaders that were left over, from writing
 drivers.py            who drives a pipeline, and what an operator wants of it

@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.hashing import combine, hash_bytes, hash_int64
-from spark_jobs.relation.arrow_buffers import binary_array, binary_parts, plain_array, plain_values
-from spark_jobs.relation.keys.uuid_text import UUID_CHARACTERS, parse_uuids, uuid_characters
+from spark_jobs.columns.arrow_buffers import binary_array, binary_parts, plain_array, plain_values
+from spark_jobs.columns.hashing import combine, hash_bytes, hash_int64
+from spark_jobs.columns.json_text import ascii_json_strings, decimal_texts, joined, json_values
+from spark_jobs.columns.uuid_text import UUID_CHARACTERS, parse_uuids, uuid_characters
 from spark_jobs.warehouse.fact_table import FactColumn
-from spark_jobs.warehouse.json_text import ascii_json_strings, decimal_texts, joined, json_values
 
 Int64Array = NDArray[np.int64]
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
-from spark_jobs.warehouse.copy_encoding.rows import encode
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType, Target
+from spark_jobs.columns.copy_encoding.rows import encode
 from spark_jobs.warehouse.event_id import parse_event_ids
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 

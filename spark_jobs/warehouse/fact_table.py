@@ -9,7 +9,7 @@ from typing import Literal
 import pyarrow as pa
 from psycopg2 import sql
 
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType, Target
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType, Target
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 from psycopg2 import extensions
 
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
+from spark_jobs.columns.copy_encoding.rows import encoder_for
 from spark_jobs.definition.stream_tuple import BATCH_NO
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
-from spark_jobs.warehouse.copy_encoding.rows import encoder_for
 
 if TYPE_CHECKING:
     from spark_jobs.definition import PipelineDefinition

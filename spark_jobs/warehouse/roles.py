@@ -22,10 +22,12 @@ from psycopg2 import errors, extensions, sql
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import PLACES
-from spark_jobs.relation.changes.watched_tables import FUNCTION, NOTER
 
 LOADER, VALIDATOR, READER, MIGRATOR = "freshet_loader", "freshet_validator", "freshet_reader", "freshet_migrator"
 _GRANTEES = (LOADER, VALIDATOR, READER)
+FUNCTION = "freshet.note_relation_change"
+NOTER = "freshet_change_noter"
+"""The role that the function belongs to, and runs as: it may do nothing but what the function does."""
 
 # Rights on tables of the control schema beyond reading them, which all may.
 _CONTROL_RIGHTS: dict[str, dict[str, tuple[str, ...]]] = {

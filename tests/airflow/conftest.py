@@ -15,7 +15,7 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
-from spark_jobs.local.detached_driver import end_drivers
+from spark_jobs.launch.detached_driver import end_drivers
 from spark_jobs.settings import PROJECT_ROOT, Home
 
 _AIRFLOW_HOME = tempfile.mkdtemp(prefix="freshet-airflow-")

@@ -8,7 +8,7 @@ import yaml
 from freshet_airflow.driver_command import driver_command
 
 from spark_jobs.errors import PlatformError
-from spark_jobs.local.detached_driver import STREAM_LOAD, DriverCommand
+from spark_jobs.launch.detached_driver import STREAM_LOAD, DriverCommand
 from spark_jobs.settings import PIPELINES_VARIABLE, Home
 
 URL = "postgresql://loader:secret@warehouse/facts"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from freshet_airflow.driver_watch import DriverWatch, Ending, RestartPolicy, Sighting
 
-from spark_jobs.local.detached_driver import DriverLaunch
+from spark_jobs.launch.detached_driver import DriverLaunch
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord
 

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from freshet_airflow.rebuild_form import arguments
 from psycopg2 import extensions
 
-from spark_jobs.relation.local_copy.store import CopyStore
+from spark_jobs.lookup.local_copy.store import CopyStore
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse.registration import register_pipeline
 

@@ -17,8 +17,8 @@ from airflow._shared.module_loading import import_string
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from psycopg2 import extensions
 
+from spark_jobs.launch.detached_driver import DriverLaunch
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.local.detached_driver import DriverLaunch
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import Home
 from spark_jobs.warehouse import drivers

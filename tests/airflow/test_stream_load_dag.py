@@ -27,7 +27,7 @@ from psycopg2 import extensions
 from sqlalchemy import update
 
 from spark_jobs.definition import load_definition
-from spark_jobs.local.detached_driver import find_driver
+from spark_jobs.launch.detached_driver import find_driver
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.drivers import DriverRecord

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spark_jobs.columns import value_codes
 from spark_jobs.definition.correlation import COMPLETED_AT
 from spark_jobs.definition.fates import JOINED, TOO_MANY
 from spark_jobs.errors import JoinStateError, PipelineDefinitionError
 from spark_jobs.join_state import bucket as bucket_module
-from spark_jobs.join_state import key_codes
 from spark_jobs.join_state.bucket import Bucket, bucket_of
 from spark_jobs.join_state.correlated import total_counts
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
@@ -123,9 +123,9 @@ def test_keys_and_event_ids_that_only_have_one_hash_are_not_one(
     key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tuple whose only partners were false ones expires like any other."""
-    hash_bytes, combine = key_codes.hash_bytes, key_codes.combine
-    monkeypatch.setattr(key_codes, "hash_bytes", lambda *parts: hash_bytes(*parts) % 3)
-    monkeypatch.setattr(key_codes, "combine", lambda *parts: combine(*parts) % 3)
+    hash_bytes, combine = value_codes.hash_bytes, value_codes.combine
+    monkeypatch.setattr(value_codes, "hash_bytes", lambda *parts: hash_bytes(*parts) % 3)
+    monkeypatch.setattr(value_codes, "combine", lambda *parts: combine(*parts) % 3)
     plan = plan_of(3, key=key)
     taken, plain = Taken(Bucket(plan, tmp_path, 0), plan, key), PlainState(plan)
     play(taken, plain, 3, tmp_path, key)

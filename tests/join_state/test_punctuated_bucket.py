@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from spark_jobs.columns import value_codes
 from spark_jobs.definition.fates import AFTER_LAST, PUNCTUATION, TOO_MANY
-from spark_jobs.join_state import key_codes
 from spark_jobs.join_state.bucket import Bucket, BucketPlan, CorrelatedStream
 from spark_jobs.join_state.correlated import PunctuationRule
 from spark_jobs.join_state.state_folder import read_version
@@ -49,9 +49,9 @@ def test_what_is_purged_is_missed_by_nobody(
     ends = RULES[rules]
     # A count that is forgotten may leave another, which is noticed when the key comes again, or one of its code.
     if COUNTED not in ends or window is None:
-        hash_bytes, combine = key_codes.hash_bytes, key_codes.combine
-        monkeypatch.setattr(key_codes, "hash_bytes", lambda *parts: hash_bytes(*parts) % 5)
-        monkeypatch.setattr(key_codes, "combine", lambda *parts: combine(*parts) % 5)
+        hash_bytes, combine = value_codes.hash_bytes, value_codes.combine
+        monkeypatch.setattr(value_codes, "hash_bytes", lambda *parts: hash_bytes(*parts) % 5)
+        monkeypatch.setattr(value_codes, "combine", lambda *parts: combine(*parts) % 5)
     streams = len(ends)
     plan = plan_of(streams, window, key, memory, ends)
     taken, plain = Taken(Bucket(plan, tmp_path, 0), plan, key), PlainState(plan)

@@ -1,4 +1,4 @@
-"""The room of the joins points at nothing: no engine, no database, no network, no clock."""
+"""The rooms of joins and columns point at no engine, no database, no network, no clock."""
 
 from __future__ import annotations
 
@@ -10,9 +10,13 @@ from pathlib import Path
 
 import pytest
 
+import spark_jobs.columns
 import spark_jobs.joins
 
 ROOM = Path(spark_jobs.joins.__file__).parent
+GROUND = Path(spark_jobs.columns.__file__).parent
+# What joins use of the ground floor: the compiler and the hash codes.
+GROUND_OF_JOINS = {"spark_jobs.columns.jit", "spark_jobs.columns.hashing"}
 LIBRARIES = {"numpy", "numba", "llvmlite", "pyarrow", "scipy"}
 STANDARD = {
     "__future__",
@@ -31,8 +35,8 @@ STANDARD = {
 
 IMPORT_ALL = """
 import importlib, json, pkgutil, sys
-import spark_jobs.joins
-for module in pkgutil.walk_packages(spark_jobs.joins.__path__, "spark_jobs.joins."):
+room = importlib.import_module(sys.argv[1])
+for module in pkgutil.walk_packages(room.__path__, f"{room.__name__}."):
     importlib.import_module(module.name)
 print(json.dumps(sorted(sys.modules)))
 """
@@ -53,21 +57,25 @@ def imported_modules(path: Path) -> set[str]:
 def test_a_module_imports_arrays_and_its_own_room_only(path: Path) -> None:
     for name in imported_modules(path):
         if name.startswith("spark_jobs"):
-            assert name == "spark_jobs.errors" or name.startswith("spark_jobs.joins")
+            assert name in {"spark_jobs.errors", *GROUND_OF_JOINS} or name.startswith("spark_jobs.joins")
         else:
             assert name.split(".")[0] in LIBRARIES | STANDARD
 
 
 def test_one_place_knows_the_compiler() -> None:
-    knowing = [path.name for path in ROOM.rglob("*.py") if "numba" in imported_modules(path)]
+    knowing = [path.name for room in (ROOM, GROUND) for path in room.rglob("*.py") if "numba" in imported_modules(path)]
     assert knowing == ["jit.py"]
 
 
-def test_importing_the_room_loads_no_engine_and_no_other_room() -> None:
-    output = subprocess.run([sys.executable, "-c", IMPORT_ALL], capture_output=True, text=True, check=True).stdout
-    modules = json.loads(output)
+@pytest.mark.parametrize(
+    ("room", "others"),
+    [("joins", {"spark_jobs.errors", "spark_jobs.columns", *GROUND_OF_JOINS}), ("columns", {"spark_jobs.errors"})],
+)
+def test_importing_the_room_loads_no_engine_and_no_room_above(room: str, others: set[str]) -> None:
+    command = [sys.executable, "-c", IMPORT_ALL, f"spark_jobs.{room}"]
+    modules = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     ours = {name for name in modules if name.startswith("spark_jobs.")}
-    assert all(name == "spark_jobs.errors" or name.startswith("spark_jobs.joins") for name in ours)
+    assert all(name in others or f"{name}.".startswith(f"spark_jobs.{room}.") for name in ours)
     assert {name.split(".")[0] for name in modules}.isdisjoint({"pyspark", "airflow", "psycopg2", "sqlalchemy"})
 
 

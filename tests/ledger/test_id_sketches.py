@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from spark_jobs.joins.structures.hashing import hash_int64
+from spark_jobs.columns.hashing import hash_int64
 from spark_jobs.ledger import batch_ledger, id_sketches
 from spark_jobs.ledger.source_ranges import RangeEnd
 from spark_jobs.loading.loader import Loader

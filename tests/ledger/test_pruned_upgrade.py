@@ -12,9 +12,9 @@ import psycopg2
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.ledger.retention import prune_held
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.migration import migrate

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.joins.structures.hashing import hash_int64
+from spark_jobs.columns.hashing import hash_int64
 from spark_jobs.loading.bloom_filter import BloomFilter
 
 

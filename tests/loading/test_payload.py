@@ -10,9 +10,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.columns.json_text import ascii_json_strings, json_values
 from spark_jobs.definition.stream_tuple import RECORD, EventColumns
 from spark_jobs.loading.payload import digests, payload_bytes, payloads
-from spark_jobs.warehouse.json_text import ascii_json_strings, json_values
 
 TIME = pa.timestamp("us", tz="UTC")
 QUICK = settings(deadline=None, max_examples=80)

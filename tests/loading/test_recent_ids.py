@@ -4,7 +4,7 @@ import os
 
 import numpy as np
 
-from spark_jobs.joins.structures.hashing import hash_int64
+from spark_jobs.columns.hashing import hash_int64
 from spark_jobs.loading.recent_ids import RecentIds
 
 

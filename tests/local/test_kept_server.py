@@ -14,11 +14,11 @@ import psycopg2
 import pytest
 
 from spark_jobs.errors import PlatformError
+from spark_jobs.launch.session_process import SessionProcess, stop_sessions
 from spark_jobs.local import keeper as keeping
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.embedded_postgres.server_user import identity, programs, server_user
 from spark_jobs.local.keeper import TRIES, Keeper
-from spark_jobs.local.session_process import SessionProcess, stop_sessions
 from tests.waiting import wait_for
 
 

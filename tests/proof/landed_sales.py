@@ -20,9 +20,9 @@ from spark_jobs.definition.fates import FATES
 from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.definition.stream_tuple import RECORD, EventColumns
 from spark_jobs.loading.payload import payloads
+from spark_jobs.lookup.changes.triggers import watch_relations
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
-from spark_jobs.relation.changes.triggers import watch_relations
 from spark_jobs.settings import Home
 from spark_jobs.source.files.names import unit_of
 

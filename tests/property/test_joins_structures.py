@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.columns.hashing import hash_bytes
 from spark_jobs.joins.structures.arrival_queue import ArrivalQueue
 from spark_jobs.joins.structures.frequency_sketch import FrequencySketch
-from spark_jobs.joins.structures.hashing import hash_bytes
 from spark_jobs.joins.structures.key_table import KeyTable
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.page_waits import PageWaits

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
+from spark_jobs.columns.hashing import hash_int64
 from spark_jobs.errors import SketchDamagedError
-from spark_jobs.joins.structures.hashing import hash_int64
 from spark_jobs.sketches.hash_sketch import HashSketch
 from spark_jobs.sketches.id_sketch import BUCKETS, MISS, TABLES, IdSketch
 

@@ -12,19 +12,19 @@ import pyarrow as pa
 from psycopg2 import extensions
 from pyspark import SparkContext
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.driver.lookups.planning import plan_lookups
-from spark_jobs.hot_set.cache_table import Watched
-from spark_jobs.hot_set.hot_tuples import HotTuples
-from spark_jobs.hot_set.learned import LearnedHotSet
-from spark_jobs.hot_set.lookup_memory import front_stage_bytes
-from spark_jobs.hot_set.noticing import Noticing
-from spark_jobs.hot_set.publishing import FrontStagePlan, Leases
-from spark_jobs.relation.changes.triggers import WatchOutcome, watch_relations
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.lookup.changes.triggers import WatchOutcome, watch_relations
+from spark_jobs.lookup.hot_keys.cache_table import Watched
+from spark_jobs.lookup.hot_keys.hot_tuples import HotTuples
+from spark_jobs.lookup.hot_keys.learned import LearnedHotSet
+from spark_jobs.lookup.hot_keys.noticing import Noticing
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan, Leases
+from spark_jobs.lookup.planning.memory import front_stage_bytes
+from spark_jobs.lookup.planning.planning import plan_lookups
+from spark_jobs.lookup.relation.live import LiveRelation
+from spark_jobs.lookup.relation.relation_rows import RelationRows
 
 
 class HotCustomers:

@@ -17,14 +17,14 @@ from numba.core.registry import CPUDispatcher
 
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.driver.lookups.planning import plan_lookups
-from spark_jobs.hot_set.hot_tuples import HotTuples
-from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.stream_batch import StreamBatch
-from spark_jobs.relation.live import LiveRelation
+from spark_jobs.lookup.hot_keys.hot_tuples import HotTuples
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan, MappedBroadcast, unique_name
+from spark_jobs.lookup.planning.planning import plan_lookups
+from spark_jobs.lookup.relation.live import LiveRelation
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.reading import read_slice
 from spark_jobs.stages.back_task import back_task

@@ -6,13 +6,14 @@ import socket
 import stat
 import struct
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
 
-from spark_jobs.driver.scratch import scratch_folder
+from spark_jobs.driver.scratch import scratch_folder, sockets_folder
 from spark_jobs.private_files import make_private
 from spark_jobs.settings import Home
 
@@ -33,7 +34,7 @@ def answer(port: int, frame: bytes) -> bytes:
     answered = b""
     with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
         connection.sendall(frame)
-        connection.settimeout(1)
+        connection.settimeout(5)
         try:
             while content := connection.recv(65536):
                 answered += content
@@ -52,10 +53,24 @@ def listening_ports() -> list[int]:
 
 def test_no_port_of_a_driver_takes_a_message_without_the_secret(spark: Any) -> None:
     spark.parallelize([None], 1).count()  # all that listens does so
-    answers = {port: [answer(port, frame) for frame in frames()] for port in listening_ports()}
-    told = [text for of_port in answers.values() for text in of_port]
+    asked = [(port, frame) for port in listening_ports() for frame in frames()]
+    with ThreadPoolExecutor(len(asked)) as beside:  # one that is silent is waited for
+        told = list(beside.map(answer, *zip(*asked, strict=True)))
+    answers = list(zip(asked, told, strict=True))
     assert sum(b"Expected SaslMessage" in text for text in told) == 2, answers  # RPC and block manager
     assert not [text for text in told if b"java.io" in text or b"RequestMessage" in text], answers
+
+
+def test_pythons_tasks_report_where_no_other_user_can_connect(spark: Any) -> None:
+    assert spark.parallelize([1, 2], 2).map(lambda each: each + 1).collect() == [2, 3]
+    reports = Path(spark._accumulatorServer.server_address)
+    assert stat.S_IMODE(reports.parent.stat().st_mode) == 0o700
+    children = psutil.Process().children(recursive=True)
+    living = [each for each in children if each.status() != psutil.STATUS_ZOMBIE]
+    workers = [each for each in living if "spark_jobs.stages.worker_daemon" in each.cmdline()]
+    assert workers
+    listening = [each for process in workers for each in process.net_connections("inet") if each.status == "LISTEN"]
+    assert listening == []
 
 
 def test_sparks_own_pages_are_closed(spark: Any) -> None:
@@ -76,9 +91,12 @@ def test_what_a_killed_driver_left_is_removed_and_what_a_living_one_uses_is_not(
     host = socket.gethostname()
     (left := home.spark / f"{host}-1-1").mkdir()  # another process has this id today
     (gone := home.spark / f"{host}-99999999-1").mkdir()
+    sockets = sockets_folder(gone)
+    (sockets / "a.sock").touch()
     (elsewhere := home.spark / "another.host-99999999-1").mkdir()
     assert scratch_folder(home) == mine
     assert [each.exists() for each in (left, gone, elsewhere, mine / "shuffle_0")] == [False, False, True, True]
+    assert not sockets.exists()
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777])

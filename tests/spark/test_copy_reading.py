@@ -15,15 +15,15 @@ from psycopg2 import extensions
 
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.driver.lookups import copy_reading
-from spark_jobs.driver.lookups.copy_reading import CopyReading
-from spark_jobs.driver.lookups.planning import plan_lookups
-from spark_jobs.hot_set.publishing import Leases, MappedBroadcast
-from spark_jobs.relation.changes.triggers import watch_relations
-from spark_jobs.relation.changes.unnoticed import current_snapshot
-from spark_jobs.relation.local_copy.build import build_copy
-from spark_jobs.relation.local_copy.store import CopyStore
-from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.lookup.changes.triggers import watch_relations
+from spark_jobs.lookup.changes.unnoticed import current_snapshot
+from spark_jobs.lookup.hot_keys.publishing import Leases, MappedBroadcast
+from spark_jobs.lookup.local_copy.build import build_copy
+from spark_jobs.lookup.local_copy.store import CopyStore
+from spark_jobs.lookup.planning import copy_reading
+from spark_jobs.lookup.planning.copy_reading import CopyReading
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.planning.planning import plan_lookups
 from tests.spark.conftest import Shop
 from tests.spark.shop import query, sales_definition
 

@@ -10,14 +10,14 @@ import numpy as np
 import psycopg2
 import pytest
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup, load_definition
-from spark_jobs.hot_set.learned import Reread
 from spark_jobs.joins.semi_stream.base import Page
-from spark_jobs.relation.changes.triggers import look_at_relations
-from spark_jobs.relation.changes.unnoticed import unnoticed
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.relation_rows import RelationRows
+from spark_jobs.lookup.changes.triggers import look_at_relations
+from spark_jobs.lookup.changes.unnoticed import unnoticed
+from spark_jobs.lookup.hot_keys.learned import Reread
+from spark_jobs.lookup.relation.live import LiveRelation
+from spark_jobs.lookup.relation.relation_rows import RelationRows
 from tests.spark.conftest import Shop
 from tests.spark.hot_customers import HotCustomers
 from tests.spark.shop import query, sales_definition

@@ -11,7 +11,7 @@ import psycopg2
 import pytest
 
 from spark_jobs.definition import load_definition
-from spark_jobs.hot_set.publishing import BroadcastSeries, Leases
+from spark_jobs.lookup.hot_keys.publishing import BroadcastSeries, Leases
 from tests.spark.conftest import Shop
 from tests.spark.hot_customers import HotCustomers
 

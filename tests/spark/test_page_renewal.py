@@ -11,13 +11,13 @@ import pytest
 
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.driver.driven_lookups import DrivenLookups
-from spark_jobs.driver.lookups import page_renewal
-from spark_jobs.driver.lookups.page_renewal import CHECKED_BATCHES, PageRenewal
-from spark_jobs.driver.lookups.planning import plan_lookups
-from spark_jobs.relation.page_index import PageIndex
+from spark_jobs.lookup.driven_lookups import DrivenLookups
+from spark_jobs.lookup.planning import page_renewal
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.planning.page_renewal import CHECKED_BATCHES, PageRenewal
+from spark_jobs.lookup.planning.planning import plan_lookups
+from spark_jobs.lookup.relation.page_index import PageIndex
 from spark_jobs.settings import Home
-from spark_jobs.stages.batch_context import LookupPlan
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.warehouse.connection_pool import ConnectionPool
 from tests.spark.shop import query, sales_definition, write_definition

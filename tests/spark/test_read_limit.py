@@ -13,7 +13,7 @@ import pytest
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.batch_run import SETTLING_BATCHES
 from spark_jobs.driver.stream_job import StreamJob
-from spark_jobs.relation.read_limit import SAVED_SECONDS
+from spark_jobs.lookup.relation.read_limit import SAVED_SECONDS
 from spark_jobs.warehouse import drivers
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition

@@ -14,11 +14,11 @@ import pytest
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import FreshetError
-from spark_jobs.hot_set import lookup_watch
-from spark_jobs.hot_set.hot_set_files import HotSetFiles
-from spark_jobs.hot_set.rebuild import Rebuild, RebuildRequest
-from spark_jobs.relation.local_copy.store import CopyStore
-from spark_jobs.relation.read_limit import tuples_at_once
+from spark_jobs.lookup.hot_keys import lookup_watch
+from spark_jobs.lookup.hot_keys.hot_set_files import HotSetFiles
+from spark_jobs.lookup.hot_keys.rebuild import Rebuild, RebuildRequest
+from spark_jobs.lookup.local_copy.store import CopyStore
+from spark_jobs.lookup.relation.read_limit import tuples_at_once
 from spark_jobs.settings import PROJECT_ROOT
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import RunningStream, running

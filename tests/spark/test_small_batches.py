@@ -9,8 +9,8 @@ import pytest
 from pyspark import RDD
 
 from spark_jobs.driver import batch_run
-from spark_jobs.driver.driven_lookups import DrivenLookups
 from spark_jobs.driver.intake import OneStream
+from spark_jobs.lookup.driven_lookups import DrivenLookups
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition, write_definition
 

@@ -16,16 +16,16 @@ import pytest
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.driver.checks import check_tables
-from spark_jobs.hot_set.publishing import FrontStagePlan, MappedBroadcast, unique_name
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.relation.live import LiveRelation
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan, MappedBroadcast, unique_name
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan, OwnedPages
+from spark_jobs.lookup.relation.back_stage_join import pages_scanned
+from spark_jobs.lookup.relation.live import LiveRelation
 from spark_jobs.stages import exchange
-from spark_jobs.stages.back_stage_join import pages_scanned
 from spark_jobs.stages.back_task import back_task
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan, OwnedPages, TaskReport
+from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.exchange import MISSING, packed, page_column, unpacked, with_pages
-from spark_jobs.stages.fetching import stream_keys
 from spark_jobs.stages.rehearsal import Rehearsal, RehearsedTransaction
 
 TUPLES = 60
@@ -157,7 +157,7 @@ def test_how_often_r_would_be_scanned_is_asked_only_where_one_scan_would_be_quic
     calls = []
     monkeypatch.setattr("spark_jobs.stages.back_task.pages_scanned", lambda *of: calls.append(of) or pages_scanned(*of))
     tuples, reports = waiting().drop_columns([page_column(0), page_column(1)]), list[TaskReport]()
-    parcel = packed(0, with_pages(tuples, [stream_keys(tuples, plan) for plan in context.lookups], context))
+    parcel = packed(0, with_pages(tuples, [plan.spec.stream_keys(tuples) for plan in context.lookups], context))
     list(back_task(context, 0, [parcel.tuples], reports.append))
     assert [(report.algorithm, report.counts["unmatched"]) for report in reports] == [(chosen, 3)]
     assert len(calls) == asked

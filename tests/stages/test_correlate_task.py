@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID
 from spark_jobs.definition.fates import AFTER_LAST, EXPIRED, EXPIRED_EARLY, LATE
@@ -21,7 +22,6 @@ from spark_jobs.stages.collect_task import STREAM
 from spark_jobs.stages.correlate_task import _Joining
 from spark_jobs.stages.exchange import packed
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

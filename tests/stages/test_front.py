@@ -10,17 +10,17 @@ import numpy as np
 import psycopg2
 import pyarrow as pa
 
+from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup
-from spark_jobs.hot_set.learned import LearnedHotSet
-from spark_jobs.hot_set.publishing import Leases
-from spark_jobs.relation.catalog.describe import describe_relation
-from spark_jobs.relation.changes.triggers import watch_relations
-from spark_jobs.relation.changes.unnoticed import Changes, current_snapshot
-from spark_jobs.relation.keys.key_columns import KeyColumns
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.stages.batch_context import LookupPlan
+from spark_jobs.lookup.changes.triggers import watch_relations
+from spark_jobs.lookup.changes.unnoticed import Changes, current_snapshot
+from spark_jobs.lookup.hot_keys.learned import LearnedHotSet
+from spark_jobs.lookup.hot_keys.publishing import Leases
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.relation.catalog.describe import describe_relation
+from spark_jobs.lookup.relation.live import LiveRelation
 from spark_jobs.stages.front_task import _Front
-from tests.hot_set.test_learned import Driver
+from tests.lookup.hot_keys.test_learned import Driver
 
 LOOKUP = Lookup(
     relation="public.town",

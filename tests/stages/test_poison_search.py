@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
 from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.driver import poisoned_batch
@@ -23,7 +24,6 @@ from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.kafka.partition import OffsetSlice, Partition
 from spark_jobs.stages.poison_search import Death, find_poison
 from spark_jobs.stages.trial_reading import TrialReading
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 from tests.deadly_reader import DeadlyReader
 from tests.source.landed import planned, source

@@ -12,16 +12,17 @@ import pyarrow as pa
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.columns.keys.values import KEY_KINDS
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import TYPE_NAMES, parse_ddl
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.errors import SchemaMismatchError
-from spark_jobs.hot_set.publishing import FrontStagePlan
 from spark_jobs.join_state.bucket import BucketPlan, CorrelatedStream
 from spark_jobs.joins.stream_stream.predicates import Overlap
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.relation.keys.values import KEY_KINDS
-from spark_jobs.stages.batch_context import BatchContext, LookupPlan
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.rehearsal import Rehearsal as Destination
 from spark_jobs.stages.rehearsal import RehearsedTransaction, rehearse, rehearse_bucket
 

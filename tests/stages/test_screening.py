@@ -8,12 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.columns.copy_decoding.column_types import UUID_KEY, column_type
+from spark_jobs.columns.keys.values import KEY_KINDS
 from spark_jobs.definition.fates import CAN_NOT_MATCH
-from spark_jobs.relation.copy_decoding.column_types import UUID_KEY, column_type
-from spark_jobs.relation.keys.values import KEY_KINDS
-from spark_jobs.relation.relation_spec import KeyColumn, RelationSpec
-from spark_jobs.stages.batch_context import LookupPlan
-from spark_jobs.stages.fetching import stream_keys
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
+from spark_jobs.lookup.relation.relation_spec import KeyColumn, RelationSpec
 from spark_jobs.stages.screening import screen_keys
 
 TIMES = pa.array([0], pa.timestamp("us", tz="UTC"))
@@ -34,7 +33,7 @@ def rejected(tuples: pa.Table, *plans: LookupPlan) -> dict[int, str]:
     """Number of each rejected tuple -> its reason; that the others are possible is checked."""
     numbered = tuples.append_column("number", pa.array(range(tuples.num_rows)))
     numbered = numbered.append_column("at", pa.repeat(TIMES[0], tuples.num_rows))
-    possible, held = screen_keys(numbered, [stream_keys(numbered, each) for each in plans], plans, "at")
+    possible, held = screen_keys(numbered, [each.spec.stream_keys(numbered) for each in plans], plans, "at")
     assert {group.fate for group in held} <= {CAN_NOT_MATCH}
     pairs = [pair for group in held for pair in zip(group.tuples["number"].to_pylist(), group.reason, strict=True)]
     assert sorted(number for number, _ in pairs) == np.flatnonzero(~possible).tolist()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_jobs.warehouse.copy_encoding.column_encoder import PostgresType
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
 from spark_jobs.warehouse.event_id import (
     MOST_CHARACTERS,
     event_hashes,

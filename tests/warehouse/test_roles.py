@@ -15,10 +15,9 @@ from typer.testing import CliRunner
 from spark_jobs.cli import app
 from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.ledger.retention import prune_all
-from spark_jobs.relation.changes.watched_tables import NOTER
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.roles import LOADER, MIGRATOR, READER, VALIDATOR, NotGranted, grant_roles
+from spark_jobs.warehouse.roles import LOADER, MIGRATOR, NOTER, READER, VALIDATOR, NotGranted, grant_roles
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from airflow.sdk.log import redact
 
-from spark_jobs.local.session_process import log_tail
+from spark_jobs.launch.session_process import log_tail
 from spark_jobs.settings import home
 from spark_jobs.shown_text import shown_text
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from spark_jobs.experiments.numbered_relation import NumberedRelation, NumberedTable
 from spark_jobs.joins.semi_stream.base import Relation
 from spark_jobs.joins.semi_stream.theory.setting import DiskCosts, fit_page_reads
-from spark_jobs.relation.access_costs import (
+from spark_jobs.lookup.relation.access_costs import (
     KEYS_LOOKED_UP,
     Clock,
     PageRead,
@@ -21,8 +21,8 @@ from spark_jobs.relation.access_costs import (
     shuffled,
     stays_in_memory,
 )
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.stored_relation import RelationPart
+from spark_jobs.lookup.relation.live import LiveRelation
+from spark_jobs.lookup.relation.stored_relation import RelationPart
 
 _SMALLEST_PAGE_BYTES = 4 << 10
 _LARGEST_PAGE_BYTES = 1 << 20

@@ -14,7 +14,7 @@ from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.joins.semi_stream.theory.front_stage_model import front_stage_bytes
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
-from spark_jobs.relation.access_costs import ROUNDS, Clock, median_of_means, seconds_of
+from spark_jobs.lookup.relation.access_costs import ROUNDS, Clock, median_of_means, seconds_of
 from spark_jobs.workload.zipf import ZipfKeys
 
 _INDEX_PART = 1.25  # of a page: its tuples and the index of their keys

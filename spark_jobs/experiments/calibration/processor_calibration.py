@@ -17,7 +17,7 @@ from spark_jobs.joins.structures.keyed_tuples import KeyedTuples
 from spark_jobs.joins.structures.page_probe import PageProbe
 from spark_jobs.joins.structures.stream_buffer import StreamBuffer, TupleColumns
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
-from spark_jobs.relation.access_costs import ROUNDS, Clock, median_of_means, real_clock, seconds_of
+from spark_jobs.lookup.relation.access_costs import ROUNDS, Clock, median_of_means, real_clock, seconds_of
 
 _MULTIMAP_STEPS = 100
 _MULTIMAP_TUPLE_BYTES = 8

@@ -24,8 +24,8 @@ from spark_jobs.joins.semi_stream.theory.popularity import ZipfStream
 from spark_jobs.joins.semi_stream.theory.prediction import BACK_STAGES, CACHED, PAPER_FRONT_SHARE, predict
 from spark_jobs.joins.semi_stream.theory.setting import ProcessorCosts, Setting
 from spark_jobs.joins.structures.stream_tuples import StreamTuples
-from spark_jobs.relation.live import LiveRelation
-from spark_jobs.relation.relation_spec import RelationSpec
+from spark_jobs.lookup.relation.live import LiveRelation
+from spark_jobs.lookup.relation.relation_spec import RelationSpec
 from spark_jobs.warehouse.connection import connect
 
 _TYPICAL_PAGE_BYTES = 64 << 10

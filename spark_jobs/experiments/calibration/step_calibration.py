@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.experiments.direct_file.file_format import tuple_type
 from spark_jobs.joins.semi_stream.base import Int64Array, Page, Relation, SemiStreamJoin
-from spark_jobs.relation.access_costs import Clock
+from spark_jobs.lookup.relation.access_costs import Clock
 
 Tuples = NDArray[np.void]
 

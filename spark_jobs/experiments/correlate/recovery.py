@@ -20,8 +20,8 @@ from spark_jobs.errors import FreshetError
 from spark_jobs.experiments.bench_server import ContenderRunner
 from spark_jobs.experiments.correlate.data import CorrelateCase, columns_of, empty_fact
 from spark_jobs.experiments.correlate.freshet_correlation import PIPELINE, bench_content
-from spark_jobs.local.detached_driver import driver_environment
-from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
+from spark_jobs.launch.detached_driver import driver_environment
+from spark_jobs.launch.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.settings import Home
 from spark_jobs.workload.landing import land_parquet
 

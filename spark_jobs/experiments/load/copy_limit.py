@@ -13,12 +13,12 @@ import psycopg2
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.columns.copy_encoding.rows import encode
 from spark_jobs.experiments.load.case import LoadCase
 from spark_jobs.experiments.load.data import joined_with_relation
 from spark_jobs.experiments.load.event_forms import source_of
 from spark_jobs.experiments.load.freshet_join import bench_definition
 from spark_jobs.experiments.load.run_result import Batch, ResourceMeter
-from spark_jobs.warehouse.copy_encoding.rows import encode
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
 

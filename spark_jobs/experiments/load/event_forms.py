@@ -13,9 +13,9 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from spark_jobs.columns.arrow_buffers import plain_array
+from spark_jobs.columns.json_text import json_objects
 from spark_jobs.experiments.load.data import EVENT_SCHEMA
-from spark_jobs.relation.arrow_buffers import plain_array
-from spark_jobs.warehouse.json_text import json_objects
 from spark_jobs.workload.topics import TopicWriter, make_topics
 
 Form = Literal["parquet", "json", "topic-json", "topic-avro"]

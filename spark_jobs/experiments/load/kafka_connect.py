@@ -20,8 +20,8 @@ from spark_jobs.driver.java import java_program
 from spark_jobs.errors import FreshetError
 from spark_jobs.experiments.load.case import LoadCase
 from spark_jobs.experiments.load.run_result import Batch
+from spark_jobs.launch.session_process import log_tail
 from spark_jobs.local.embedded_kafka import jars
-from spark_jobs.local.session_process import log_tail
 
 _CONNECTOR_VERSION = "3.4.0.Final"
 # The worker has these already, and a connector that brings its own does not start.

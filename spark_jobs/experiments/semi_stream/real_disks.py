@@ -17,8 +17,8 @@ from spark_jobs.errors import DirectFileError, WorkloadError
 from spark_jobs.experiments.direct_file.direct_relation import DirectRelation, open_direct_file
 from spark_jobs.experiments.direct_file.writer import write_direct_file
 from spark_jobs.experiments.numbered_relation import NumberedTable
-from spark_jobs.relation.catalog.describe import describe_relation
-from spark_jobs.relation.live import LiveRelation
+from spark_jobs.lookup.relation.catalog.describe import describe_relation
+from spark_jobs.lookup.relation.live import LiveRelation
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.workload.tpch_files import Progress
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, read_only
+from spark_jobs.columns.jit import kernel, read_only
 
 Int64Array = NDArray[np.int64]
 

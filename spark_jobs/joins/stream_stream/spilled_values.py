@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.columns.hashing import hash_int64, mix
+from spark_jobs.columns.jit import kernel
 from spark_jobs.joins.stream_stream.spill import SpillStore
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, COLUMNS, KEY, STREAM
-from spark_jobs.joins.structures.hashing import hash_int64, mix
-from spark_jobs.joins.structures.jit import kernel
 
 Int64Array = NDArray[np.int64]
 

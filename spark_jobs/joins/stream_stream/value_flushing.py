@@ -7,10 +7,10 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.columns.hashing import mix
+from spark_jobs.columns.jit import kernel
 from spark_jobs.joins.structures.bit_vector_table import BitVectorTable
 from spark_jobs.joins.structures.hashed_streams import HashedStreams
-from spark_jobs.joins.structures.hashing import mix
-from spark_jobs.joins.structures.jit import kernel
 
 Int64Array = NDArray[np.int64]
 

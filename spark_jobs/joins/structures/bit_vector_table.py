@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.hashing import mix
-from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
+from spark_jobs.columns.hashing import mix
+from spark_jobs.columns.jit import kernel, kernel_part, read_only
 
 Int64Array = NDArray[np.int64]
 _Lines = tuple[NDArray[np.uint32], NDArray[np.uint16], Int64Array, Int64Array]

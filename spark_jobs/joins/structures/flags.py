@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, read_only
+from spark_jobs.columns.jit import kernel, read_only
 
 
 def set_flags(flags: NDArray[np.bool_], rows: NDArray[np.int64]) -> int:

@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.hashing import mix
-from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
+from spark_jobs.columns.hashing import mix
+from spark_jobs.columns.jit import kernel, kernel_part, read_only
 
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel
+from spark_jobs.columns.jit import kernel
 from spark_jobs.joins.structures.key_chains import KeyChains, Tuples
 
 Int64Array = NDArray[np.int64]

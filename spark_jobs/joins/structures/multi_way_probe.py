@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spark_jobs.columns.hashing import mix
+from spark_jobs.columns.jit import kernel, kernel_part, read_only
 from spark_jobs.joins.structures.hashed_streams import ARRIVAL, ID, KEY, STREAM, HashedStreams
-from spark_jobs.joins.structures.hashing import mix
-from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
 
 # A kernel uses nothing of another file, whose change its cache would not notice.
 _KEY, _ID, _ARRIVAL, _STREAM = range(4)

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, kernel_part
+from spark_jobs.columns.jit import kernel, kernel_part
 
 if TYPE_CHECKING:
     from spark_jobs.joins.stream_stream.spill import SpillStore

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.hashing import mix
-from spark_jobs.joins.structures.jit import kernel, kernel_part
+from spark_jobs.columns.hashing import mix
+from spark_jobs.columns.jit import kernel, kernel_part
 
 Int32Array = NDArray[np.int32]
 Int64Array = NDArray[np.int64]

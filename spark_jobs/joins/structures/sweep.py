@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, kernel_part
+from spark_jobs.columns.jit import kernel, kernel_part
 from spark_jobs.joins.structures.sorted_runs import KEY, Layout
 
 Int64Array = NDArray[np.int64]

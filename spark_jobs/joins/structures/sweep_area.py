@@ -25,8 +25,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.hashing import mix
-from spark_jobs.joins.structures.jit import kernel, kernel_part, read_only
+from spark_jobs.columns.hashing import mix
+from spark_jobs.columns.jit import kernel, kernel_part, read_only
 
 Int64Array = NDArray[np.int64]
 # Tuples, heads of the chains, rings, tuples by stream and level, how many heads are in use, least ends: a row for each

@@ -9,7 +9,7 @@ from typing import Any
 
 from psycopg2 import extensions
 
-from spark_jobs.relation.changes.staleness import STALENESS
+from spark_jobs.lookup.changes.staleness import STALENESS
 from spark_jobs.warehouse.work_under_way import DRIVER_DIED, RUN_STATE, VALIDATION_RESULT
 
 _MILLISECOND = timedelta(milliseconds=1)

@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from psycopg2 import extensions
 
+from spark_jobs.columns.copy_encoding.rows import encode
 from spark_jobs.definition.fates import REFUSED, SECOND_PART
 from spark_jobs.loading.accumulation.parts import Bools, Int64Array, KeyedParts, key_values, merged_rows
 from spark_jobs.loading.accumulation.row_filling import fill
 from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.outcome import Rejection
 from spark_jobs.loading.refusals import TuplesSuppressedError
-from spark_jobs.warehouse.copy_encoding.rows import encode
 from spark_jobs.warehouse.fact_staging import stored_facts
 from spark_jobs.warehouse.part_table import AccumulatingTable
 

@@ -19,9 +19,9 @@ from confluent_kafka.admin import AdminClient
 
 from spark_jobs.driver.java import java_program
 from spark_jobs.errors import PlatformError
+from spark_jobs.launch.session_process import SessionProcess, log_tail, stop_sessions
 from spark_jobs.local.embedded_kafka.jars import kafka_jars
 from spark_jobs.local.keeper import Keeper
-from spark_jobs.local.session_process import SessionProcess, log_tail, stop_sessions
 
 START_SECONDS = 60.0
 _STOP_SECONDS = 20.0

@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, cimpl
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import foreign_call, kernel
+from spark_jobs.columns.jit import foreign_call, kernel
 
 _CONSUMER = 1
 _NO_CONSUMER_CLOSE = 8

@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import binary_parts
+from spark_jobs.columns.copy_encoding.column_encoder import shown
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records.decoded import (
     BYTE_ORDER_MARK,
     Decoded,
@@ -34,7 +35,6 @@ from spark_jobs.source.records.decoded import (
     not_utf8,
 )
 from spark_jobs.source.records.texts import Converted, from_texts
-from spark_jobs.warehouse.copy_encoding.column_encoder import shown
 
 Bools = NDArray[np.bool_]
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spark_jobs.columns.copy_encoding.characters import text_faults
+from spark_jobs.columns.copy_encoding.column_encoder import shown
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.warehouse.copy_encoding.characters import text_faults
-from spark_jobs.warehouse.copy_encoding.column_encoder import shown
 
 _EXAMPLES = {
     "bigint": " (a whole number of 64 bits)",

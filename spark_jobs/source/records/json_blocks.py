@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 import pyarrow.json as pj
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import binary_parts
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records.decoded import Decoded, all_sound, arrow_schema, as_lines, holding, merged, not_utf8
 from spark_jobs.source.records.json_members import MOST_LEVELS, decode_each
 from spark_jobs.source.records.texts import DECIMAL_CHARACTERS, from_texts, may_overflow

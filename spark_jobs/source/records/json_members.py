@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from spark_jobs.columns.copy_encoding.column_encoder import shown
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, arrow_schema, as_text, complaint
 from spark_jobs.source.records.texts import from_texts
-from spark_jobs.warehouse.copy_encoding.column_encoder import shown
 
 MOST_LEVELS = 100
 """Levels of objects and arrays within each other that a record may have."""

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from spark_jobs.byte_sizes import format_bytes
+from spark_jobs.columns.jit import kernel
 from spark_jobs.errors import UnreadableFileError
-from spark_jobs.joins.structures.jit import kernel
 from spark_jobs.source.records.parquet_headers import (
     DELTA_BYTE_ARRAY,
     PLAIN,

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from spark_jobs.columns.json_text import json_objects
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.errors import UnreadableFileError
 from spark_jobs.source.files.damage import damage_told
@@ -18,7 +19,6 @@ from spark_jobs.source.records.decoded import KEPT_OF_TOO_LONG, LONGEST_RECORD, 
 from spark_jobs.source.records.long_values import beginnings, holds_bytes, lengths, too_long, without
 from spark_jobs.source.records.parquet_pages import PIECE_BYTES, planned_reading
 from spark_jobs.source.records.typed_values import as_tuples, is_any_binary, misfit, plain
-from spark_jobs.warehouse.json_text import json_objects
 
 _READ_BYTES = 1 << 20
 

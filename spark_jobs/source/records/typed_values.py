@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.columns.copy_encoding.column_encoder import shown
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.source.records.decoded import Decoded, arrow_schema, complaint
 from spark_jobs.source.records.texts import Converted, convert_or_fault, within
-from spark_jobs.warehouse.copy_encoding.column_encoder import shown
 
 _ANY_INTEGER = pa.decimal128(20, 0)
 

@@ -1,1 +1,1 @@
-from tests.relation.conftest import *  # noqa: F403
+from tests.lookup.conftest import *  # noqa: F403

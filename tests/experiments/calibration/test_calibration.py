@@ -17,9 +17,9 @@ from spark_jobs.experiments.virtual_relation import (
     VirtualDisk,
     VirtualRelation,
 )
-from spark_jobs.relation.access_costs import measure_access, median_of_means
+from spark_jobs.lookup.relation.access_costs import measure_access, median_of_means
 from tests.experiments.direct_file.files import write
-from tests.relation.conftest import Open
+from tests.lookup.conftest import Open
 
 Execute = Callable[..., None]
 

@@ -13,7 +13,7 @@ from spark_jobs.experiments.calibration.front_stage_calibration import (
 )
 from spark_jobs.experiments.calibration.processor_calibration import measure_processor
 from spark_jobs.experiments.calibration.step_calibration import RelationInMemory
-from spark_jobs.relation.access_costs import real_clock
+from spark_jobs.lookup.relation.access_costs import real_clock
 
 
 @pytest.mark.parametrize(

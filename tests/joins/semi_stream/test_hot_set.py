@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spark_jobs.columns.hashing import hash_int64
 from spark_jobs.joins.semi_stream.hot_set import HotSet
-from spark_jobs.joins.structures.hashing import hash_int64
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 FEW_KEYS = st.integers(-3, 12) | st.sampled_from([-(2**63), 2**63 - 1])

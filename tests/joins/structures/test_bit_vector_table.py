@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from spark_jobs.joins.structures import hashing
+from spark_jobs.columns import hashing
 from spark_jobs.joins.structures.bit_vector_table import BitVectorTable
 
 ALL = 0b111

@@ -7,7 +7,7 @@ import pickle
 import numpy as np
 import pytest
 
-from spark_jobs.joins.structures.hashing import hash_int64
+from spark_jobs.columns.hashing import hash_int64
 from spark_jobs.joins.structures.key_table import KeyTable
 
 

@@ -1,1 +1,1 @@
-from tests.relation.changes.conftest import *  # noqa: F403
+from tests.lookup.changes.conftest import *  # noqa: F403

@@ -1,1 +1,1 @@
-from tests.relation.changes.test_unnoticed import *  # noqa: F403
+from tests.lookup.changes.test_unnoticed import *  # noqa: F403

@@ -1,1 +1,1 @@
-from tests.relation.test_catalog import *  # noqa: F403
+from tests.lookup.relation.test_catalog import *  # noqa: F403

@@ -1,1 +1,1 @@
-from tests.relation.test_live import *  # noqa: F403
+from tests.lookup.relation.test_live import *  # noqa: F403

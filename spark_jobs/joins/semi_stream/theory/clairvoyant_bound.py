@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, read_only
+from spark_jobs.columns.jit import kernel, read_only
 
 Int64Array = NDArray[np.int64]
 

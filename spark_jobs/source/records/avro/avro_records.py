@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import binary_parts
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.relation.arrow_buffers import binary_parts
 from spark_jobs.source.records.avro import kernels
 from spark_jobs.source.records.avro.programs import WRONG, Program, UnfitSchemaError, Wanted, compiled
 from spark_jobs.source.records.avro.registry import SchemaRegistry

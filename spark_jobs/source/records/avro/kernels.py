@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from spark_jobs.joins.structures.jit import kernel, kernel_part
+from spark_jobs.columns.jit import kernel, kernel_part
 
 END, NULL, BOOLEAN, NUMBER, FLOAT, DOUBLE, BYTES, FIXED, UNION, JUMP, BLOCKS, AGAIN = range(12)
 """Instructions. Each takes three numbers of the program: itself, an operand, and the column that it fills (-1: none).

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import binary_array, fixed_width_array
 from spark_jobs.errors import FreshetError
-from spark_jobs.relation.arrow_buffers import binary_array, fixed_width_array
 from spark_jobs.source.records.avro import kernels
 from spark_jobs.source.records.avro.kernels import big_endian_words, gather_bytes, read_records
 

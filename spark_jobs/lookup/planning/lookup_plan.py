@@ -1,0 +1,80 @@
+"""One lookup as the tasks of a batch carry it out; pickled into them by the driver."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pyarrow as pa
+
+from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
+from spark_jobs.lookup.hot_keys.publishing import MappedBroadcast
+from spark_jobs.lookup.relation.page_index import PageIndex, PageRanges
+from spark_jobs.lookup.relation.relation_spec import RelationSpec
+
+
+@dataclass(frozen=True)
+class OwnedPages:
+    """R's pages, and the contiguous range of them that each partition of the exchange owns."""
+
+    index: PageIndex
+    ranges: PageRanges
+
+    def range_around(self, pages: np.ndarray) -> range:
+        """The pages that a partition owns whose tuples fall on these, int64 (n,); all pages where there are none."""
+        if not pages.size:
+            return range(self.index.page_count)
+        first, last = self.ranges.owner_of(np.array([pages.min(), pages.max()])).tolist()
+        return range(int(self.ranges.boundaries[first]), int(self.ranges.boundaries[last + 1]))
+
+
+@dataclass(frozen=True)
+class CopyPlan:
+    """The local copy of R that one lookup reads in one batch.
+
+    Attributes:
+        manifest: the published CopyManifest.
+        changed: the published ChangedKeys of R since it was taken; None: no change has been noted.
+    """
+
+    manifest: MappedBroadcast
+    changed: MappedBroadcast | None
+
+
+@dataclass(frozen=True)
+class LookupPlan:
+    """One lookup as its tasks carry it out.
+
+    Attributes:
+        position: number of the lookup in the pipeline, from 0.
+        spec: the relation, its key and fetched columns.
+        algorithm: `auto`, or the back stage's name.
+        front: whether a front stage stands before it.
+        on_unmatched: `hold`, `reject`, or `default`: what becomes of a tuple whose key is not in R.
+        defaults: the value of each fetched column, for `default`; else empty.
+        back_stage_bytes: memory of one task's back stage.
+        pages: the broadcast OwnedPages of R; None where R can't be read by pages.
+        costs: measured costs of reading R, for `auto`.
+        read_limit: tuples of R that all tasks together may read in a second; None: as many as they can.
+        copy: the local copy that R is read from; None: it is read live.
+        reading: how much of R is hot; and of a lookup that may read a copy, which one it reads, or why it does not.
+    """
+
+    position: int
+    spec: RelationSpec
+    algorithm: str
+    front: bool
+    on_unmatched: Literal["hold", "reject", "default"]
+    defaults: dict[str, pa.Scalar]
+    back_stage_bytes: int
+    pages: MappedBroadcast | None
+    costs: AccessCosts | None
+    read_limit: float | None = None
+    copy: CopyPlan | None = None
+    reading: str | None = None
+
+    @property
+    def bit(self) -> int:
+        """This lookup's bit in a tuple's set of lookups still to do."""
+        return 1 << self.position
