@@ -17,6 +17,7 @@ from spark_jobs.authoring.matching_columns import columns_of_one_type, matching_
 from spark_jobs.authoring.sample import Sample
 from spark_jobs.authoring.yaml_schema import FIRST_LINE, write_schema
 from spark_jobs.definition import PipelineDefinition, load_definition
+from spark_jobs.definition.kinds.files import FILES
 from spark_jobs.definition.pipeline_files import definition_files
 from spark_jobs.errors import FreshetError, PipelineDefinitionError
 from spark_jobs.settings import HOME_VARIABLE
@@ -260,8 +261,8 @@ def _refuse_folders_of_others(definition: PipelineDefinition, folder: Path) -> N
 def _folders(definition: PipelineDefinition) -> Iterator[str]:
     """The landing folders of a pipeline, absolute where the home is known."""
     for source in (definition.streams or {"": definition.source}).values():
-        if source.path is not None:
-            yield _expanded(source.path)
+        if source.kind.name == FILES.name:
+            yield _expanded(source.settings)
 
 
 def _expanded(path: str) -> str:

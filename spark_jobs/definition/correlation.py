@@ -15,7 +15,8 @@ from spark_jobs.definition.matching import Match, match_problems, matched_column
 from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
 
 if TYPE_CHECKING:
-    from spark_jobs.definition.model import Fact, Lookup, Source
+    from spark_jobs.definition.model import Fact, Lookup
+    from spark_jobs.definition.source import Source
 
 COMPLETED_AT = "_completed_at"
 """Column of joined tuples: when the last of their events happened. Their freshness is measured from it."""

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.correlation import Correlate, correlation_problems
 from spark_jobs.definition.fields import Part
-from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, Source, with_joined_source
+from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, with_joined_source
 from spark_jobs.definition.operation import Expectation
 from spark_jobs.definition.problems import Problem, problems_of, read_yaml, suggestion
+from spark_jobs.definition.source import Source
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.settings import pipelines_folder
 

@@ -124,13 +124,11 @@ def take_registered() -> None:
     """
     told = "How records are written."
     for kind in KINDS.values():
-        names = ", ".join(each.name for each in FORMATS.values() if kind.bears in each.borne_by)
-        told += f" Of {kind.records}: {names}{kind.of_formats}."
-    fields = {
-        "format": FieldInfo.from_annotated_attribute(
-            Literal[tuple(FORMATS)], Field(description=told, examples=["format: json"])
-        )
-    }
+        allowed = ", ".join(each.name for each in FORMATS.values() if kind.bears in each.borne_by)
+        told += f" Of {kind.records}: {allowed}{kind.of_formats}."
+    names: Any = Literal[tuple(FORMATS)]
+    field = Field(description=told, examples=["format: json"])
+    fields = {"format": FieldInfo.from_annotated_attribute(names, field)}
     for kind in KINDS.values():
         fields[kind.key] = _optional(kind.settings, kind.description, kind.example)
     for each in FORMATS.values():

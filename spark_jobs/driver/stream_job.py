@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import extensions
 
-from spark_jobs.definition import PipelineDefinition, Source
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.kinds.files import FILES
 from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
@@ -197,8 +197,9 @@ class StreamJob:
     def _streams(self) -> list[SourceStream]:
         """What is read: each of several streams, or the only one."""
         definition = self.definition
-        named: dict[str | None, Source] = {**(definition.streams or {})} or {None: definition.source}
-        return [SourceStream(definition.name, source, self._home, name) for name, source in named.items()]
+        if definition.streams is None:
+            return [SourceStream(definition.name, definition.source, self._home)]
+        return [SourceStream(definition.name, each, self._home, name) for name, each in definition.streams.items()]
 
     def _landed(self, stream: SourceStream) -> SingleSource:
         """What is new of a stream."""

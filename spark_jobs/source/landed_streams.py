@@ -90,10 +90,10 @@ class LandedStreams(LandedSource):
     def __init__(self, sources: Mapping[str, SingleSource]) -> None:
         self._sources = dict(sources)
         self._progress = {stream: _Progress() for stream in sources}
+        self.unread = None
 
-    @property
-    def unread(self) -> Unread | None:
-        """What was seen and left when ranges were taken last, of all streams; None before that."""
+    def _unread(self) -> Unread | None:
+        """What was seen and left when ranges were taken last, of all streams."""
         seen = {stream: source.unread for stream, source in self._sources.items()}
         known = [each for each in seen.values() if each is not None]
         if len(known) < len(seen):
@@ -156,6 +156,7 @@ class LandedStreams(LandedSource):
             read = sum(each.bytes for each in ranges)
             self._progress[stream].take(read)
             left -= read
+        self.unread = self._unread()
         return taken
 
     def _came_to(self, stream: str) -> float:

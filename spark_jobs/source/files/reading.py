@@ -115,7 +115,6 @@ class _LineFile:
         self, piece: FileSlice, used: LineFormat, source: Source, file: BinaryIO, bounds: FileBounds | None
     ) -> None:
         self._piece = piece
-        self._used = used
         self._source = source
         self._file = file
         self._bounds = bounds
