@@ -30,6 +30,7 @@ MEMORY = 320 << 20
 READ = """
 from pathlib import Path
 from spark_jobs.errors import UnreadableFileError
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.source.landed import planned, source
 result = []
 for path, file_format, options in given:

@@ -47,7 +47,8 @@ def read_slice(piece: FileSlice, decoder: RecordDecoder) -> Iterator[Arrivals]:
         used = decoder.format
         if isinstance(used, RowFormat):
             yield from _rows(piece, used, decoder.source, file)
-        elif isinstance(used, LineFormat):
+        else:
+            assert isinstance(used, LineFormat)
             yield from _lines(piece, used, decoder.source, file)
 
 
