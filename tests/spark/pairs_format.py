@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,12 +26,14 @@ class PairsDecoder:
     columns: Mapping[str, StreamType]
 
     def __call__(self, records: pa.Array) -> Decoded:
-        objects = [json.dumps(dict(pair.split("=", 1) for pair in _pairs(record))) for record in records.to_pylist()]
+        objects = [json.dumps(dict(_pairs(record))) for record in records.to_pylist()]
         return decode_json(pa.array(objects, pa.large_string()).view(pa.large_binary()), self.columns)
 
 
-def _pairs(record: bytes) -> list[str]:
-    return [pair for pair in record.decode(errors="replace").split() if "=" in pair]
+def _pairs(record: bytes) -> Iterator[tuple[str, str | int]]:
+    for pair in record.decode(errors="replace").split():
+        name, _, value = pair.partition("=")
+        yield name, int(value) if value.isdigit() else value
 
 
 class PairsFormat(LineFormat):
