@@ -15,6 +15,10 @@ class SchemaMismatchError(FreshetError):
     """A table of the warehouse lacks what the pipeline needs of it (table, column, type, key)."""
 
 
+class SchemaVersionError(FreshetError):
+    """The control schema is of a version that this one can't bring up to date. The message says which one can."""
+
+
 class UnreadableFileError(FreshetError):
     """A landed file can't be read as its format, or as the source's schema. The message names file and fault."""
 

@@ -33,7 +33,7 @@ def make_private(home: Home) -> None:
     Who has opened a home so that others can land their events there has it stay open.
     """
     home.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    of_pipelines = (home.caches, home.checkpoint, home.data_docs, home.join_state)
+    of_pipelines = (home.caches, home.data_docs, home.join_state)
     folders = [
         home.airflow,
         home.logs,

@@ -6,7 +6,10 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-PROJECT_ROOT = Path(__file__).resolve().parent.parent
+_PACKAGE = Path(__file__).resolve().parent
+PROJECT_ROOT = _PACKAGE.parent
+# DAGs, plugin and schema: beside the package in a checkout, inside it in a wheel.
+SHIPPED = _PACKAGE / "shipped" if (_PACKAGE / "shipped").is_dir() else PROJECT_ROOT
 HOME_VARIABLE = "FRESHET_HOME"
 WAREHOUSE_URL_VARIABLE = "FRESHET_WAREHOUSE_URL"
 PIPELINES_VARIABLE = "FRESHET_PIPELINES"
@@ -101,10 +104,6 @@ class Home:
         """Folder in which the events of the shipped pipelines arrive."""
         return self.root / "landing" / pipeline
 
-    def checkpoint(self, pipeline: str) -> Path:
-        """Where former versions kept the stream's position; what is there is taken over into the ledger."""
-        return self.root / "checkpoints" / pipeline
-
     def caches(self, pipeline: str) -> Path:
         """Files of the pipeline's front stages and of the copies of its relations."""
         return self.root / "caches" / pipeline
@@ -126,4 +125,4 @@ def home() -> Home:
 def pipelines_folder() -> Path:
     """The folder of pipeline definitions: $FRESHET_PIPELINES, or dags/pipelines of the project."""
     configured = os.environ.get(PIPELINES_VARIABLE)
-    return Path(configured).expanduser().resolve() if configured else PROJECT_ROOT / "dags" / "pipelines"
+    return Path(configured).expanduser().resolve() if configured else SHIPPED / "dags" / "pipelines"

@@ -72,14 +72,14 @@ def _drain_on_interrupt(pipelines: Iterable[str], warehouse_url: str) -> None:
     """The first Ctrl-C asks the job to load what has landed and end; the second one ends it at once."""
     import psycopg2
 
-    from spark_jobs.warehouse import drivers
+    from spark_jobs.control import driver_requests
 
     def drain(number: int, frame: FrameType | None) -> None:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         print("Draining; press Ctrl-C again to end at once. Nothing is lost either way.", file=sys.stderr)
         with closing(psycopg2.connect(warehouse_url)) as connection:
             for pipeline in pipelines:
-                drivers.request_state(connection, pipeline, "draining")
+                driver_requests.request_state(connection, pipeline, "draining")
 
     signal.signal(signal.SIGINT, drain)
 

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 from psycopg2 import extensions
 from pydantic import ValidationError
 
+from spark_jobs.control.freshness_episodes import Episode, read_untold
+from spark_jobs.control.work_under_way import RUN_STATE
 from spark_jobs.definition import Lookup, PipelineDefinition
 from spark_jobs.definition.correlation import Correlate
 from spark_jobs.definition.operation import Freshness, Reprocessing, Validation
 from spark_jobs.ledger.status.lag import SourceLook
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
 from spark_jobs.reprocessing.due_tuples import due_now
-from spark_jobs.warehouse.freshness_episodes import Episode, read_untold
-from spark_jobs.warehouse.work_under_way import RUN_STATE
 
 # Where many tuples wait and none is due, to learn that takes a look at each of them.
 _DUE_READ_EVERY = timedelta(seconds=10)

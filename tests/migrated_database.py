@@ -6,9 +6,9 @@ from contextlib import closing
 
 import psycopg2
 
+from spark_jobs.control.migration import migrate
+from spark_jobs.control.roles import MIGRATOR
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.roles import MIGRATOR
 
 _TEMPLATE, _UNFINISHED = "migrated", "being_migrated"
 

@@ -13,9 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import load_definition
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
-from spark_jobs.warehouse.registration import register_pipeline
 
 COMMANDS = ["up", "load", "status", "verify", "validate", "retire", "migrate", "seed", "calibrate", "generate"]
 HEAVY_MODULES = {"pyspark", "airflow", "numpy", "pyarrow", "pydantic", "psycopg2", "numba", "alembic", "pandas"}

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from spark_jobs.authoring.reference import reference
+from spark_jobs.monitoring.prometheus import metrics_table
 from spark_jobs.settings import PROJECT_ROOT
 
 README = PROJECT_ROOT / "README.md"
@@ -50,6 +51,10 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         PROJECT_ROOT / "SECURITY.md",
     ]
     assert [page.name for page in pages if f"({page.relative_to(PROJECT_ROOT)}" not in readme] == []
+
+
+def test_the_list_of_metrics_is_that_of_the_figures() -> None:
+    assert metrics_table() in (DOCS / "operations.md").read_text()
 
 
 def test_every_decision_is_in_the_table_of_decisions() -> None:

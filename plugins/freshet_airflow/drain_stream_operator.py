@@ -8,9 +8,9 @@ from airflow.sdk import Context
 
 from freshet_airflow.driver_states import desired_state
 from freshet_airflow.stream_job_operator import StreamJobOperator
+from spark_jobs.control import driver_requests
 from spark_jobs.launch.detached_driver import find_driver
 from spark_jobs.settings import home
-from spark_jobs.warehouse import drivers
 
 
 class DrainStreamOperator(StreamJobOperator):
@@ -24,7 +24,7 @@ class DrainStreamOperator(StreamJobOperator):
         """Ask for the drain and wait for its end."""
         with closing(self.connect()) as connection:
             if desired_state(connection, self.pipeline) is not None:
-                drivers.request_state(connection, self.pipeline, "draining")
+                driver_requests.request_state(connection, self.pipeline, "draining")
             found = find_driver(connection, self.pipeline, home())
         if found is None:
             self.log.info("No driver of %s runs: there is nothing to drain.", self.pipeline)

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from spark_jobs.control.driver_records import DriverRecord
+from spark_jobs.control.drivers import Restart
 from spark_jobs.launch.detached_driver import DriverLaunch
-from spark_jobs.warehouse.drivers import DriverRecord, Restart
 
 LONGEST_PAUSE_SECONDS = 60.0
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from spark_jobs.shown_text import shown_line
 
 if TYPE_CHECKING:
+    from spark_jobs.control.freshness_episodes import Episode, News
     from spark_jobs.ledger.status.pipeline_status import PipelineStatus
-    from spark_jobs.warehouse.freshness_episodes import Episode, News
 
 # In these states nothing is loaded: an episode that is over has ended without a recovery.
 _NOT_LOADING = ("stopped", "starting", "restarting", "blocked", "down")

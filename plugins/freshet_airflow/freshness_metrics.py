@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 # The one that the triggerer has initialized; airflow.sdk has another one, for tasks.
 from airflow.observability import stats
 
-from spark_jobs.monitoring.figures import STATES, figures
+from spark_jobs.ledger.status.figures import STATES, figures
 
 if TYPE_CHECKING:
     from spark_jobs.ledger.status.pipeline_status import PipelineStatus

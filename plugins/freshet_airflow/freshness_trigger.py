@@ -15,8 +15,8 @@ from freshet_airflow.freshness_judge import FreshnessJudge
 from freshet_airflow.warehouse_connection import DEFAULT_CONNECTION_ID, warehouse_url_in_trigger
 from freshet_airflow.warehouse_trigger import Firing, WarehouseTrigger
 from freshet_airflow.warehouse_watch import POLL_SECONDS
+from spark_jobs.control import freshness_episodes
 from spark_jobs.errors import WarehouseUnavailableError
-from spark_jobs.warehouse import freshness_episodes
 from spark_jobs.warehouse.connection import connect
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from freshet_airflow import driver_command, warehouse_connection
 from freshet_airflow.driver_states import desired_state
 from freshet_airflow.driver_watch import Ending, RestartPolicy
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
+from spark_jobs.control import driver_requests
+from spark_jobs.control.driver_records import DriverRecord
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import PipelineDefinitionError, PlatformError
 from spark_jobs.launch.detached_driver import STREAM_LOAD, DriverLaunch, attach_or_launch, find_driver, give_up
 from spark_jobs.launch.session_process import log_tail
 from spark_jobs.settings import home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.drivers import DriverRecord
-from spark_jobs.warehouse.registration import register_pipeline
 
 
 class StreamJobOperator(BaseOperator):
@@ -79,7 +79,7 @@ class StreamJobOperator(BaseOperator):
                     f"The driver of {self.pipeline} is already running, and the run {watching} watches it: look there. "
                     "To have the driver take a changed definition over, trigger this DAG with the action restart."
                 )
-            drivers.request_state(connection, self.pipeline, "running")
+            driver_requests.request_state(connection, self.pipeline, "running")
             found = self.attach_or_launch(connection)
         self._tell_lineage("START", context)
         self.wait_for(found)
@@ -210,7 +210,7 @@ class StreamJobOperator(BaseOperator):
 
     def _fail(self, what: str, error: str | None) -> NoReturn:
         with closing(self.connect()) as connection:
-            log_file = home().driver_log(drivers.driver_of(connection, self.pipeline))
+            log_file = home().driver_log(driver_requests.driver_of(connection, self.pipeline))
         last = f" Its last error: {error}." if error else ""
         raise AirflowFailException(
             f"The driver of {self.pipeline} {what}.{last} "

@@ -15,16 +15,16 @@ from psycopg2 import extensions
 from freshet_airflow.driver_states import state_of_epoch
 from freshet_airflow.driver_watch import DriverWatch, Ending, RestartPolicy, Sighting
 from freshet_airflow.warehouse_connection import session, warehouse_url_in_trigger
+from spark_jobs.control import driver_records, drivers, host_processes
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.launch.detached_driver import DriverLaunch
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import takes_writes
 
 _UNREACHABLE = (psycopg2.OperationalError, psycopg2.InterfaceError, WarehouseUnavailableError)
 
 # What is told of a driver that has said nothing of its end itself.
 _WORDS = {
-    Ending.FAILED: drivers.GONE,
+    Ending.FAILED: host_processes.GONE,
     Ending.SILENT: "it has fallen silent: its process hangs, or its host can't be reached",
     Ending.NOT_STARTED: "it ended, or took too long, before it took its pipeline over",
 }
@@ -65,7 +65,7 @@ class StreamJobTrigger(BaseTrigger):
         policy: dict[str, Any],
         carried: dict[str, Any],
         poll_seconds: float = 1.0,
-        max_silence_seconds: float = drivers.MAX_SILENCE.total_seconds(),
+        max_silence_seconds: float = driver_records.MAX_SILENCE.total_seconds(),
         start_timeout_seconds: float = 300.0,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -175,6 +175,6 @@ class StreamJobTrigger(BaseTrigger):
 def _look(connection: extensions.connection, pipeline: str, epoch: int | None, launch: DriverLaunch | None) -> Sighting:
     if not takes_writes(connection):
         raise WarehouseUnavailableError("It takes no writes, and no driver's heartbeat: it is a standby, or read-only.")
-    newest = drivers.newest_driver(connection, pipeline)
+    newest = driver_records.newest_driver(connection, pipeline)
     watched_state = state_of_epoch(connection, pipeline, epoch) if epoch is not None else None
     return Sighting(newest, watched_state, launch is None or launch.is_running())

@@ -24,8 +24,8 @@ class FreshnessNewsOperator(BaseOperator):
         """The alerts, as plain values."""
         from airflow.configuration import conf
 
+        from spark_jobs.control.freshness_episodes import claim_news
         from spark_jobs.ledger.status.pipeline_status import read_status
-        from spark_jobs.warehouse.freshness_episodes import claim_news
 
         url = warehouse_connection.warehouse_url(warehouse_connection.DEFAULT_CONNECTION_ID)
         with closing(warehouse_connection.session(url, f"freshet {self.task_id}")) as connection:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_records
+from spark_jobs.control.registration import check_registration
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import read_alike
 from spark_jobs.driver.checks import PipelineTables, check_tables
@@ -18,9 +20,7 @@ from spark_jobs.lookup.planning.memory import said_of_memory
 from spark_jobs.settings import Home
 from spark_jobs.source.kind import SourceStream
 from spark_jobs.source.kinds import kind_of
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.registration import check_registration
 
 
 @dataclass
@@ -75,10 +75,10 @@ def _check_registered(connection: extensions.connection, definition: PipelineDef
     stated = definition.model_dump(mode="json", by_alias=True)
     try:
         with connection, connection.cursor() as cursor:
-            check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
+            check_registration(cursor, definition.name, stated, driver_records.MAX_SILENCE)
     except PipelineDefinitionError as error:
         report.problems.append(str(error))
-    driver = drivers.newest_driver(connection, definition.name)
+    driver = driver_records.newest_driver(connection, definition.name)
     if driver is not None and driver.is_alive():
         report.notes.append(f"its driver runs on {driver.host}: what is changed here counts when it is restarted")
 

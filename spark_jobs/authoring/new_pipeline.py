@@ -17,7 +17,6 @@ from spark_jobs.authoring.matching_columns import columns_of_one_type, matching_
 from spark_jobs.authoring.sample import Sample
 from spark_jobs.authoring.yaml_schema import FIRST_LINE, write_schema
 from spark_jobs.definition import PipelineDefinition, load_definition
-from spark_jobs.definition.kinds.files import FILES
 from spark_jobs.definition.pipeline_files import definition_files
 from spark_jobs.errors import FreshetError, PipelineDefinitionError
 from spark_jobs.settings import HOME_VARIABLE
@@ -261,7 +260,7 @@ def _refuse_folders_of_others(definition: PipelineDefinition, folder: Path) -> N
 def _folders(definition: PipelineDefinition) -> Iterator[str]:
     """The landing folders of a pipeline, absolute where the home is known."""
     for source in (definition.streams or {"": definition.source}).values():
-        if source.kind.name == FILES.name:
+        if source.kind.name == "files":
             yield _expanded(source.settings)
 
 

@@ -12,5 +12,4 @@ setbacks.py                    when a batch that failed is tried again
 heartbeat.py                   tells that the driver lives, and learns what is wanted of it
 session.py  java.py            the SparkContext, which starts from an archive of classes (java_classes.py)
 checks.py  misfit.py           the pipeline and its tables, before anything else
-former_checkpoint.py           the position that a former version kept in Spark's checkpoint
 """

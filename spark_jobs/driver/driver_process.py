@@ -17,12 +17,12 @@ import psycopg2
 from psycopg2 import extensions
 from py4j.protocol import Py4JError
 
+from spark_jobs.control import driver_requests, drivers
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.misfit import fitting_tables
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
 from spark_jobs.settings import Home
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import ConnectionPool
 
@@ -130,7 +130,7 @@ class DriverProcess:
 
     def _take_up_asked(self, connection: extensions.connection, driver: str) -> None:
         living = {loading.name for loading in self._living()}
-        for name in drivers.asked_pipelines(connection, driver):
+        for name in driver_requests.asked_pipelines(connection, driver):
             if name not in living:  # else it is about to take the pipeline over, or to end
                 try:
                     self._take_up(name)
@@ -158,10 +158,10 @@ class DriverProcess:
         alone = {loading.name for loading in self._living()} <= {pipeline}
         try:
             with closing(connect(self._url, application_name=f"freshet driver {pipeline}")) as connection:
-                driver = drivers.asked_driver(connection, pipeline)
+                driver = driver_requests.asked_driver(connection, pipeline)
                 if driver is None:
                     return
-                drivers.ask(connection, pipeline, None)
+                driver_requests.ask(connection, pipeline, None)
                 if not alone:
                     epoch = drivers.take_over(connection, pipeline, log_file=self._home.driver_log(driver))
                     drivers.finish(connection, pipeline, epoch, "failed", f"{type(error).__name__}: {error}")
@@ -170,9 +170,9 @@ class DriverProcess:
 
     def _is_dismissed(self, connection: extensions.connection, driver: str) -> bool:
         """Whether nothing is asked of it any more; if so, nothing will be: who asks next waits until it has ended."""
-        drivers.lock_launch(connection, driver)
-        if drivers.asked_pipelines(connection, driver):
-            drivers.unlock_launch(connection, driver)
+        driver_requests.lock_launch(connection, driver)
+        if driver_requests.asked_pipelines(connection, driver):
+            driver_requests.unlock_launch(connection, driver)
             return False
         self._last_words = connection
         return True

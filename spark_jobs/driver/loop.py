@@ -11,6 +11,8 @@ from functools import partial
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
+from spark_jobs.control.fencing import require_epoch
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.heartbeat import Wanted
 from spark_jobs.driver.setbacks import Setbacks
@@ -20,9 +22,7 @@ from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.landed_source import LandedSource, RemovesLoaded
 from spark_jobs.stages.obstacles import Obstacle, obstacle
 from spark_jobs.task_errors import kind_of, lost_its_process, told_by
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection_pool import Borrower
-from spark_jobs.warehouse.fencing import require_epoch
 
 _log = logging.getLogger(__name__)
 

@@ -13,13 +13,13 @@ from typing import Literal
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.heartbeat import Heartbeat
 from spark_jobs.errors import SchemaMismatchError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.settings import Home
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
-from spark_jobs.warehouse.registration import register_pipeline
 
 _log = logging.getLogger(__name__)
 

@@ -16,13 +16,13 @@ from pathlib import Path
 import psutil
 from psycopg2 import extensions
 
+from spark_jobs.control.fencing import require_epoch
 from spark_jobs.driver.intake import Trial
 from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.poison import PoisonSpan, note_poison, poison_of
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.shown_text import shown_text
 from spark_jobs.stages.trial_process import TrialRequest
-from spark_jobs.warehouse.fencing import require_epoch
 
 _log = logging.getLogger(__name__)
 

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_records, driver_requests, drivers
+from spark_jobs.control.cluster import settle_in_cluster
+from spark_jobs.control.registration import check_registration, register_pipeline
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.kinds.files import FILES
 from spark_jobs.driver.accumulating_streams import AccumulatingStreams
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.correlated_streams import CorrelatedStreams
-from spark_jobs.driver.former_checkpoint import take_over_checkpoint
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
 from spark_jobs.driver.intake import Intake, OneStream
 from spark_jobs.driver.join_folder import check_join_state
@@ -32,11 +33,8 @@ from spark_jobs.source.kinds import kind_of
 from spark_jobs.source.landed_source import LandedSource, RemovesLoaded, SingleSource
 from spark_jobs.source.landed_streams import LandedStreams
 from spark_jobs.source.slice_reading import SliceReader
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.cluster import settle_in_cluster
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
-from spark_jobs.warehouse.registration import check_registration, register_pipeline
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -82,7 +80,7 @@ class StreamJob:
         try:
             with connection, connection.cursor() as cursor:
                 stated = definition.model_dump(mode="json", by_alias=True)
-                check_registration(cursor, definition.name, stated, drivers.MAX_SILENCE)
+                check_registration(cursor, definition.name, stated, driver_records.MAX_SILENCE)
             with suppress(StateDamagedError):  # It may be brought back: the stream is blocked until then.
                 check_join_state(connection, definition, self._home)
             self._tables = check_tables(connection, definition)
@@ -116,8 +114,6 @@ class StreamJob:
             heartbeat = Heartbeat(self.pool, name, beat, when_fenced=partial(spark.cancelJobsWithTag, name))
             heartbeat.start()
             try:
-                if self.definition.streams is None and self.definition.source.kind.name == FILES.name:
-                    take_over_checkpoint(self._session.connection(), self.definition, self._home)
                 loop = StreamLoop(
                     *(name, epoch, self._session, lambda: heartbeat.wanted),
                     *(source, self._removals(), batches),
@@ -149,7 +145,7 @@ class StreamJob:
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )
         if resume:
-            drivers.request_state(connection, definition.name, "running")
+            driver_requests.request_state(connection, definition.name, "running")
         parts = spark.defaultParallelism
         lookups = DrivenLookups(definition, self._tables.relations, self._home, self.pool, spark, parts)
         try:

@@ -121,9 +121,9 @@ def bench_server(home: Home, needed_bytes: int, say: Callable[[str], None]) -> I
         PlatformError: the disk is too small.
     """
     # Here, since contenders import this module, and the processes that they start do: theirs is the time it takes.
+    from spark_jobs.control.migration import migrate
     from spark_jobs.launch.kept_bytecode import keeping_bytecode
     from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-    from spark_jobs.warehouse.migration import migrate
 
     home.root.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(home.root).free

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import psycopg2
 
+from spark_jobs.control.driver_records import newest_driver
+from spark_jobs.control.driver_requests import request_state
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import FreshetError
-from spark_jobs.warehouse.drivers import newest_driver, request_state
-from spark_jobs.warehouse.latency import percentile, total
+from spark_jobs.ledger.latency import percentile, total
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

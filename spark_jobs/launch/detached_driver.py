@@ -21,6 +21,8 @@ from typing import Any
 import psycopg2
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_records, driver_requests, drivers, host_processes
+from spark_jobs.control.driver_records import DriverRecord
 from spark_jobs.driver.java import java_environment
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.launch.kept_bytecode import keeping_bytecode
@@ -28,8 +30,6 @@ from spark_jobs.launch.session_process import ProcessIdentity, SessionProcess, s
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
 from spark_jobs.private_files import write_private
 from spark_jobs.settings import HOME_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.drivers import DriverRecord
 
 # How long a driver that has stopped, or is to be replaced, may take to end its JVM.
 STOP_GRACE_SECONDS = 20.0
@@ -61,7 +61,7 @@ class DriverLaunch:
 
     def is_running(self) -> bool:
         """Whether the process lives; on another host nothing is known of it, and it counts as living."""
-        return self.host != drivers.this_host() or ProcessIdentity(self.process_id, self.started_at).is_alive()
+        return self.host != host_processes.this_host() or ProcessIdentity(self.process_id, self.started_at).is_alive()
 
     def to_json(self) -> dict[str, Any]:
         """As a JSON object; `DriverLaunch(**value)` reads it back."""
@@ -96,14 +96,14 @@ def attach_or_launch(
     Raises:
         PlatformError: the command could not be executed, or a hanging driver not be ended.
     """
-    driver = drivers.driver_of(connection, pipeline)
-    with drivers.launch_lock(connection, driver):
+    driver = driver_requests.driver_of(connection, pipeline)
+    with driver_requests.launch_lock(connection, driver):
         found = find_driver(connection, pipeline, home)
         if found is not None:
             return found
-        drivers.ask(connection, pipeline, driver)
+        driver_requests.ask(connection, pipeline, driver)
         try:
-            newest = drivers.newest_driver(connection, pipeline)
+            newest = driver_records.newest_driver(connection, pipeline)
             after_epoch = newest.epoch if newest else 0
             process = _process_of(connection, driver, home, after_epoch)
             if process is not None:
@@ -113,7 +113,7 @@ def attach_or_launch(
             return _launch(driver, pipeline, home, command(), after_epoch)
         except BaseException:
             with suppress(psycopg2.Error):  # nobody waits for it
-                drivers.ask(connection, pipeline, None)
+                driver_requests.ask(connection, pipeline, None)
             raise
 
 
@@ -128,10 +128,10 @@ def find_driver(connection: extensions.connection, pipeline: str, home: Home) ->
         pipeline: name of the pipeline.
         home: the installation on this host.
     """
-    newest = drivers.newest_driver(connection, pipeline)
+    newest = driver_records.newest_driver(connection, pipeline)
     if newest and newest.is_alive(timedelta.max):
         return newest
-    asked = drivers.asked_driver(connection, pipeline)
+    asked = driver_requests.asked_driver(connection, pipeline)
     return _process_of(connection, asked, home, newest.epoch if newest else 0) if asked else None
 
 
@@ -144,21 +144,21 @@ def give_up(connection: extensions.connection, pipeline: str, home: Home, launch
         home: the installation on this host.
         launch: the driver.
     """
-    with drivers.launch_lock(connection, launch.driver):
-        drivers.ask(connection, pipeline, None)
-        if launch.pipeline == pipeline and drivers.living_driver(connection, launch.driver) is None:
+    with driver_requests.launch_lock(connection, launch.driver):
+        driver_requests.ask(connection, pipeline, None)
+        if launch.pipeline == pipeline and driver_records.living_driver(connection, launch.driver) is None:
             end_driver(home, launch.driver, launch)
 
 
 def note_stopped(connection: extensions.connection, pipelines: Iterable[str]) -> None:
     """Note of pipelines whose drivers were ended here that they have stopped, and that no start of them is expected."""
     for pipeline in pipelines:
-        newest = drivers.newest_driver(connection, pipeline)
+        newest = driver_records.newest_driver(connection, pipeline)
         if newest is not None and newest.state == "running" and not newest.is_alive(timedelta.max):
             drivers.finish(connection, pipeline, newest.epoch, "stopped")
-        drivers.ask(connection, pipeline, None)
+        driver_requests.ask(connection, pipeline, None)
         with suppress(PipelineDefinitionError):  # it is not registered
-            drivers.request_state(connection, pipeline, "draining")
+            driver_requests.request_state(connection, pipeline, "draining")
 
 
 def end_driver(
@@ -206,7 +206,7 @@ def driver_environment(home: Home, warehouse_url: str) -> dict[str, str]:
 
 def _process_of(connection: extensions.connection, driver: str, home: Home, after_epoch: int) -> DriverLaunch | None:
     """The process of this driver that takes pipelines up: one that loads others, or that was launched and starts."""
-    living = drivers.living_driver(connection, driver)
+    living = driver_records.living_driver(connection, driver)
     if living is not None:
         started_at = living.process_started_at.timestamp()
         return DriverLaunch(driver, living.pipeline, living.host, living.process_id, started_at, after_epoch)
@@ -215,7 +215,7 @@ def _process_of(connection: extensions.connection, driver: str, home: Home, afte
         return None
     # One that has had pipelines, and lost them all, is on its way out.
     since = datetime.fromtimestamp(launch.started_at, UTC) - _SAME_MOMENT
-    if drivers.took_over_since(connection, driver, since):
+    if driver_records.took_over_since(connection, driver, since):
         return None
     return replace(launch, after_epoch=after_epoch)
 
@@ -225,7 +225,7 @@ def _recorded_launch(home: Home, driver: str) -> DriverLaunch | None:
         launch = DriverLaunch(**json.loads(_record(home, driver).read_text()))
     except (OSError, ValueError, TypeError):
         return None
-    return launch if launch.host == drivers.this_host() else None
+    return launch if launch.host == host_processes.this_host() else None
 
 
 def _launch(driver: str, pipeline: str, home: Home, command: DriverCommand, after_epoch: int) -> DriverLaunch:
@@ -238,7 +238,7 @@ def _launch(driver: str, pipeline: str, home: Home, command: DriverCommand, afte
         record=_record(home, driver),
     )
     identity = session.identity
-    host = drivers.this_host()
+    host = host_processes.this_host()
     launch = DriverLaunch(driver, pipeline, host, identity.process_id, identity.started_at, after_epoch)
     write_private(_record(home, driver), json.dumps(launch.to_json()))
     return launch

@@ -20,6 +20,7 @@ import numpy as np
 import psycopg2.extras
 from psycopg2 import extensions
 
+from spark_jobs.control.fencing import lock_against_loaders, require_epoch
 from spark_jobs.definition.fates import PLACES, Place
 from spark_jobs.definition.kinds import KINDS
 from spark_jobs.errors import WriterFencedError
@@ -32,13 +33,12 @@ from spark_jobs.ledger.batch_streams import (
     open_streams,
     opened_streams,
 )
+from spark_jobs.ledger.latency import total
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange, close_ranges, plan_ranges, planned_ranges
 from spark_jobs.ledger.sums import HITS, PROBES, RECORDS, added_histogram
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.fencing import lock_against_loaders, require_epoch
-from spark_jobs.warehouse.latency import total
 
 _IDS_AT_ONCE = 50_000
 # A row a minute and pipeline.

@@ -8,8 +8,8 @@ from typing import Literal
 
 from psycopg2 import extensions
 
+from spark_jobs.control.fencing import require_epoch
 from spark_jobs.ledger.source_ranges import RecordMark, SourceRange, note_ranges
-from spark_jobs.warehouse.fencing import require_epoch
 
 
 class PartitionPositions:

@@ -9,9 +9,9 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.control.work_under_way import RUN_STATE, VALIDATION_RESULT
 from spark_jobs.definition.fates import SHED, WAITING_PLACES, listed
-from spark_jobs.warehouse.latency import percentile, total
-from spark_jobs.warehouse.work_under_way import RUN_STATE, VALIDATION_RESULT
+from spark_jobs.ledger.latency import percentile, total
 
 
 @dataclass(frozen=True)

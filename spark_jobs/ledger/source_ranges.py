@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_jobs.columns.copy_encoding.characters import storable
 from spark_jobs.definition.kinds import KINDS
-from spark_jobs.definition.kinds.files import FILES
 from spark_jobs.ledger.poison import Poison, poison_of
 from spark_jobs.ledger.unread_files import TAKEN, landing_time
 
@@ -46,7 +45,7 @@ class SourceRange:
     size: int | None
     modified_ns: int | None
     poison: Poison = ()
-    kind: str = FILES.name
+    kind: str = "files"
 
     @property
     def bytes(self) -> int:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from psycopg2 import extensions
 
 from spark_jobs.definition.kinds import KINDS
-from spark_jobs.definition.kinds.files import FILES
 from spark_jobs.ledger.poison import Poison, poison_of
 
 _RANGES_AT_ONCE = 10_000
@@ -63,7 +62,7 @@ class LedgerRange(NamedTuple):
     most_stored: int | None
     was_dismissed: bool
     stated_poison: list[tuple[int, int, str]] | None = None
-    kind: str = FILES.name
+    kind: str = "files"
 
     @property
     def was_loaded(self) -> bool:
@@ -88,14 +87,14 @@ class LedgerRange(NamedTuple):
         return min((bound for bound in (self.most_stored, room) if bound is not None), default=None)
 
     @property
+    def poison(self) -> Poison:
+        """What of it is not decoded."""
+        return poison_of(self.stated_poison)
+
+    @property
     def measure(self) -> str:
         """What its places are, in words."""
         return "offsets" if self.kind in KINDS and KINDS[self.kind].is_log else "bytes"
-
-
-def poison_in(ranges: Sequence[LedgerRange]) -> Poison:
-    """What is not decoded of what these ranges lie in."""
-    return tuple(span for each in ranges for span in poison_of(each.stated_poison))
 
 
 def ledger_ranges(cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[LedgerRange]:

@@ -12,7 +12,7 @@ from psycopg2 import extensions
 
 from spark_jobs.definition.fates import PLACES
 from spark_jobs.definition.stream_tuple import LoadCounts
-from spark_jobs.warehouse.latency import BUCKETS, Int64Array, total
+from spark_jobs.ledger.latency import BUCKETS, Int64Array, total
 
 # SQL expressions on a row of freshet.batch.
 RECORDS = "coalesce(arrived, facts + shed + unmatched + rejected + duplicates)"

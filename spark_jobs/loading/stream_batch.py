@@ -15,10 +15,12 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.columns.arrow_buffers import plain_array
 from spark_jobs.columns.copy_encoding.numbers_and_times import utc_times
+from spark_jobs.control.fencing import check_epoch, read_locked, session_name
 from spark_jobs.definition.fates import REFUSED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
 from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.ledger.id_sketches import MOST_DROPPED
+from spark_jobs.ledger.latency import histogram
 from spark_jobs.loading.chunk import Chunk, prepare
 from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import HeldRows
@@ -30,8 +32,6 @@ from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable, has_key
-from spark_jobs.warehouse.fencing import check_epoch, read_locked, session_name
-from spark_jobs.warehouse.latency import histogram
 
 
 @dataclass(frozen=True)

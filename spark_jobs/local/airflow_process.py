@@ -31,7 +31,7 @@ from spark_jobs.local.airflow_api import COMPONENTS, AirflowApi
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.keeper import Keeper
 from spark_jobs.private_files import write_private
-from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.settings import SHIPPED, Home
 
 ADMINISTRATOR = "admin"
 METADATA_DATABASE = "airflow"
@@ -71,8 +71,8 @@ def write_configuration(home: Home, *, port: int, metadata_url: str) -> None:
     parser.read_dict(
         {
             "core": {
-                "dags_folder": PROJECT_ROOT / "dags",
-                "plugins_folder": PROJECT_ROOT / "plugins",
+                "dags_folder": SHIPPED / "dags",
+                "plugins_folder": SHIPPED / "plugins",
                 # The other syntax, glob, warns of a deprecation in every task's log.
                 "dag_ignore_file_syntax": "regexp",
                 "executor": "LocalExecutor",

@@ -10,7 +10,7 @@ from typing import Any
 
 from spark_jobs.local.changed_pipelines import write_changed_pipelines
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
-from spark_jobs.settings import PROJECT_ROOT, Home
+from spark_jobs.settings import SHIPPED, Home
 from spark_jobs.workload.topics import make_topics
 
 TOPICS = ("orders", "order_lines")
@@ -18,7 +18,7 @@ TOPICS = ("orders", "order_lines")
 
 _LANDING = "${FRESHET_HOME}/landing/"
 # Their files, not their names: a file of the same name in a folder of one's own is one's own.
-_SHIPPED = {PROJECT_ROOT / "dags" / "pipelines" / f"{name}.yaml" for name in (*TOPICS, "fulfilment")}
+_SHIPPED = {SHIPPED / "dags" / "pipelines" / f"{name}.yaml" for name in (*TOPICS, "fulfilment")}
 
 _PARTITIONS = 4
 

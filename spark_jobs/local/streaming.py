@@ -12,6 +12,8 @@ from typing import Protocol
 from rich.console import Console
 from rich.markup import escape
 
+from spark_jobs.control import driver_requests
+from spark_jobs.control.driver_records import DriverRecord
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.errors import FreshetError, PlatformError
 from spark_jobs.launch.detached_driver import find_driver
@@ -24,9 +26,7 @@ from spark_jobs.local.warehouse_server import PATIENCE
 from spark_jobs.local.workload_process import WorkloadProcesses
 from spark_jobs.settings import Home
 from spark_jobs.source.files.landing_look import LandingLook
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.drivers import DriverRecord
 from spark_jobs.workload.stop_signal import StopSignal
 
 REFRESH_SECONDS = 1.0
@@ -272,7 +272,7 @@ class Streaming:
         with contextlib.closing(connect(self._url, patience=PATIENCE)) as connection:
             for pipeline in self._pipelines:
                 if find_driver(connection, pipeline, self._home) is not None:
-                    drivers.request_state(connection, pipeline, "draining")
+                    driver_requests.request_state(connection, pipeline, "draining")
             while any(find_driver(connection, pipeline, self._home) for pipeline in self._pipelines):
                 live.update("Draining without Airflow. Ctrl-C again cuts it short.")
                 if hurry.wait(REFRESH_SECONDS):

@@ -18,8 +18,11 @@ from rich.console import Console
 from rich.markup import escape
 from sqlalchemy import make_url
 
+from spark_jobs.control import driver_requests
+from spark_jobs.control.migration import migrate
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition, load_definitions
-from spark_jobs.definition.kinds.files import FILES, landing_folder
+from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.driver.session import DEFAULT_MASTER
 from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import (
@@ -61,10 +64,7 @@ from spark_jobs.private_files import make_private
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home, home, pipelines_folder
 from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.registration import register_pipeline
 from spark_jobs.workload.tpch import seed
 from spark_jobs.workload.tpch_files import check_scale
 
@@ -239,7 +239,7 @@ class _Up:
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():
             streams = (definition.streams or {definition.name: definition.source}).values()
-            for landing in (landing_folder(each, self._home) for each in streams if each.kind.name == FILES.name):
+            for landing in (landing_folder(each, self._home) for each in streams if each.kind.name == "files"):
                 if landing.is_relative_to(self._home.root):
                     landing.mkdir(parents=True, exist_ok=True)
         with steps.step("Warehouse schema"):
@@ -268,7 +268,7 @@ class _Up:
                     register_pipeline(
                         connection, name, definition.freshness.target, definition.model_dump_json(by_alias=True)
                     )
-                    drivers.request_state(connection, name, "running")
+                    driver_requests.request_state(connection, name, "running")
                     attach_or_launch(connection, name, self._home, partial(DriverCommand, [*submit, name], environment))
 
     def _prove(self, url: str, *, complete: bool) -> bool:

@@ -11,9 +11,9 @@ from contextlib import closing, suppress
 from psycopg2 import errors, sql
 from sqlalchemy import make_url
 
+from spark_jobs.control.roles import READER, VALIDATOR, grant_roles
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.warehouse.connection import connect
-from spark_jobs.warehouse.roles import READER, VALIDATOR, grant_roles
 
 READING, VALIDATING = "freshet_read", "freshet_validate"
 

@@ -15,9 +15,9 @@ from prometheus_client.registry import Collector
 from psycopg2 import extensions
 
 from spark_jobs.errors import PlatformError, WarehouseUnavailableError
+from spark_jobs.ledger.status.figures import MONITORED, STATES, Figure
 from spark_jobs.ledger.status.lag import SourceLook
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, StatusReader
-from spark_jobs.monitoring.figures import FIGURES, STATES, Figure
 from spark_jobs.warehouse.connection import connect
 
 _log = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ _STATEMENT_TIMEOUT = "8s"
 class PipelineCollector(Collector):
     """Reads the status of all pipelines for each scrape; while the warehouse is away, it tells that and no more.
 
-    A metric is called `freshet_` and the figure's name, with the label `pipeline`; times are in seconds.
+    A metric is called `freshet_` and the figure's key, with the label `pipeline`; times are in seconds.
 
     Args:
         url: of the warehouse.
@@ -53,7 +53,7 @@ class PipelineCollector(Collector):
         yield GaugeMetricFamily("freshet_warehouse_up", about, value=0 if statuses is None else 1)
         if statuses is not None:
             yield _states(statuses)
-            for figure in FIGURES:
+            for figure in MONITORED:
                 yield _metric(figure, statuses)
 
     def close(self) -> None:
@@ -87,15 +87,20 @@ class PipelineCollector(Collector):
         return reader.read(connection)
 
 
+def metrics_table() -> str:
+    """The metrics that tell a figure of each pipeline, as a Markdown table."""
+    lines = [f"| `{_metric(figure, ()).name}` | {figure.kind} | {figure.meaning} |" for figure in MONITORED]
+    return "\n".join(["| metric | kind | meaning |", "|---|---|---|", *lines])
+
+
 def _metric(figure: Figure, statuses: Sequence[PipelineStatus]) -> Metric:
-    name, unit = figure.name.removesuffix("_ms"), 1.0
-    if name != figure.name:
-        name, unit = f"{name}_seconds", 1000.0
+    is_time = figure.unit == "ms"
+    name = f"{figure.key.removesuffix('_ms')}_seconds" if is_time else figure.key
     family = CounterMetricFamily if figure.kind == "counter" else GaugeMetricFamily
-    metric = family(f"freshet_{name}", figure.about, labels=["pipeline"])
+    metric = family(f"freshet_{name}", figure.meaning, labels=["pipeline"])
     for status in statuses:
         if (value := figure.read(status)) is not None:
-            metric.add_metric([status.name], value / unit)
+            metric.add_metric([status.name], value / 1000.0 if is_time else value)
     return metric
 
 

@@ -15,6 +15,7 @@ from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
 from spark_jobs.ledger.status.backlog import REQUEUED
 from spark_jobs.loading.payload import IN_BASE64
 from spark_jobs.reprocessing.request import NAMED
+from spark_jobs.shown_text import shown_text
 
 _FORMATS = sorted({each.held_as for each in FORMATS.values()})
 _RECORDS = ", ".join(f"'{each}{end}'" for end in ("", IN_BASE64) for each in _FORMATS)
@@ -114,6 +115,16 @@ class HeldGroup:
     oldest: datetime
     keys: tuple[tuple[str, int], ...] = ()
 
+    @property
+    def in_words(self) -> str:
+        """A line for people: how many, where and why, and what may become of them."""
+        keys = f" (most often {', '.join(f'{key}: {count:,}' for key, count in self.keys)})" if self.keys else ""
+        hopeless = f" [{self.hopeless:,} can't become facts]" if self.hopeless else ""
+        unread = f" [{self.unread:,} could not be read: correct the schema, then requeue]" if self.unread else ""
+        unjoined = f" [{self.unjoined:,} wait to be joined]" if self.unjoined else ""
+        waits = "requeued" if self.requeued == self.tuples else self.place
+        return f"{self.tuples:>12,}  {waits:9}  {shown_text(self.reason + keys)}{hopeless}{unread}{unjoined}"
+
 
 @dataclass(frozen=True)
 class HeldSample:
@@ -127,6 +138,12 @@ class HeldSample:
     source_unit: str | None
     source_position: int | None
     payload: str
+
+    @property
+    def in_words(self) -> str:
+        """Two lines for people: what it is and why it is held; its record."""
+        where = f"{self.source_unit}:{self.source_position}" if self.source_unit else ""
+        return f"{shown_text(f'{self.event_id}  {where}  {self.reason}')}\n    {shown_text(str(self.payload))}"
 
 
 @dataclass(frozen=True)

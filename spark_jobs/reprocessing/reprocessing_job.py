@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from psycopg2 import extensions
 
+from spark_jobs.control.cluster import settle_in_cluster
+from spark_jobs.control.registration import check_registered
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import JOINED_LATE
 from spark_jobs.driver.checks import PipelineTables, check_tables
@@ -28,10 +30,8 @@ from spark_jobs.reprocessing.run_ledger import EndState
 from spark_jobs.reprocessing.settlement import ReprocessingRun, RetryPolicy
 from spark_jobs.settings import Home, home
 from spark_jobs.task_errors import cause_of
-from spark_jobs.warehouse.cluster import settle_in_cluster
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import ConnectionPool
-from spark_jobs.warehouse.registration import check_registered
 
 if TYPE_CHECKING:
     from pyspark import SparkContext

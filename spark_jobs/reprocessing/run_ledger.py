@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 import psycopg2.extras
 from psycopg2 import extensions
 
+from spark_jobs.control.registration import lock_in_use
+from spark_jobs.control.work_under_way import DRIVER_DIED, RUN, RUN_LIVES, try_lock
 from spark_jobs.definition.fates import PLACES, Place
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.reprocessing.request import ReprocessingRequest
-from spark_jobs.warehouse.registration import lock_in_use
-from spark_jobs.warehouse.work_under_way import DRIVER_DIED, RUN, RUN_LIVES, try_lock
 
 EndState = Literal["finished", "yielded", "failed", "abandoned"]
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
+from spark_jobs.control.fencing import session_name
 from spark_jobs.definition.fates import GIVEN_UP, WAITING_PLACES, Fate, Place, listed
 from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts
 from spark_jobs.ledger import id_sketches
@@ -30,7 +31,6 @@ from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.fencing import session_name
 
 # How often the pause doubles at most: after a dozen tries it is thousands of times the first.
 _MOST_DOUBLINGS = 12

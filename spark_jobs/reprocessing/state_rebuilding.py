@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.control.driver_records import newest_driver
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import FixedWindow
 from spark_jobs.definition.fates import AFTER_LAST, TOO_MANY
@@ -33,7 +34,6 @@ from spark_jobs.reprocessing.landed_events import LandedEvents, held_ids
 from spark_jobs.settings import Home
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.stream_plan import StreamPlan
-from spark_jobs.warehouse.drivers import newest_driver
 
 _CHECKPOINT_BYTES = 64 << 20
 # Of what is held no longer, the reason is not known; what was too late can go as well.

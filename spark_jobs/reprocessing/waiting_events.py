@@ -21,6 +21,7 @@ from spark_jobs.ledger.batch_streams import former_batch
 from spark_jobs.loading.accumulation.waiting_parts import WAITS
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.settings import Home
+from spark_jobs.shown_text import shown_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 # The server's zone may not reach what is far, and Python has no year after 9999.
@@ -47,6 +48,12 @@ class WaitingEvent:
     until: datetime | None
     record: str
 
+    @property
+    def in_words(self) -> str:
+        """Two lines for people: from when to when it waits; its record."""
+        until = f" until {self.until:%Y-%m-%d %H:%M:%S}" if self.until else ""
+        return f"{self.event_time:%Y-%m-%d %H:%M:%S}{until} UTC\n    {shown_text(str(self.record))}"
+
 
 @dataclass(frozen=True)
 class WaitingStream:
@@ -64,6 +71,12 @@ class WaitingStream:
     oldest: datetime | None
     newest: datetime | None
     samples: tuple[WaitingEvent, ...]
+
+    @property
+    def in_words(self) -> str:
+        """A line for people: how many wait, and since when."""
+        times = f"  {self.oldest:%Y-%m-%d %H:%M:%S} to {self.newest:%Y-%m-%d %H:%M:%S} UTC" if self.oldest else ""
+        return f"{self.events:>12,}  {self.stream}{times}"
 
 
 def waiting_events(

@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import Protocol
 
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.ledger.unread import Unread
 from spark_jobs.source.slices import SourceSlice
-from spark_jobs.warehouse.drivers import Unread
 
 TakenRow = tuple[str, int, int | None, int | None]
 """How far a unit was taken: its name, the position after that, and its size and time of change then."""

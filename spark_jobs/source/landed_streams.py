@@ -10,9 +10,9 @@ from datetime import datetime
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.ledger.unread import Unread
 from spark_jobs.source.landed_source import LandedSource, SingleSource, TakenRow
 from spark_jobs.source.slices import SourceSlice
-from spark_jobs.warehouse.drivers import Unread
 
 # Of what a batch may read, each stream is left an eighth of its equal share. It may seem to be ahead for one event from
 # the future, or nobody knows yet how many of its bytes there are in an hour.

@@ -8,6 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import ClassVar, Literal, NamedTuple
 
+from spark_jobs.ledger.poison import Poison
 from spark_jobs.ledger.stated_ranges import LedgerRange
 from spark_jobs.source.slices import SourceSlice
 
@@ -55,6 +56,11 @@ class LandedUnit(ABC):
     def rejected_path(self) -> Path | None:
         """Of a file that a former version may have rejected whole, its path; None: there is none such."""
         return None
+
+    @property
+    def poison(self) -> Poison:
+        """What of it is not decoded."""
+        return tuple(span for each in self.ranges for span in each.poison)
 
     @property
     def is_planned(self) -> bool:

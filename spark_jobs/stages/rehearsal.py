@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from spark_jobs.columns.copy_decoding.decode import decode_copy
 from spark_jobs.columns.keys.values import KeyKind, key_values
 from spark_jobs.columns.uuid_text import format_uuids
+from spark_jobs.control.fencing import session_name
 from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.errors import WriterFencedError
@@ -47,7 +48,6 @@ from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.obstacles import obstacle
 from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactTable
-from spark_jobs.warehouse.fencing import session_name
 
 _NOBODY, _NO_BATCH = 0, 0
 _FILTER_BYTES = 1 << 10

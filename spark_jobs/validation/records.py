@@ -10,8 +10,8 @@ from contextlib import contextmanager
 import psycopg2.extras
 from psycopg2 import extensions
 
+from spark_jobs.control.work_under_way import VALIDATION, try_lock, unlock, wait_for_lock
 from spark_jobs.validation.report import Report
-from spark_jobs.warehouse.work_under_way import VALIDATION, try_lock, unlock, wait_for_lock
 
 _log = logging.getLogger(__name__)
 

@@ -13,9 +13,9 @@ from typing import Any
 
 from psycopg2 import extensions, sql
 
+from spark_jobs.ledger.latency import BUCKETS, RATIO, UPPER_BOUNDS
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.validation.selection import Selection
-from spark_jobs.warehouse.latency import BUCKETS, RATIO, UPPER_BOUNDS
 
 _LOADS = """
     WITH load AS (

@@ -19,14 +19,14 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_records
+from spark_jobs.control.driver_records import DriverRecord
 from spark_jobs.errors import PlatformError
 from spark_jobs.local.airflow_api import AirflowApi
 from spark_jobs.local.airflow_process import ADMINISTRATOR, administrator_password, api_url, password_file
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.warehouse_server import DATABASE
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, PROJECT_ROOT, WAREHOUSE_URL_VARIABLE, Home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.drivers import DriverRecord
 from tests.waiting import wait_for
 
 FRESHET = [sys.executable, "-m", "spark_jobs.cli"]
@@ -91,7 +91,7 @@ class Installation:
     def _living_driver(self, pipeline: str) -> DriverRecord | None:
         try:
             with closing(self._connect()) as connection:
-                newest = drivers.newest_driver(connection, pipeline)
+                newest = driver_records.newest_driver(connection, pipeline)
         except (PlatformError, psycopg2.Error):  # not that far yet
             return None
         return newest if newest and newest.is_alive() else None

@@ -11,8 +11,8 @@ import time
 
 import psycopg2
 
+from spark_jobs.control import drivers
 from spark_jobs.settings import home
-from spark_jobs.warehouse import drivers
 
 pipeline, behaviour = sys.argv[1], os.environ.get("STAND_IN", "run")
 if behaviour == "refuse":

@@ -17,10 +17,11 @@ from freshet_airflow.alert_channels import tell_webhook
 from freshet_airflow.freshness_alert import Alert
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
+from spark_jobs.control.freshness_episodes import Episode, begin, end
 from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.ledger.unread import Unread
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.freshness_episodes import Episode, begin, end
 from tests.airflow.alert_receivers import MailServer, Webhook, serving
 from tests.ledger.ledger_rows import add_batch, drive, execute, hold, register
 
@@ -168,7 +169,7 @@ def test_a_webhook_that_refuses_does_not_betray_its_url(
 
 def test_an_alert_tells_what_is_unread(home: Home, connection: extensions.connection) -> None:
     register(connection)
-    unread = drivers.Unread(12, 3_500_000, datetime.now(UTC) - timedelta(seconds=46), time.monotonic())
+    unread = Unread(12, 3_500_000, datetime.now(UTC) - timedelta(seconds=46), time.monotonic())
     drivers.heartbeat(connection, "orders", drive(connection), unread)
     told = alert(connection, home)
     assert "Unread:  12 files (3.34 MB), the oldest for 4" in told.text

@@ -12,8 +12,8 @@ from airflow.sdk import DAG
 from airflow.utils.session import create_session
 from psycopg2 import extensions
 
+from spark_jobs.control.freshness_episodes import begin, end
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse.freshness_episodes import begin, end
 from tests.ledger.ledger_rows import register
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(180)]

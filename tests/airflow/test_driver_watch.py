@@ -7,21 +7,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from freshet_airflow.driver_watch import DriverWatch, Ending, RestartPolicy, Sighting
 
+from spark_jobs.control import host_processes
+from spark_jobs.control.driver_records import DriverRecord
 from spark_jobs.launch.detached_driver import DriverLaunch
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.drivers import DriverRecord
 
 NOW = datetime(2024, 5, 1, tzinfo=UTC)
 SILENCE = timedelta(seconds=30)
 START = timedelta(seconds=300)
-LAUNCH = DriverLaunch("orders", "orders", drivers.this_host(), os.getpid(), 0.0, after_epoch=3)
+LAUNCH = DriverLaunch("orders", "orders", host_processes.this_host(), os.getpid(), 0.0, after_epoch=3)
 
 
 def driver(epoch: int = 4, **changes: object) -> DriverRecord:
     """A driver that lives: the process of this test."""
-    started_at = drivers.process_started_at(os.getpid())
+    started_at = host_processes.process_started_at(os.getpid())
     record = DriverRecord(
-        "orders", epoch, "running", drivers.this_host(), os.getpid(), started_at,
+        "orders", epoch, "running", host_processes.this_host(), os.getpid(), started_at,
         None, None, None, NOW, NOW, None, None, NOW,
     )  # fmt: skip
     return replace(record, **changes)

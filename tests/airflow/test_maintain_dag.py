@@ -10,11 +10,11 @@ import pytest
 from airflow.dag_processing.dagbag import DagBag
 from psycopg2 import extensions
 
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import heartbeat, open_run
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.validation.records import begin, one_at_a_time
-from spark_jobs.warehouse.registration import register_pipeline
 
 pytestmark = pytest.mark.usefixtures("airflow_database")
 

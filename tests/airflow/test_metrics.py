@@ -13,8 +13,9 @@ from airflow.observability.metrics.stats_utils import get_stats_factory
 from freshet_airflow.freshness_metrics import FreshnessMetrics
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.warehouse import drivers
+from spark_jobs.ledger.unread import Unread
 from tests.ledger.ledger_rows import add_batch, drive, register
 
 
@@ -51,7 +52,7 @@ def test_each_pipeline_has_its_gauges(
     for name in ("orders", "order_lines"):
         register(connection, name)
     epoch = drive(connection)
-    unread = drivers.Unread(12, 3400, datetime.now(UTC) - timedelta(seconds=46), time.monotonic())
+    unread = Unread(12, 3400, datetime.now(UTC) - timedelta(seconds=46), time.monotonic())
     drivers.heartbeat(connection, "orders", epoch, unread)
     add_batch(connection, age=timedelta(minutes=2), facts=1)
     add_batch(connection, facts=120, shed=60, latencies_ms=(1000,) * 120)

@@ -14,9 +14,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from freshet_airflow.rebuild_form import arguments
 from psycopg2 import extensions
 
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.lookup.local_copy.store import CopyStore
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse.registration import register_pipeline
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(300)]
 

@@ -18,10 +18,10 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException, Param
 from freshet_airflow.reprocessing_form import arguments
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.reprocessing.request import BATCH_ALGORITHMS
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.waiting import wait_for
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(300)]

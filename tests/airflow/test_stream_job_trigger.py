@@ -17,13 +17,13 @@ from airflow._shared.module_loading import import_string
 from freshet_airflow.stream_job_trigger import StreamJobTrigger
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_records, driver_requests, drivers, host_processes
+from spark_jobs.control.migration import migrate
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.launch.detached_driver import DriverLaunch
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.settings import Home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.airflow.conftest import STAND_IN
 from tests.waiting import wait_for
 
@@ -33,7 +33,7 @@ def stand_in(home: Home, connection: extensions.connection) -> Iterator[subproce
     """A living driver of the pipeline orders."""
     register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     with subprocess.Popen([sys.executable, str(STAND_IN), "orders"]) as process:
-        wait_for(lambda: drivers.newest_driver(connection, "orders"), "the driver to take over")
+        wait_for(lambda: driver_records.newest_driver(connection, "orders"), "the driver to take over")
         yield process
         process.kill()
 
@@ -87,7 +87,7 @@ def test_it_fires_when_the_driver_was_drained(
         task = asyncio.create_task(first_event(watching))
         await looked(watching)
         assert not task.done()
-        await asyncio.to_thread(drivers.request_state, connection, "orders", "draining")
+        await asyncio.to_thread(driver_requests.request_state, connection, "orders", "draining")
         return await task
 
     event = asyncio.run(drain_while_watched())
@@ -108,9 +108,9 @@ def test_it_fires_when_the_drivers_process_is_gone_and_all_can_see_that_it_is_re
         return await task
 
     event = asyncio.run(kill_while_watched())
-    assert (event["ending"], event["error"]) == ("failed", drivers.GONE)
+    assert (event["ending"], event["error"]) == ("failed", host_processes.GONE)
     (status,) = read_status(connection)
-    assert (status.state_in_words, status.error) == ("restarting (try 1 of 5)", drivers.GONE)
+    assert (status.state_in_words, status.error) == ("restarting (try 1 of 5)", host_processes.GONE)
 
 
 @pytest.mark.parametrize(("restarts", "state"), [(1, "restarting (try 2 of 5)"), (5, "down")])
@@ -120,7 +120,7 @@ def test_a_driver_that_does_not_come_back_is_another_try_or_the_last(
     register_pipeline(connection, "orders", timedelta(seconds=5), "{}")
     epoch = drivers.take_over(connection, "orders", log_file=None)
     drivers.finish(connection, "orders", epoch, "failed", "a disk is full")
-    launch = DriverLaunch("orders", "orders", drivers.this_host(), 2**22 - 1, 0.0, after_epoch=epoch).to_json()
+    launch = DriverLaunch("orders", "orders", host_processes.this_host(), 2**22 - 1, 0.0, after_epoch=epoch).to_json()
     event = asyncio.run(first_event(trigger(epoch=None, launch=launch, restarts=[time.time()] * restarts)))
     assert event["ending"] == "not started"
     (status,) = read_status(connection)
@@ -191,6 +191,6 @@ def test_ending_the_trigger_leaves_the_driver_alone(
 
     asyncio.run(cancel_while_watched())
     assert stand_in.poll() is None
-    driver = drivers.newest_driver(connection, "orders")
+    driver = driver_records.newest_driver(connection, "orders")
     assert driver is not None
     assert driver.is_alive()

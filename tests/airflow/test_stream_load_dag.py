@@ -26,12 +26,12 @@ from freshet_airflow.driver_watch import RestartPolicy
 from psycopg2 import extensions
 from sqlalchemy import update
 
+from spark_jobs.control import driver_records, driver_requests, host_processes
+from spark_jobs.control.driver_records import DriverRecord
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import load_definition
 from spark_jobs.launch.detached_driver import find_driver
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.drivers import DriverRecord
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.airflow.conftest import STAND_IN
 from tests.waiting import wait_for
 
@@ -84,7 +84,7 @@ class Operator(threading.Thread):
 
 def alive(connection: extensions.connection, epoch: int) -> DriverRecord:
     def look() -> DriverRecord | None:
-        newest = drivers.newest_driver(connection, "orders")
+        newest = driver_records.newest_driver(connection, "orders")
         return newest if newest and newest.epoch == epoch and newest.is_alive() else None
 
     return wait_for(look, f"the driver of epoch {epoch}")
@@ -101,7 +101,7 @@ def drain(epoch: int) -> Callable[[extensions.connection], None]:
     def act(connection: extensions.connection) -> None:
         alive(connection, epoch)
         wait_for(lambda: watched(connection), "the stream to be watched")
-        drivers.request_state(connection, "orders", "draining")
+        driver_requests.request_state(connection, "orders", "draining")
 
     return act
 
@@ -237,7 +237,7 @@ def test_a_start_while_the_driver_drains_is_not_skipped(
     """The watching run leaves with the drained driver: the next one is this run's."""
     context = {"ti": task_instance(dag, watching_run="another run")}
     os.kill(living_driver.pid, signal.SIGSTOP)
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     with pytest.raises(TaskDeferred) as waiting:
         dag.get_task("run").execute(context)
     assert waiting.value.trigger.carried == {"launch_again": True}
@@ -306,7 +306,7 @@ def test_a_driver_that_falls_silent_is_ended_and_replaced(
         silent = alive(connection, 1)
         monkeypatch.setenv("STAND_IN", "run")
         drain(2)(connection)
-        assert drivers.process_started_at(silent.process_id) is None
+        assert host_processes.process_started_at(silent.process_id) is None
 
     operator = Operator(warehouse_url, speak_then_drain)
     assert run(dag, "start")["dag"] == "success"

@@ -14,10 +14,10 @@ from freshet_airflow.assets import facts_loaded
 from freshet_airflow.validate_facts_operator import _selection
 from psycopg2 import extensions
 
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.settings import PROJECT_ROOT, Home
 from spark_jobs.validation.process import ValidationProcess
-from spark_jobs.warehouse.registration import register_pipeline
 
 pytestmark = [pytest.mark.usefixtures("airflow_database"), pytest.mark.timeout(180)]
 

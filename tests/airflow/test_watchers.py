@@ -25,12 +25,12 @@ from freshet_airflow.warehouse_trigger import WarehouseTrigger
 from freshet_airflow.warehouse_watch import WINDOW
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_requests, drivers, freshness_episodes
+from spark_jobs.control.migration import migrate
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
 from spark_jobs.settings import Home
 from spark_jobs.validation.records import begin, one_at_a_time
 from spark_jobs.waiting_work import WaitingWork, WaitingWorkReader
-from spark_jobs.warehouse import drivers, freshness_episodes
-from spark_jobs.warehouse.migration import migrate
 from tests.ledger.ledger_rows import MINUTE, add_batch, add_run, drive, execute, hold, register
 from tests.waiting import wait_for
 
@@ -356,10 +356,10 @@ def test_the_time_that_a_stream_was_stopped_is_no_time_in_which_it_kept_its_targ
     freshness: Looks, connection: extensions.connection
 ) -> None:
     open_episode(connection)
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     drivers.finish(connection, "orders", 1, "stopped")
     freshness.fires()
-    drivers.request_state(connection, "orders", "running")
+    driver_requests.request_state(connection, "orders", "running")
     freshness.fires(later=10 * SECOND)
     drive(connection)
     for later in (20, 34):
@@ -372,9 +372,9 @@ def test_the_time_that_a_stream_was_stopped_is_no_time_in_which_it_kept_its_targ
 def test_a_start_that_no_driver_follows_keeps_an_episode_open_and_begins_one(
     freshness: Looks, connection: extensions.connection
 ) -> None:
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     drivers.finish(connection, "orders", 1, "stopped")
-    drivers.request_state(connection, "orders", "running")
+    driver_requests.request_state(connection, "orders", "running")
     open_episode(connection)
     for later in (0, 60):
         freshness.fires(later=later * SECOND)

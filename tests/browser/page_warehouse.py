@@ -10,12 +10,13 @@ from datetime import UTC, datetime, timedelta
 import psycopg2
 from psycopg2 import extensions, sql
 
+from spark_jobs.control import driver_requests, drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition.fates import FATES, Place
+from spark_jobs.ledger.unread import Unread
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.validation import records
 from spark_jobs.validation.report import Finding, Report
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.loading.stream import Stream
 from tests.loading_warehouse import RESET
 
@@ -114,7 +115,7 @@ class PageWarehouse:
     def look(self, stream: Stream, *, files: int = 0, waited: float = 0.0) -> None:
         """Its driver looks at its source, and finds as many files of 1,000 bytes that have waited for some seconds."""
         landed_at = datetime.now(UTC) - timedelta(seconds=waited) if files else None
-        unread = drivers.Unread(files, 1000 * files, landed_at, time.monotonic())
+        unread = Unread(files, 1000 * files, landed_at, time.monotonic())
         drivers.heartbeat(stream.connection, "orders", stream.epoch, unread)
         # It goes on looking, however long the test takes.
         self._execute(
@@ -159,7 +160,7 @@ class PageWarehouse:
 
     def start_in_vain(self, name: str, age: timedelta) -> None:
         """A start was asked for so long ago, and no driver has come."""
-        drivers.request_state(self._connection, name, "running")
+        driver_requests.request_state(self._connection, name, "running")
         self._execute("UPDATE freshet.pipeline SET desired_at = desired_at - %s WHERE name = %s", age, name)
 
     def make_older(self, age: timedelta) -> None:

@@ -13,11 +13,11 @@ from playwright.sync_api import Frame, FrameLocator, Page, expect
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
+from spark_jobs.control import drivers, host_processes
 from spark_jobs.local.airflow_process import EmbeddedAirflow
 from spark_jobs.reprocessing.held_tuples import HeldFilter, forget
 from spark_jobs.reprocessing.requeue import requeue
 from spark_jobs.settings import Home
-from spark_jobs.warehouse import drivers
 from tests.browser.conftest import LogIn
 from tests.browser.page_warehouse import PageWarehouse
 from tests.browser.test_login import session
@@ -104,9 +104,9 @@ def test_a_stream_that_can_not_go_on_is_told_with_its_reason(log_in: LogIn, ware
         expect(freshness.get_by_role("button", name="Drain")).to_be_enabled()
         drivers.unblock(stream.connection, "orders", stream.epoch)
         expect(line_of(freshness, "orders")).to_contain_text("running")
-        drivers.note_end(stream.connection, "orders", stream.epoch, drivers.GONE, drivers.Restart(2, 5))
+        drivers.note_end(stream.connection, "orders", stream.epoch, host_processes.GONE, drivers.Restart(2, 5))
         expect(line_of(freshness, "orders")).to_contain_text("restarting")
-        expect(line_of(freshness, "orders")).to_contain_text(f"try 2 of 5: {drivers.GONE}")
+        expect(line_of(freshness, "orders")).to_contain_text(f"try 2 of 5: {host_processes.GONE}")
 
 
 def test_a_stream_that_rejects_what_it_reads_comes_first_with_the_commonest_reason(

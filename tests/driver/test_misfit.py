@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_requests, drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.driver.misfit import fitting_tables
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
 from spark_jobs.settings import Home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.ledger.ledger_rows import execute
 from tests.spark.shop import TABLES, sales_definition, write_definition
 from tests.waiting import wait_for
@@ -144,7 +144,7 @@ def test_why_it_ends_is_told_though_its_end_can_not_be_recorded(
 
 
 def test_it_can_be_drained(driver: Driver, connection: extensions.connection) -> None:
-    drivers.request_state(connection, "sales", "draining")
+    driver_requests.request_state(connection, "sales", "draining")
     wait_for(lambda: driver.outcome, "the driver to end")
     assert driver.outcome == "drained"
     wait_for(lambda: status(connection).state == "stopped", "its end to be recorded")

@@ -12,11 +12,11 @@ from typing import Any
 import psycopg2
 import pytest
 
+from spark_jobs.control import drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.errors import FreshetError
 from spark_jobs.experiments import freshness_at_rate
 from spark_jobs.experiments.freshness_at_rate import measure_freshness
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline
 
 
 def measured(warehouse_url: str, feed: Callable[[int], Callable[[float], None]]) -> dict[str, float]:

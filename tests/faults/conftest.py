@@ -11,13 +11,13 @@ from typing import Any
 import psycopg2
 import pytest
 
+from spark_jobs.control.driver_requests import request_state
+from spark_jobs.control.migration import migrate
 from spark_jobs.definition import load_definition
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.drivers import request_state
-from spark_jobs.warehouse.migration import migrate
 from tests.faults.driver_process import DriverProcess
 from tests.kafka_broker import Topic
 from tests.spark.shop import TABLES, from_topic, land, query, sales_definition, write_definition

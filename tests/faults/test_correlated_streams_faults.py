@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from spark_jobs.warehouse.drivers import request_state
+from spark_jobs.control.driver_requests import request_state
 from tests.faults.driver_process import DriverProcess
 from tests.spark.correlated_shop import TABLES, CorrelatedShop, order, payment
 from tests.spark.shop import query

@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg2
 import pytest
 
-from spark_jobs.warehouse import drivers
+from spark_jobs.control import drivers
 from tests.faults.conftest import FaultyShop, shop_with_a_server
 from tests.spark.shop import query, sale
 

@@ -16,6 +16,9 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_requests, drivers
+from spark_jobs.control.driver_records import DriverRecord
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.errors import PlatformError
 from spark_jobs.launch.detached_driver import (
     DriverCommand,
@@ -29,9 +32,6 @@ from spark_jobs.launch.detached_driver import (
 )
 from spark_jobs.launch.session_process import ProcessIdentity
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.drivers import DriverRecord
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.waiting import wait_for
 
 STAND_IN = Path(__file__).parents[1] / "airflow" / "stand_in_driver.py"
@@ -135,7 +135,7 @@ def test_pipelines_that_share_a_driver_are_taken_up_by_one_process(
     living(connection, home)
     found.append(attach_or_launch(connection, "visits", home, lambda: command))
     assert found[2].process_id == found[0].process_id
-    assert drivers.asked_pipelines(connection, "till") == ["returns", "visits"]
+    assert driver_requests.asked_pipelines(connection, "till") == ["returns", "visits"]
     assert (home.logs / "driver-till.log").is_file()
 
 
@@ -169,7 +169,7 @@ def test_a_living_process_whose_heartbeats_an_outage_made_old_is_waited_for(
 def test_who_can_not_launch_asks_nobody_any_more(connection: extensions.connection, home: Home) -> None:
     with pytest.raises(PlatformError):
         attach_or_launch(connection, "orders", home, lambda: DriverCommand(["/nowhere/spark-submit"], {}))
-    assert drivers.asked_driver(connection, "orders") is None
+    assert driver_requests.asked_driver(connection, "orders") is None
 
 
 def test_to_give_up_one_pipeline_leaves_the_driver_to_the_others(
@@ -182,7 +182,7 @@ def test_to_give_up_one_pipeline_leaves_the_driver_to_the_others(
     living(connection, home)
     give_up(connection, "returns", home, joined)
     give_up(connection, "orders", home, launched)
-    assert drivers.asked_pipelines(connection, "till") == []
+    assert driver_requests.asked_pipelines(connection, "till") == []
     assert launched.is_running()
 
 

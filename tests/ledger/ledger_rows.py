@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
+from spark_jobs.control.registration import register_pipeline
+from spark_jobs.ledger.latency import histogram
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.latency import histogram
-from spark_jobs.warehouse.registration import register_pipeline
 
 MINUTE = timedelta(minutes=1)
 

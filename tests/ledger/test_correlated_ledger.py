@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from spark_jobs.control import drivers
 from spark_jobs.definition.fates import FATES
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.batch_streams import StreamCourse, StreamTally, batches_since, former_batch
 from spark_jobs.ledger.retention import prune
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.warehouse import drivers
 from tests.loading.stream import Stream
 
 NAMES = ("orders", "payments")

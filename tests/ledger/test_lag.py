@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
+from spark_jobs.ledger.unread import PartitionLag, Unread
 from spark_jobs.source.kafka.partition import Partition
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.drivers import PartitionLag, Unread
 from tests.ledger.ledger_rows import add_batch, drive, execute, only, register
 
 SECOND = timedelta(seconds=1)

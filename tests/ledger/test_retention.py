@@ -8,12 +8,12 @@ from datetime import timedelta
 
 import pytest
 
+from spark_jobs.control.drivers import take_over
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import retention as pruning
 from spark_jobs.ledger.retention import prune, prune_all
-from spark_jobs.warehouse.drivers import take_over
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.loading.stream import Stream
 
 FOR_EVER: dict[str, str | None] = {"ledger": None, "rejected": None, "unmatched": None, "shed": None}
@@ -138,6 +138,15 @@ def test_a_tuple_that_is_pruned_while_its_event_is_sent_again_is_known(stream: S
         _prune(stream, rejected="0s", shed="0s")
         assert loader.load(stream.facts(range(5, 10))) == LoadCounts(duplicates=5)
         assert loader.load(stream.held(range(5, 10))) == LoadCounts(duplicates=5)
+
+
+def test_an_event_with_two_places_does_not_keep_others_from_being_pruned(orders: Stream) -> None:
+    orders.load(orders.held([1, 7], "rejected"))
+    orders.query("INSERT INTO freshet.pruned_tuple SELECT pipeline, event_id, place, now(), event_hash, batch_no "
+                 "FROM freshet.held_tuple WHERE event_id = '[7]'")  # fmt: skip
+    _age(orders, "40 days")
+    assert _prune(orders, rejected="30d") == {"rejected": 2}
+    assert orders.query("SELECT rejected::int, duplicates::int FROM freshet.ledger_pruned") == [(-1, 1)]
 
 
 def test_what_is_kept_for_ever_is_kept(stream: Stream) -> None:

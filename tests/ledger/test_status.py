@@ -12,11 +12,11 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_requests, drivers, host_processes
 from spark_jobs.ledger.status.driver_states import START_TIMEOUT
 from spark_jobs.ledger.status.lookup_status import LookupStatus
 from spark_jobs.ledger.status.overload import stream_load
 from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status, to_json
-from spark_jobs.warehouse import drivers
 from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, hold, only, register
 
 
@@ -43,7 +43,7 @@ def test_the_state_follows_the_driver(connection: extensions.connection) -> None
     execute(connection, "UPDATE freshet.driver SET started_at = started_at - interval '1 min'")
     drivers.heartbeat(connection, "orders", epoch)
     assert only(read_status(connection)).state == "running"
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     assert only(read_status(connection)).state == "draining"
     drivers.finish(connection, "orders", epoch, "stopped")
     assert only(read_status(connection)).state == "stopped"
@@ -75,7 +75,7 @@ def test_a_driver_that_was_killed_is_down_at_once_where_its_process_can_be_seen(
     gone.wait()
     execute(connection, "UPDATE freshet.driver SET process_id = %s", gone.pid)
     status = only(read_status(connection))
-    assert (status.state, status.error) == ("down", drivers.GONE)
+    assert (status.state, status.error) == ("down", host_processes.GONE)
     execute(connection, "UPDATE freshet.driver SET host = 'elsewhere'")
     status = only(read_status(connection))
     assert (status.state, status.error) == ("running", None), "nothing is known of processes elsewhere"
@@ -84,14 +84,14 @@ def test_a_driver_that_was_killed_is_down_at_once_where_its_process_can_be_seen(
 def test_a_driver_that_is_being_brought_back_is_restarting(connection: extensions.connection) -> None:
     register(connection)
     epoch = drive(connection)
-    assert drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    assert drivers.note_end(connection, "orders", epoch, host_processes.GONE, drivers.Restart(1, 5))
     status = only(read_status(connection))
-    assert (status.state, status.restart, status.error) == ("restarting", drivers.Restart(1, 5), drivers.GONE)
+    assert (status.state, status.restart, status.error) == ("restarting", drivers.Restart(1, 5), host_processes.GONE)
     assert status.state_in_words == "restarting (try 1 of 5)"
     assert status.to_dict()["restart"] == {"number": 1, "most": 5}
     drivers.note_end(connection, "orders", epoch, "the next one did not come", drivers.Restart(2, 5))
     status = only(read_status(connection))
-    assert (status.state_in_words, status.error) == ("restarting (try 2 of 5)", drivers.GONE)
+    assert (status.state_in_words, status.error) == ("restarting (try 2 of 5)", host_processes.GONE)
     drivers.note_end(connection, "orders", epoch, "the next one did not come", None)
     status = only(read_status(connection))
     assert (status.state, status.restart) == ("down", None), "no further try is allowed"
@@ -101,7 +101,7 @@ def test_a_restart_that_does_not_come_is_down(connection: extensions.connection)
     """As when Airflow is killed between noticing the end and launching the next driver."""
     register(connection)
     epoch = drive(connection)
-    drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    drivers.note_end(connection, "orders", epoch, host_processes.GONE, drivers.Restart(1, 5))
     execute(connection, "UPDATE freshet.driver SET restart_noted_at = restart_noted_at - %s", START_TIMEOUT)
     assert only(read_status(connection)).state == "down"
     drive(connection)
@@ -112,11 +112,11 @@ def test_what_a_driver_said_of_its_own_end_stands(connection: extensions.connect
     register(connection)
     epoch = drive(connection)
     drivers.finish(connection, "orders", epoch, "failed", "out of luck")
-    drivers.note_end(connection, "orders", epoch, drivers.GONE, None)
+    drivers.note_end(connection, "orders", epoch, host_processes.GONE, None)
     assert only(read_status(connection)).error == "out of luck"
     epoch = drive(connection)
     drivers.finish(connection, "orders", epoch, "stopped")
-    assert not drivers.note_end(connection, "orders", epoch, drivers.GONE, drivers.Restart(1, 5))
+    assert not drivers.note_end(connection, "orders", epoch, host_processes.GONE, drivers.Restart(1, 5))
     assert only(read_status(connection)).state == "stopped"
 
 
@@ -132,7 +132,7 @@ def test_a_driver_that_can_not_go_on_is_blocked_with_the_reason_until_it_goes_on
     assert (first.state, first.blocked_by) == ("blocked", "no partition for May")
     assert first.blocked_since is not None
     drivers.block(connection, "orders", epoch, "no partition for June")
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     again = only(read_status(connection))
     assert (again.state, again.blocked_by) == ("blocked", "no partition for June"), "it has drained nothing yet"
     assert again.blocked_since == first.blocked_since
@@ -232,12 +232,12 @@ def make_wish_older(connection: extensions.connection, age: timedelta) -> None:
 def test_a_start_that_no_driver_follows_is_starting_and_then_down(connection: extensions.connection) -> None:
     register(connection)
     epoch = drive(connection)
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     drivers.finish(connection, "orders", epoch, "stopped")
     make_wish_older(connection, timedelta(days=1))
     status = only(read_status(connection))
     assert (status.state, status.start_wanted_at) == ("stopped", None)
-    drivers.request_state(connection, "orders", "running")
+    driver_requests.request_state(connection, "orders", "running")
     assert only(read_status(connection)).state == "starting", "however long it was stopped"
     make_wish_older(connection, START_TIMEOUT - MINUTE)
     assert only(read_status(connection)).state == "starting"
@@ -246,11 +246,11 @@ def test_a_start_that_no_driver_follows_is_starting_and_then_down(connection: ex
     assert status.state == "down"
     assert status.start_wanted_at is not None
     assert timedelta() < datetime.now(UTC) - status.start_wanted_at - START_TIMEOUT < 2 * MINUTE
-    drivers.request_state(connection, "orders", "running")
+    driver_requests.request_state(connection, "orders", "running")
     assert only(read_status(connection)).state == "starting", "a new start has a time of its own"
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     assert only(read_status(connection)).state == "stopped"
-    drivers.request_state(connection, "orders", "running")
+    driver_requests.request_state(connection, "orders", "running")
     drive(connection)
     status = only(read_status(connection))
     assert (status.state, status.start_wanted_at) == ("running", None)
@@ -258,7 +258,7 @@ def test_a_start_that_no_driver_follows_is_starting_and_then_down(connection: ex
 
 def test_a_first_start_that_no_driver_follows_is_told_too(connection: extensions.connection) -> None:
     register(connection)
-    drivers.request_state(connection, "orders", "running")
+    driver_requests.request_state(connection, "orders", "running")
     assert only(read_status(connection)).state == "starting"
     make_wish_older(connection, START_TIMEOUT)
     assert only(read_status(connection)).state == "down"
@@ -267,7 +267,7 @@ def test_a_first_start_that_no_driver_follows_is_told_too(connection: extensions
 def test_a_driver_that_ends_by_itself_leaves_a_stopped_stream(connection: extensions.connection) -> None:
     """As after `freshet load --once`: it was not asked to drain, nor was another driver asked for."""
     register(connection)
-    drivers.request_state(connection, "orders", "running")
+    driver_requests.request_state(connection, "orders", "running")
     drivers.finish(connection, "orders", drive(connection), "stopped")
     make_wish_older(connection, timedelta(days=1))
     assert only(read_status(connection)).state == "stopped"

@@ -6,15 +6,16 @@ from datetime import timedelta
 
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
 from spark_jobs.ledger import retention
 from spark_jobs.ledger.status.events import read_events
 from spark_jobs.ledger.status.filled_facts import read_filled
 from spark_jobs.ledger.status.history import read_history
 from spark_jobs.ledger.status.objective import Kept, read_objective
 from spark_jobs.ledger.status.pipeline_status import read_status
+from spark_jobs.ledger.unread import PartitionLag, Unread
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.request import ReprocessingRequest
-from spark_jobs.warehouse import drivers
 from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, latencies, only, register
 
 DAY = timedelta(days=1)
@@ -133,8 +134,8 @@ def test_of_accumulating_facts_the_share_with_each_streams_part_is_told(connecti
 def test_the_lag_of_a_topics_partitions_is_that_of_the_drivers_last_look(connection: extensions.connection) -> None:
     register(connection)
     epoch = drive(connection)
-    lag = drivers.PartitionLag("orders:3", 100, 130, "2026-03-01T10:00:00+00:00")
-    drivers.heartbeat(connection, "orders", epoch, drivers.Unread(0, 3000, None, 0.0, 1, (lag,)))
+    lag = PartitionLag("orders:3", 100, 130, "2026-03-01T10:00:00+00:00")
+    drivers.heartbeat(connection, "orders", epoch, Unread(0, 3000, None, 0.0, 1, (lag,)))
     status = only(read_status(connection))
     assert status.lag.partitions == (lag,)
     assert status.to_dict()["lag"]["partitions"][0]["end"] == 130

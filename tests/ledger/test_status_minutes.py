@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.ledger.latency import total
 from spark_jobs.ledger.status.pipeline_status import StatusReader, read_status
-from spark_jobs.warehouse.latency import total
 from tests.ledger.ledger_rows import MINUTE, execute, latencies, only, register
 from tests.loading.stream import Stream
 

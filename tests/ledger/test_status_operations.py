@@ -10,11 +10,11 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import freshness_episodes
 from spark_jobs.ledger.status.pipeline_status import read_status, to_json
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.validation.records import begin, one_at_a_time
-from spark_jobs.warehouse import freshness_episodes
 from tests.ledger.ledger_rows import MINUTE, add_batch, add_run, execute, only, register
 from tests.waiting import wait_for
 

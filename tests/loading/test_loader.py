@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from spark_jobs.control import drivers
 from spark_jobs.definition.fates import FATES, MALFORMED, REFUSED, SHED, UNMATCHED
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import SchemaMismatchError, WriterFencedError
@@ -17,7 +18,6 @@ from spark_jobs.loading.loader import WorkerSession
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.recent_ids import RecentIds
 from spark_jobs.loading.stream_batch import BatchTransaction
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.fact_staging import stored_facts
 from spark_jobs.warehouse.fact_table import FactTable
 from tests.loading.stream import Stream

@@ -9,10 +9,10 @@ from contextlib import closing
 import psycopg2
 import pytest
 
+from spark_jobs.control import driver_requests, drivers
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.loading.outcome import Outcome
-from spark_jobs.warehouse import drivers
 from tests.loading.stream import Stream, wait_for_waiters
 
 BOTH_WAYS = pytest.mark.parametrize("careful", [False, True], ids=["optimistic", "careful"])
@@ -129,7 +129,7 @@ def replaced_meanwhile(orders: Stream) -> Iterator[Callable[[Callable[[], object
             try:
                 wait_for_waiters(orders.url)
                 with closing(psycopg2.connect(orders.url)) as successor:
-                    drivers.request_state(successor, "orders", "running")
+                    driver_requests.request_state(successor, "orders", "running")
                     drivers.take_over(successor, "orders", log_file=None)
             finally:
                 pausing.cursor().execute("SELECT pg_advisory_unlock(7)")

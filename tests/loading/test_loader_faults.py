@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.columns.copy_encoding.rows import CopyStream
+from spark_jobs.control.migration import migrate
 from spark_jobs.definition.fates import SHED
 from spark_jobs.definition.stream_tuple import LoadCounts
 from spark_jobs.errors import LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
@@ -17,7 +18,6 @@ from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import StreamBatch
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
-from spark_jobs.warehouse.migration import migrate
 from tests.loading.cutting_proxy import Cut, CuttingProxy
 from tests.loading.stream import Stream
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import psycopg2
 
+from spark_jobs.control.fencing import session_name
 from spark_jobs.loading.loader import WorkerSession, session_of
-from spark_jobs.warehouse.fencing import session_name
 
 
 def session(url: str, pipeline: str, epoch: int = 1) -> WorkerSession:

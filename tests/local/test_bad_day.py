@@ -18,14 +18,14 @@ import pytest
 from psycopg2 import extensions
 from rich.console import Console
 
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition, load_definitions
 from spark_jobs.errors import PlatformError
+from spark_jobs.ledger.latency import histogram
 from spark_jobs.local import bad_day, bad_day_plan
 from spark_jobs.local.bad_day import BadDay
 from spark_jobs.local.bad_day_plan import LOOKUPS, WARM_UP_RATE, Overload, write_overload_pipelines
 from spark_jobs.settings import PROJECT_ROOT, Home
-from spark_jobs.warehouse.latency import histogram
-from spark_jobs.warehouse.registration import register_pipeline
 
 CALM_RATE = 100.0
 CUSTOMERS = 60

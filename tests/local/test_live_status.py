@@ -7,9 +7,9 @@ from datetime import timedelta
 import psycopg2
 from rich.console import Console
 
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.local.live_status import LiveStatus
 from spark_jobs.local.terminal_progress import StartupSteps
-from spark_jobs.warehouse.registration import register_pipeline
 
 FOOTER = "Airflow: http://127.0.0.1:8080"
 

@@ -12,10 +12,10 @@ import yaml
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
+from spark_jobs.control.migration import migrate
 from spark_jobs.local.warehouse_server import warehouse, warehouse_as
 from spark_jobs.local.warehouse_users import READING, VALIDATING, admit_users
 from spark_jobs.settings import HOME_VARIABLE, PIPELINES_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
-from spark_jobs.warehouse.migration import migrate
 from tests.validation.sales import Sales
 
 

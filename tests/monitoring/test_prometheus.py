@@ -28,9 +28,9 @@ from psycopg2 import errors, extensions
 from spark_jobs import monitoring
 from spark_jobs.errors import PlatformError
 from spark_jobs.ledger.status.driver_states import State
+from spark_jobs.ledger.status.figures import STATES
 from spark_jobs.ledger.status.pipeline_status import StatusReader
 from spark_jobs.monitoring import prometheus
-from spark_jobs.monitoring.figures import STATES
 from spark_jobs.monitoring.prometheus import PipelineCollector, serving
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
 from tests.ledger.ledger_rows import MINUTE, add_batch, drive, execute, register

@@ -1,1 +1,1 @@
-from tests.test_schema import *  # noqa: F403
+from tests.warehouse_schema.test_migration import *  # noqa: F403

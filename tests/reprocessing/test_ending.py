@@ -11,11 +11,11 @@ from typing import NoReturn
 
 import psycopg2
 
+from spark_jobs.control import drivers
 from spark_jobs.definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
-from spark_jobs.warehouse import drivers
 from tests.spark.shop import query, sales_definition, write_definition
 
 HELD = """

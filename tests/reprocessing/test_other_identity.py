@@ -9,13 +9,13 @@ from typing import Any, NoReturn
 import psycopg2
 import pytest
 
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.settings import Home
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.spark.shop import query, sales_definition, write_definition
 
 HELD = """

@@ -11,10 +11,10 @@ from typing import Any
 import psycopg2
 import pytest
 
+from spark_jobs.control import drivers
 from spark_jobs.definition import load_definition
 from spark_jobs.reprocessing.reprocessing_job import ReprocessingJob
 from spark_jobs.reprocessing.request import ReprocessingRequest
-from spark_jobs.warehouse import drivers
 from tests.reprocessing.conftest import STRANGER, Backlog
 from tests.spark.shop import land, sale, sales_definition
 

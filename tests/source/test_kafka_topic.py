@@ -17,6 +17,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import Source
 from spark_jobs.definition.kinds.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError, SourceAwayError, SourceRangeGoneError, UnreadableFileError
@@ -33,8 +35,6 @@ from spark_jobs.source.kafka.partition import OffsetSlice, Partition
 from spark_jobs.source.kafka.reading import read_offsets
 from spark_jobs.source.kafka.topic import KafkaTopic, fair_shares
 from spark_jobs.source.records.record_decoder import RecordDecoder
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.kafka_broker import PASSWORD, Topic
 from tests.waiting import wait_for
 

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
 from spark_jobs.ledger.source_ranges import SourceRange, note_ranges
 from spark_jobs.ledger.status.lag import Lag
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.settings import Home
 from spark_jobs.source.files.landed_files import LandedFiles
 from spark_jobs.source.files.landing_look import ONE_LOOK, LandingLook
-from spark_jobs.warehouse import drivers
 from tests.ledger.ledger_rows import drive, execute, only, register
 
 SOURCE = {"format": "json", "schema": "id bigint, at timestamp", "event_id": ["id"], "event_time": "at"}

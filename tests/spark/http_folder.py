@@ -25,7 +25,8 @@ from spark_jobs.errors import SourceAwayError, SourceRangeChangedError, SourceRa
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.poison import Poison
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges, poison_in
+from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges
+from spark_jobs.ledger.unread import Unread
 from spark_jobs.settings import Home
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.kind import ReadsAgain, SourceKind, SourceNote, SourceStream
@@ -36,7 +37,6 @@ from spark_jobs.source.records.format import LineFormat
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.source.slices import SourceSlice
 from spark_jobs.source.sparing import arrivals_of, decode_sparing
-from spark_jobs.warehouse.drivers import Unread
 
 
 class HttpFacts(KindFacts):
@@ -182,9 +182,7 @@ class HttpUnit(LandedUnit):
     @property
     def whole(self) -> HttpSlice:
         file = self.file
-        return HttpSlice(
-            0, f"{self.url}/{file.name}", file.etag, 0, file.size, file.modified_ns, poison_in(self.ranges)
-        )
+        return HttpSlice(0, f"{self.url}/{file.name}", file.etag, 0, file.size, file.modified_ns, self.poison)
 
     @property
     def arrived(self) -> datetime:

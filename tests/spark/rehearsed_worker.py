@@ -15,6 +15,8 @@ from typing import Any
 import psycopg2
 from numba.core.registry import CPUDispatcher
 
+from spark_jobs.control import drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.checks import check_tables
 from spark_jobs.joins.semi_stream.hot_set import HotSet
@@ -32,8 +34,6 @@ from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.rehearsal import Rehearsal, rehearse
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.spark.shop import land, sale
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import psycopg2
 
+from spark_jobs.control.driver_requests import request_state
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.lookup.changes.staleness import STALENESS
-from spark_jobs.warehouse.drivers import request_state
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale
 from tests.waiting import wait_for

@@ -7,11 +7,11 @@ from contextlib import closing
 import psycopg2
 import pytest
 
+from spark_jobs.control.driver_requests import request_state
 from spark_jobs.driver import setbacks
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
-from spark_jobs.warehouse.drivers import request_state
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import RunningStream, running
 from tests.spark.shop import land, query, sale, sales_definition

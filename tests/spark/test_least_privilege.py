@@ -10,10 +10,10 @@ import psycopg2
 import pytest
 from sqlalchemy import make_url
 
+from spark_jobs.control.roles import LOADER, READER, grant_roles
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.ledger.status.pipeline_status import read_status
-from spark_jobs.warehouse.roles import LOADER, READER, grant_roles
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale
 

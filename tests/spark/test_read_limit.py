@@ -10,11 +10,11 @@ from typing import Any
 import psycopg2
 import pytest
 
+from spark_jobs.control import driver_requests
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.batch_run import SETTLING_BATCHES
 from spark_jobs.driver.stream_job import StreamJob
 from spark_jobs.lookup.relation.read_limit import SAVED_SECONDS
-from spark_jobs.warehouse import drivers
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition
 from tests.waiting import wait_for
@@ -39,7 +39,7 @@ def run_while(shop: Shop, landing: Callable[[], None]) -> None:
             landing()
         finally:
             with closing(psycopg2.connect(shop.url)) as connection:
-                drivers.request_state(connection, "sales", "draining")
+                driver_requests.request_state(connection, "sales", "draining")
 
     with ThreadPoolExecutor(max_workers=1) as beside:
         landed = beside.submit(land_and_drain)

@@ -11,12 +11,12 @@ import psycopg2
 import pytest
 from sqlalchemy import make_url
 
+from spark_jobs.control.roles import grant_roles
 from spark_jobs.definition import load_definition
 from spark_jobs.lookup.changes.triggers import watch_relations
 from spark_jobs.lookup.hot_keys import relation_watch
 from spark_jobs.lookup.hot_keys.hot_set_files import HotSetFiles
 from spark_jobs.lookup.relation.relation_rows import RelationRows
-from spark_jobs.warehouse.roles import grant_roles
 from tests.spark.conftest import Shop
 from tests.spark.running_stream import running
 from tests.spark.shop import query, sales_definition

@@ -9,12 +9,12 @@ from contextlib import closing
 import psycopg2
 import pytest
 
+from spark_jobs.control import driver_requests, drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import load_definition
 from spark_jobs.driver.driver_process import DriverProcess
 from spark_jobs.errors import FreshetError
 from spark_jobs.proof.verification import verify
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.spark.conftest import Shop
 from tests.spark.shop import land, query, sale, sales_definition, write_definition
 from tests.waiting import wait_for
@@ -52,12 +52,12 @@ class SharedDriver:
         definition = load_definition(name)
         with closing(psycopg2.connect(self.shop.url)) as connection:
             register_pipeline(connection, name, definition.freshness.target, definition.model_dump_json(by_alias=True))
-            drivers.request_state(connection, name, "running")
-            drivers.ask(connection, name, "till")
+            driver_requests.request_state(connection, name, "running")
+            driver_requests.ask(connection, name, "till")
 
     def drain(self, name: str) -> None:
         with closing(psycopg2.connect(self.shop.url)) as connection:
-            drivers.request_state(connection, name, "draining")
+            driver_requests.request_state(connection, name, "draining")
 
     def sell(self, name: str, first: int, count: int = 50) -> None:
         land(self.shop.folder / name, f"sales-{first}", [sale(n) for n in range(first, first + count)])
@@ -85,7 +85,7 @@ def till(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> Iterator[SharedDriver]:
     for name in NAMES:
         query(shop.url, "ALTER TABLE IF EXISTS shop.mislaid RENAME TO fact_orders")
         with closing(psycopg2.connect(shop.url)) as connection:
-            drivers.ask(connection, name, None)
+            driver_requests.ask(connection, name, None)
     query(shop.url, "UPDATE freshet.pipeline SET desired_state = 'draining'")
     till.thread.join(60)
     assert not till.thread.is_alive()
@@ -130,7 +130,7 @@ def test_one_that_can_not_be_taken_up_fails_alone_and_says_why(till: SharedDrive
     till.await_living(returns=1, sales=1)
     path.write_text("name: orders\n")
     with closing(psycopg2.connect(till.shop.url)) as connection:
-        drivers.ask(connection, "orders", "till")
+        driver_requests.ask(connection, "orders", "till")
     told = "SELECT error FROM freshet.driver WHERE pipeline = 'orders' AND epoch = 2 AND state = 'failed'"
     [(error,)] = wait_for(lambda: query(till.shop.url, told), "the refusal")
     assert "orders.yaml" in error

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import psycopg2
@@ -261,32 +260,4 @@ def test_a_large_file_is_loaded_in_several_batches(shop: Shop, monkeypatch: pyte
     [(batches, arrived)] = query(shop.url, "SELECT count(*), sum(arrived) FROM freshet.batch")
     assert (batches > 3, arrived) == (True, 1000)
     assert query(shop.url, FACTS) == [(1000,)]
-    assert shop.verify().holds
-
-
-def write_checkpoint(shop: Shop, loaded: list[str]) -> Path:
-    """Spark's checkpoint, as the driver of a former version has left it after one batch."""
-    checkpoint = shop.home.checkpoint("sales")
-    for part in ("sources/0", "offsets", "commits"):
-        (checkpoint / part).mkdir(parents=True)
-    entries = [
-        json.dumps({"path": (shop.folder / "landing" / name).as_uri(), "timestamp": 0, "batchId": 0}) for name in loaded
-    ]
-    (checkpoint / "sources" / "0" / "0").write_text("\n".join(["v1", *entries]))
-    (checkpoint / "offsets" / "0").write_text('v1\n{"batchWatermarkMs":0}\n{"logOffset":0}')
-    (checkpoint / "commits" / "0").write_text('v1\n{"nextBatchWatermarkMs":0}')
-    return checkpoint
-
-
-def test_an_installation_with_a_checkpoint_goes_on(shop: Shop) -> None:
-    land(shop.folder, "first", (sale(n) for n in range(100)))
-    shop.load()
-    query(shop.url, "DELETE FROM freshet.source_range")  # as if a former version had loaded it
-    checkpoint = write_checkpoint(shop, ["first.json", "removed.json"])
-    land(shop.folder, "second", (sale(n) for n in range(100, 150)))
-    shop.load()
-    assert not checkpoint.exists()
-    assert query(shop.url, "SELECT sum(facts), sum(duplicates) FROM freshet.batch") == [(150, 0)]
-    units = [("first.json", "loaded"), ("removed.json", "loaded"), ("second.json", "loaded")]
-    assert query(shop.url, RANGES) == units
     assert shop.verify().holds

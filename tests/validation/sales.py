@@ -12,13 +12,13 @@ import numpy as np
 import psycopg2
 import psycopg2.extras
 
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition
+from spark_jobs.ledger.latency import histogram
 from spark_jobs.settings import Home
 from spark_jobs.validation.report import Report
 from spark_jobs.validation.selection import Selection
 from spark_jobs.validation.validate import validate_facts
-from spark_jobs.warehouse.latency import histogram
-from spark_jobs.warehouse.registration import register_pipeline
 
 TABLES = """
     TRUNCATE freshet.pipeline CASCADE;

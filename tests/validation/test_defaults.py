@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from spark_jobs.control.roles import grant_roles
 from spark_jobs.errors import NotValidatedError
 from spark_jobs.settings import Home
 from spark_jobs.validation.validate import validate_facts
-from spark_jobs.warehouse.roles import grant_roles
 from tests.validation.sales import Sales
 
 

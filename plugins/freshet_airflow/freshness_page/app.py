@@ -77,7 +77,9 @@ def freshness_page() -> FastAPI:
     async def status(user: GetUserDep) -> JSONResponse:
         """The state of all pipelines that the user may see."""
         read = await figures.status()
-        return _figures({**read, "pipelines": await run_in_threadpool(seen_by, user, read["pipelines"])})
+        seen = await run_in_threadpool(seen_by, user, read["pipelines"])
+        shown = {status["name"]: read["figures"][status["name"]] for status in seen}
+        return _figures({**read, "figures": shown, "pipelines": seen})
 
     @app.get("/api/history")
     async def history(pipeline: PipelineName, span: HistorySpan, user: GetUserDep) -> JSONResponse:

@@ -10,6 +10,7 @@ from psycopg2 import extensions
 
 from freshet_airflow.freshness_page.warehouse_reader import SharedRead, SharedReads, WarehouseReader
 from spark_jobs.ledger.status.events import read_events
+from spark_jobs.ledger.status.figures import page_columns, page_figures
 from spark_jobs.ledger.status.filled_facts import read_filled
 from spark_jobs.ledger.status.history import HistorySpan, read_history
 from spark_jobs.ledger.status.objective import read_objective
@@ -42,7 +43,7 @@ class Figures:
         self._objectives = SharedReads(self._warehouse.thread, self._read_objective, _PATIENCE_SECONDS)
 
     async def status(self) -> dict[str, Any]:
-        """When the status was read, and the status of every pipeline.
+        """When the status was read, the columns of the overview, each pipeline's figures by key, and its status.
 
         Raises:
             WarehouseUnavailableError: the warehouse does not answer, or refuses.
@@ -70,8 +71,13 @@ class Figures:
             if connection is not self._status_connection:
                 # What was read before may be another warehouse's, or that of an older backup.
                 self._status_reader, self._status_connection = StatusReader(look=self._look), connection
-            pipelines = [status.to_dict() for status in self._status_reader.read(connection)]
-            return {"read_at": datetime.now(UTC).isoformat(), "pipelines": pipelines}
+            statuses = self._status_reader.read(connection)
+            return {
+                "read_at": datetime.now(UTC).isoformat(),
+                "columns": page_columns(),
+                "figures": {status.name: page_figures(status) for status in statuses},
+                "pipelines": [status.to_dict() for status in statuses],
+            }
 
         return self._warehouse.read(read)
 

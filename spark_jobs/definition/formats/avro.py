@@ -64,12 +64,6 @@ class Avro(Part):
         return self
 
 
-def schemas_of(source: Source) -> Avro:
-    """Where the schemas of a source's records are."""
-    assert isinstance(source.format_settings, Avro)
-    return source.format_settings
-
-
 class _AvroFacts(FormatFacts):
     name = held_as = "avro"
     borne_by = frozenset({"messages"})
@@ -81,7 +75,7 @@ class _AvroFacts(FormatFacts):
     holds_columns = True  # which can be read without the schema
 
     def connections(self, source: Source) -> Iterator[str]:
-        if (connection := schemas_of(source).connection) is not None:
+        if (connection := source.format_settings.connection) is not None:
             yield connection
 
 

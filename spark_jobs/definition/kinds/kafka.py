@@ -91,12 +91,6 @@ class Kafka(Part):
     made_anew: Literal["refuse", "read"] = Field(default="refuse", examples=["made_anew: refuse"])
 
 
-def topic_of(source: Source) -> Kafka:
-    """The topic that a source reads."""
-    assert isinstance(source.settings, Kafka)
-    return source.settings
-
-
 class _KafkaFacts(KindFacts):
     name = "kafka"
     key = "kafka"
@@ -114,15 +108,15 @@ class _KafkaFacts(KindFacts):
     is_log = True
 
     def identity(self, source: Source) -> str:
-        topic = topic_of(source)
+        topic: Kafka = source.settings
         return f"topic {topic.topic} of {', '.join(sorted(topic.servers.split(',')))}"
 
     def dataset(self, source: Source, home: Home) -> tuple[str, str]:
-        topic = topic_of(source)
+        topic: Kafka = source.settings
         return f"kafka://{topic.servers.split(',')[0].strip()}", topic.topic
 
     def connections(self, source: Source) -> Iterator[str]:
-        if (connection := topic_of(source).connection) is not None:
+        if (connection := source.settings.connection) is not None:
             yield connection
 
     def problems(self, path: str, source: Source) -> Iterator[Problem]:
@@ -130,7 +124,7 @@ class _KafkaFacts(KindFacts):
             if name.lower() in KAFKA_COLUMNS:
                 text = f"column {name!r} has the name of a column that each record of Kafka has; choose another."
                 yield Problem(path_of(path, "schema"), text)
-        if topic_of(source).made_anew == "read" and set(source.event_id) <= KAFKA_COLUMNS.keys():
+        if source.settings.made_anew == "read" and set(source.event_id) <= KAFKA_COLUMNS.keys():
             text = "can't be read where offsets are the event id: the new topic's would be taken for the old one's."
             yield Problem(path_of(path, "kafka", "made_anew"), f"{text} Write refuse, or name columns as event_id.")
 

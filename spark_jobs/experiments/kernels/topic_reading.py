@@ -16,7 +16,6 @@ import fastavro
 from confluent_kafka import Producer
 
 from spark_jobs.definition import Source
-from spark_jobs.definition.kinds.kafka import topic_of
 from spark_jobs.experiments.kernels import record_decoding
 from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, interleaved, seconds
 from spark_jobs.local.embedded_kafka.broker import KafkaBroker
@@ -97,7 +96,7 @@ def _write(servers: str, topic: str, values: Iterable[bytes]) -> None:
 
 
 def _read(source: Source) -> int:
-    topic = topic_of(source)
+    topic = source.settings
     piece = OffsetSlice(0, Partition(topic.topic, 0, "A" * 22), 0, record_decoding.RECORDS)
     reading = read_offsets(piece, RecordDecoder.of(source), KafkaClient.of(topic, "bench"))
     records = sum(arrivals.tuples.num_rows for arrivals in reading)

@@ -19,16 +19,16 @@ import psutil
 import psycopg2
 from rich.table import Table
 
+from spark_jobs.control.driver_requests import request_state
 from spark_jobs.errors import FreshetError
 from spark_jobs.experiments.bench_server import bench_server
 from spark_jobs.experiments.load.run_result import postmaster
 from spark_jobs.experiments.pipelines.small_pipelines import land_events, make_pipelines
 from spark_jobs.launch.detached_driver import driver_environment
 from spark_jobs.launch.session_process import log_tail
+from spark_jobs.ledger.latency import percentile, total
 from spark_jobs.ledger.status.pipeline_status import read_status
 from spark_jobs.settings import PIPELINES_VARIABLE, Home
-from spark_jobs.warehouse.drivers import request_state
-from spark_jobs.warehouse.latency import percentile, total
 
 _BYTES = 3 << 30
 _START_SECONDS = 600.0

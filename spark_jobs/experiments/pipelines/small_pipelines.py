@@ -13,15 +13,15 @@ import pyarrow as pa
 import yaml
 from psycopg2 import sql
 
+from spark_jobs.control import driver_requests
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.definition.problems import read_yaml
-from spark_jobs.settings import PROJECT_ROOT
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline
+from spark_jobs.settings import SHIPPED
 from spark_jobs.workload.landing import land, land_parquet
 
 DRIVER = "many"
-_SHIPPED = PROJECT_ROOT / "dags" / "pipelines"
+_SHIPPED = SHIPPED / "dags" / "pipelines"
 _CUSTOMERS, _PARTS, _SUPPLIERS = 15_000, 20_000, 1_000  # as of TPC-H at scale 0.1
 
 _MASTER_DATA = f"""
@@ -66,8 +66,8 @@ def make_pipelines(count: int, folder: Path, warehouse_url: str) -> list[Pipelin
         register_pipeline(
             connection, definition.name, definition.freshness.target, definition.model_dump_json(by_alias=True)
         )
-        drivers.request_state(connection, definition.name, "running")
-        drivers.ask(connection, definition.name, DRIVER)
+        driver_requests.request_state(connection, definition.name, "running")
+        driver_requests.ask(connection, definition.name, DRIVER)
     connection.close()
     return made
 

@@ -15,5 +15,6 @@ pipeline_status.py   read_status: everything about every pipeline, put together 
   objective.py         the share of events that became facts in time, over a day and a month
   backlog.py           tuples that are no facts
   operations.py        reprocessing, caches, validation, alerts
+figures.py           the table of figures: key, meaning, unit, where shown
 table.py             for the terminal
 """

@@ -7,8 +7,10 @@ from typing import Any, Literal, NamedTuple, get_args
 
 from psycopg2 import extensions
 
+from spark_jobs.control.driver_records import MAX_SILENCE
+from spark_jobs.control.drivers import Restart
+from spark_jobs.control.host_processes import GONE, is_gone
 from spark_jobs.warehouse.connection import takes_writes
-from spark_jobs.warehouse.drivers import GONE, MAX_SILENCE, Restart, is_gone
 
 # A driver is there, and goes on loading.
 Loading = Literal["running", "idle", "late", "overloaded", "catching up", "rejecting", "draining"]

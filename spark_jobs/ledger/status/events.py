@@ -8,7 +8,7 @@ from typing import Literal
 
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.work_under_way import RUN_STATE, VALIDATION_RESULT
+from spark_jobs.control.work_under_way import RUN_STATE, VALIDATION_RESULT
 
 EventKind = Literal[
     "start", "restart", "end", "reprocessing", "requeue", "forget", "validation", "alert", "rebuild", "definition"

@@ -12,8 +12,8 @@ import numpy as np
 from psycopg2 import extensions
 
 from spark_jobs.definition.fates import PLACES
+from spark_jobs.ledger.latency import BUCKETS, Int64Array, from_text, percentile
 from spark_jobs.ledger.sums import HITS, PROBES
-from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, percentile
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 HistorySpan = Literal["15m", "1h", "1d"]

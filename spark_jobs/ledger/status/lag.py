@@ -14,7 +14,7 @@ from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.durations import format_duration
 from spark_jobs.ledger.source_ranges import IS_OF_LOG
 from spark_jobs.ledger.status.driver_states import DrivenPipeline
-from spark_jobs.warehouse.drivers import PartitionLag, Unread
+from spark_jobs.ledger.unread import PartitionLag, Unread
 
 # A driver looks at its source between two batches. More may have landed since a look that is older than this.
 LOOK_HOLDS = timedelta(seconds=10)

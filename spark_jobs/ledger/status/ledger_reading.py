@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from psycopg2 import extensions
 
+from spark_jobs.ledger.latency import BUCKETS, Int64Array, from_text, mean, total
 from spark_jobs.ledger.sums import (
     HITS,
     PLACED,
@@ -21,7 +22,6 @@ from spark_jobs.ledger.sums import (
     SumsBefore,
     sums_before,
 )
-from spark_jobs.warehouse.latency import BUCKETS, Int64Array, from_text, mean, total
 
 # No retention is that short: a reader that has looked within this time has seen all that it deletes.
 _SEEN_WITHIN = timedelta(hours=1)

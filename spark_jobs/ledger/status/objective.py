@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.latency import buckets_within
+from spark_jobs.ledger.latency import buckets_within
 
 DAY, MONTH = timedelta(days=1), timedelta(days=30)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.control.work_under_way import DRIVER_DIED, RUN_STATE, VALIDATION_RESULT
 from spark_jobs.lookup.changes.staleness import STALENESS
-from spark_jobs.warehouse.work_under_way import DRIVER_DIED, RUN_STATE, VALIDATION_RESULT
 
 _MILLISECOND = timedelta(milliseconds=1)
 _OF_EACH = "FROM unnest(%s::text[]) AS known (name) CROSS JOIN LATERAL"

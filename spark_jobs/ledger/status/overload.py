@@ -10,8 +10,8 @@ from typing import NamedTuple
 from numpy.typing import ArrayLike
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.drivers import newest_driver
-from spark_jobs.warehouse.latency import from_text, longest, percentile, total
+from spark_jobs.control.driver_records import newest_driver
+from spark_jobs.ledger.latency import from_text, longest, percentile, total
 
 # A burst is over when nothing has been shed for this long: batches come every second or two.
 LOOKED_BACK = timedelta(seconds=15)

@@ -10,8 +10,10 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.control.drivers import Restart
 from spark_jobs.definition.fates import FAILED_PLACES, PLACES
 from spark_jobs.ledger.files_not_loaded import FilesNotLoaded, read_files_not_loaded
+from spark_jobs.ledger.latency import Int64Array, percentile, total
 from spark_jobs.ledger.status.backlog import Backlog, BacklogReader
 from spark_jobs.ledger.status.driver_states import LOADING, DrivenPipeline, State, read_pipelines
 from spark_jobs.ledger.status.history import HourAndDay, MinutesReader
@@ -31,8 +33,6 @@ from spark_jobs.ledger.status.rejection import read_rejections
 from spark_jobs.ledger.status.streams import StreamStatus, read_streams
 from spark_jobs.ledger.status.verdict import Verdict, freshness_now, verdict
 from spark_jobs.ledger.sums import LedgerSums
-from spark_jobs.warehouse.drivers import Restart
-from spark_jobs.warehouse.latency import Int64Array, percentile, total
 
 WINDOW = timedelta(seconds=60)
 _MILLISECOND = timedelta(milliseconds=1)

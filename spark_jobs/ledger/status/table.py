@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -10,9 +10,9 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from spark_jobs.definition.fates import FAILED_PLACES, SHED
 from spark_jobs.durations import format_duration
 from spark_jobs.ledger.status.driver_states import LOADING
+from spark_jobs.ledger.status.figures import FIGURES, TERMINAL, Unit
 from spark_jobs.ledger.status.operations import ValidationStatus
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus
 from spark_jobs.shown_text import shown_line
@@ -38,7 +38,7 @@ _ANY_WIDTH = 1000
 _MOST_COLUMNS = 4
 # What is older is counted as a day in histograms.
 _DAY_MS = 86_400_000.0
-_OPTIONAL = ("requeued", "oldest waits", "cache staleness", "validation")
+_OPTIONAL = ("backlog_requeued", "oldest_waits_ms", "staleness_ms", "validation")
 
 
 class StatusTable:
@@ -98,8 +98,8 @@ class StatusTable:
 def _by_row(names: Sequence[str], rows: Sequence[Cells]) -> Table:
     table = Table(box=None, padding=(0, 1), header_style="bold")
     table.add_column("pipeline")
-    for heading in rows[0]:
-        table.add_column(heading, justify="left" if heading == "state" else "right")
+    for key in rows[0]:
+        table.add_column(TERMINAL[key], justify="left" if key == "state" else "right")
     for name, cells in zip(names, rows, strict=True):
         table.add_row(name, *cells.values())
     return table
@@ -110,37 +110,33 @@ def _by_column(names: Sequence[str], rows: Sequence[Cells]) -> Table:
     table.add_column("")
     for name in names:
         table.add_column(name, justify="right")
-    for heading in rows[0]:
-        table.add_row(heading, *(cells[heading] for cells in rows))
+    for key in rows[0]:
+        table.add_row(TERMINAL[key], *(cells[key] for cells in rows))
     return table
 
 
 def _cells(status: PipelineStatus) -> Cells:
-    waiting = [age for age in (status.backlog.shed.oldest_age_ms, status.backlog.unmatched.oldest_age_ms) if age]
-    staleness = [cache.staleness_ms for cache in status.caches if cache.staleness_ms is not None]
-    return {
+    """By a figure's key."""
+    apart: Cells = {
         "state": Text(status.state_in_words, style=_STATE_STYLES[status.state]),
         "lag": "none at its end" if status.was_emptied else status.lag.files_in_words,
-        "freshness": _freshness(status),
-        "p50 / p99": _percentiles(status),
-        "target": _duration(status.target_ms),
-        "arrived": f"{status.arrived:,}",
-        "loaded": f"{status.loaded:,}",
-        SHED.name: f"{status.put_off:,}",
-        "requeued": f"{status.requeued:,}" if status.requeued else "-",
-        **{place: f"{getattr(status, place):,}" for place in FAILED_PLACES},
-        "facts/s": f"{status.service_rate:,.0f}",
-        "hit ratio": "-" if status.hit_ratio is None else f"{status.hit_ratio:.0%}",
-        "oldest waits": _duration(max(waiting, default=None)),
-        "cache staleness": _duration(max(staleness, default=None)),
+        "freshness_now_ms": _freshness(status),
+        "percentiles": _percentiles(status),
+        "backlog_requeued": f"{status.requeued:,}" if status.requeued else "-",
         "validation": _validation(status.validation),
     }
+    return {key: apart[key] if key in apart else _cell(key, status) for key in TERMINAL}
+
+
+def _cell(key: str, status: PipelineStatus) -> str:
+    value = FIGURES[key].read(status)
+    return "-" if value is None else _SHOWN[FIGURES[key].unit](value)
 
 
 def _without_empty_columns(rows: Sequence[Cells]) -> list[Cells]:
     """Rows without the columns that say nothing of any pipeline."""
-    said = [heading for heading in rows[0] if heading not in _OPTIONAL or any(str(row[heading]) != "-" for row in rows)]
-    return [{heading: row[heading] for heading in said} for row in rows]
+    said = [key for key in rows[0] if key not in _OPTIONAL or any(str(row[key]) != "-" for row in rows)]
+    return [{key: row[key] for key in said} for row in rows]
 
 
 def _validation(validation: ValidationStatus | None) -> Text:
@@ -167,3 +163,11 @@ def _freshness(status: PipelineStatus) -> Text:
 
 def _duration(milliseconds: float | None) -> str:
     return "-" if milliseconds is None else format_duration(timedelta(milliseconds=milliseconds))
+
+
+_SHOWN: dict[Unit, Callable[[float], str]] = {
+    "tuples": "{:,}".format,
+    "ms": _duration,
+    "per second": "{:,.0f}".format,
+    "share": "{:.0%}".format,
+}

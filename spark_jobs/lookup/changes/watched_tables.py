@@ -8,9 +8,9 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.control.roles import FUNCTION, NOTER
 from spark_jobs.lookup.relation.catalog.sql_names import sql_name
 from spark_jobs.lookup.relation.used_relations import UsedColumns
-from spark_jobs.warehouse.roles import FUNCTION, NOTER
 
 OPERATIONS = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 _TABLE_KINDS = "rp"  # tables, partitioned ones included

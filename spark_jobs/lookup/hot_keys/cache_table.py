@@ -8,10 +8,10 @@ from typing import Literal
 
 from psycopg2 import extensions
 
+from spark_jobs.control.driver_records import newest_driver
 from spark_jobs.definition import Lookup
 from spark_jobs.lookup.hot_keys.hot_set_files import HotSetVersion
 from spark_jobs.lookup.local_copy.copy_files import CopyManifest
-from spark_jobs.warehouse.drivers import newest_driver
 
 Watched = Literal["triggers", "rereading", "nothing"]
 

@@ -13,13 +13,13 @@ from pathlib import Path
 
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.ledger.unread import Unread
 from spark_jobs.ledger.unread_files import landing_time
 from spark_jobs.source.files.names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.regular_files import regular_status
 from spark_jobs.source.landed_source import SingleSource
 from spark_jobs.source.record_lines import line_end_at_or_after
-from spark_jobs.warehouse.drivers import Unread
 
 _log = logging.getLogger(__name__)
 

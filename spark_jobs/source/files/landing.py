@@ -17,7 +17,7 @@ from psycopg2 import extensions
 from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.errors import SourceRangeGoneError
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges, poison_in
+from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges
 from spark_jobs.source.files.names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.regular_files import regular_status
@@ -68,7 +68,7 @@ class LandedFile(LandedUnit):
     @property
     def whole(self) -> FileSlice:
         """All of it."""
-        return FileSlice(0, str(self.path), 0, self.size, self.size, self.modified_ns, poison_in(self.ranges))
+        return FileSlice(0, str(self.path), 0, self.size, self.size, self.modified_ns, self.poison)
 
     @property
     def rejected_path(self) -> Path:

@@ -13,14 +13,15 @@ from typing import NamedTuple
 from psycopg2 import extensions
 from pydantic import ValidationError
 
+from spark_jobs.control.host_processes import this_host
 from spark_jobs.definition import Source
 from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.ledger.status.driver_states import DrivenPipeline
+from spark_jobs.ledger.unread import Unread
 from spark_jobs.ledger.unread_files import landing_time, unread_among
 from spark_jobs.settings import Home
 from spark_jobs.source.files.names import is_landed, modified_ns_of, unit_of
 from spark_jobs.source.files.regular_files import regular_status
-from spark_jobs.warehouse.drivers import Unread, this_host
 
 # To list and compare more takes longer than a look at the status may: a driver does it, once.
 _MOST_FILES = 50_000

@@ -9,7 +9,6 @@ import pyarrow as pa
 from psycopg2 import extensions
 
 from spark_jobs.definition import Source
-from spark_jobs.definition.kinds.kafka import topic_of
 from spark_jobs.errors import FreshetError, PipelineDefinitionError, SourceAwayError
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.source_ranges import SourceRange
@@ -30,11 +29,11 @@ class KafkaTopics(SourceKind):
 
     def reader(self, source: Source, pipeline: str, stream: str | None) -> TopicReader:
         """As of `SourceKind`."""
-        return TopicReader(KafkaClient.of(topic_of(source), pipeline, stream))
+        return TopicReader(KafkaClient.of(source.settings, pipeline, stream))
 
     def landed(self, stream: SourceStream, positions: PartitionPositions) -> KafkaTopic:
         """As of `SourceKind`."""
-        return KafkaTopic(topic_of(stream.source), _client(stream), positions)
+        return KafkaTopic(stream.source.settings, _client(stream), positions)
 
     def again(self, stream: SourceStream) -> OffsetsAgain:
         """As of `SourceKind`."""
@@ -52,7 +51,7 @@ class KafkaTopics(SourceKind):
 
     def check(self, stream: SourceStream, name: str) -> Iterator[SourceNote]:
         """As of `SourceKind`: whether the brokers answer, and how many partitions there are."""
-        topic = topic_of(stream.source)
+        topic = stream.source.settings
         try:
             yield from map(SourceNote, RECORD_FORMATS[stream.source.format].warnings(stream.source))
             _, partitions = TopicOffsets(KafkaClient.of(topic, stream.pipeline), topic.topic).described()
@@ -107,4 +106,4 @@ class OffsetsAgain(ReadsAgain):
 
 
 def _client(stream: SourceStream) -> KafkaClient:
-    return KafkaClient.of(topic_of(stream.source), stream.pipeline, stream.name)
+    return KafkaClient.of(stream.source.settings, stream.pipeline, stream.name)

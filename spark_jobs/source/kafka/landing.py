@@ -11,9 +11,8 @@ from typing import ClassVar
 from confluent_kafka.admin import OffsetSpec
 from psycopg2 import extensions
 
-from spark_jobs.definition.kinds.kafka import topic_of
 from spark_jobs.errors import SourceAwayError
-from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges, poison_in
+from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges
 from spark_jobs.source.kafka.client import KafkaClient
 from spark_jobs.source.kafka.offsets import TopicOffsets
 from spark_jobs.source.kafka.partition import OffsetSlice, Partition
@@ -46,7 +45,7 @@ class LandedPartition(LandedUnit):
     @property
     def whole(self) -> OffsetSlice:
         """All of it that is to be read."""
-        return OffsetSlice(0, self.partition, self.first, self.size, None, poison_in(self.ranges))
+        return OffsetSlice(0, self.partition, self.first, self.size, None, self.poison)
 
     @property
     def arrived(self) -> datetime:
@@ -82,7 +81,7 @@ class TopicLanding(Landing):
         Raises:
             SourceAwayError: not all of the topic's partitions answer, or it is not there.
         """
-        topic, prefix = topic_of(self._stream.source), self._stream.prefix
+        topic, prefix = self._stream.source.settings, self._stream.prefix
         there = _watermarks(KafkaClient.of(topic, self._stream.pipeline), topic.topic)
         rows = ledger_ranges(self._cursor, self._stream.pipeline, prefix)
         for unit, of_unit in groupby(rows, lambda each: each.unit):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition.kinds.kafka import KAFKA, OFFSET, PARTITION, TIMESTAMP, TOPIC
+from spark_jobs.definition.kinds.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.ledger.poison import Poison
 from spark_jobs.ledger.source_ranges import RecordMark, SourceRange
 from spark_jobs.source.slices import SourceSlice
@@ -94,7 +94,7 @@ def offset_range(
         size: about how many bytes their records have.
         seen_ns: when they were seen first, in ns since 1970.
     """
-    return SourceRange(partition.unit, first, last, size, seen_ns, kind=KAFKA.name)
+    return SourceRange(partition.unit, first, last, size, seen_ns, kind="kafka")
 
 
 def with_place(values: pa.Table, units: pa.ChunkedArray, offsets: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.Table:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
 from spark_jobs.definition.fates import MALFORMED
-from spark_jobs.definition.kinds.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC, topic_of
+from spark_jobs.definition.kinds.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger.source_ranges import RecordMark
@@ -84,7 +84,7 @@ def _of_usual_length(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed)
     source = decoder.source
     empty = missing.to_numpy(zero_copy_only=False)
     without_value = read.values.is_null().to_numpy(zero_copy_only=False)
-    passed_over = without_value if topic_of(source).tombstones == "ignore" else np.zeros(len(empty), bool)
+    passed_over = without_value if source.settings.tombstones == "ignore" else np.zeros(len(empty), bool)
     rejected = [
         _without_value(piece, source, _where(read, where & ~passed_over), reason)
         for where, reason in ((without_value, "null value"), (empty & ~without_value, "empty value"))

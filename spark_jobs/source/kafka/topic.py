@@ -20,12 +20,12 @@ from spark_jobs.definition.kinds.kafka import Kafka
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.source_ranges import SourceRange
+from spark_jobs.ledger.unread import PartitionLag, Unread
 from spark_jobs.source.kafka.client import KafkaClient
 from spark_jobs.source.kafka.offsets import TopicOffsets
 from spark_jobs.source.kafka.partition import OffsetSlice, Partition, offset_range
 from spark_jobs.source.landed_source import SingleSource
 from spark_jobs.timestamps import parse_timestamp
-from spark_jobs.warehouse.drivers import PartitionLag, Unread
 
 _log = logging.getLogger(__name__)
 

@@ -13,6 +13,8 @@ import numpy as np
 import psycopg2
 import pyarrow as pa
 
+from spark_jobs.control import drivers
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
 from spark_jobs.ledger import batch_ledger
@@ -25,10 +27,8 @@ from spark_jobs.loading.loader import Loader
 from spark_jobs.source.held_records import HeldRecords
 from spark_jobs.source.records.formats import decode_records
 from spark_jobs.source.records.record_decoder import RecordDecoder
-from spark_jobs.warehouse import drivers
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
 from spark_jobs.warehouse.part_table import AccumulatingTable
-from spark_jobs.warehouse.registration import register_pipeline
 
 AT = datetime(2026, 11, 22, 12, tzinfo=UTC)
 ORDERS, PAYMENTS, SHIPMENTS = "orders", "payments", "shipments"

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control.roles import NOTER
 from spark_jobs.lookup.changes.triggers import watch_relations
-from spark_jobs.warehouse.roles import NOTER
 from tests.lookup.changes.conftest import CustomerLookup
 
 LOOKUP = replace(CustomerLookup(), relation="shop.member")

@@ -12,12 +12,12 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control.migration import migrate
 from spark_jobs.errors import WarehouseUnavailableError
 from spark_jobs.local.embedded_postgres import EmbeddedPostgres
 from spark_jobs.lookup.changes.unnoticed import current_snapshot, incarnation, lasting_snapshot
 from spark_jobs.reprocessing.request import ReprocessingRequest
 from spark_jobs.reprocessing.run_ledger import open_run
-from spark_jobs.warehouse.migration import migrate
 from tests.lookup.hot_keys.test_lookup_watch import Town
 from tests.waiting import wait_for
 

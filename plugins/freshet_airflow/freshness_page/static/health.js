@@ -29,11 +29,6 @@ export const tries = ({ number, most }) => `try ${number} of ${most}`;
 /** Whether the warehouse is further behind the events than it is to be. */
 export const isLate = (status) => status.freshness_now_ms > status.target_ms;
 
-const LOADING = ["running", "idle", "late", "overloaded", "catching up", "rejecting", "draining"];
-
-/** Events per second that arrive, as far as batches tell; null where none are loaded: what lands meanwhile is lag. */
-export const arrivalRate = (status) => (LOADING.includes(status.state) ? status.arrival_rate : null);
-
 /** How many files, partitions, or both are unread; "unknown" where nobody looks any more, and it did not end by itself. */
 export function unreadFiles({ state, lag }) {
   if (!lag.oldest_unread) return !lag.at_least ? "none" : state === "stopped" && lag.looked_at ? "none at its end" : "unknown";

@@ -4,6 +4,7 @@ import { listenToRunButtons } from "./actions/run_buttons.js";
 import { Glance } from "./charts/glance.js";
 import { HistoryCharts } from "./charts/history_charts.js";
 import { startFeed } from "./feed.js";
+import { learnFigures } from "./figures.js";
 import { HeldExplorer } from "./held/held_explorer.js";
 import { followLinksInHost } from "./host/airflow.js";
 import { choosePipeline, chosenPipeline, dagOfTab, followChoice } from "./host/chosen_pipeline.js";
@@ -41,7 +42,8 @@ function render() {
   driverLog.show(name);
 }
 
-function figuresCame({ pipelines }) {
+function figuresCame({ pipelines, ...table }) {
+  learnFigures(table);
   announceChanges(page.pipelines, pipelines);
   Object.assign(page, { pipelines, cameAt: Date.now(), error: null });
   render();

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from spark_jobs.definition import Source
-from spark_jobs.definition.formats.avro import schemas_of
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.secret_text import SecretText
 from spark_jobs.source.connections import read_connection
@@ -35,7 +34,7 @@ class AvroFormat(RecordFormat):
 
 
 def _decoder(source: Source) -> AvroDecoder:
-    avro = schemas_of(source)
+    avro = source.format_settings
     # What most sources have no need of: each worker would import it.
     from spark_jobs.source.records.avro.avro_records import AvroDecoder
     from spark_jobs.source.records.avro.programs import UnfitSchemaError

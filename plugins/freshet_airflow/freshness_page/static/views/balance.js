@@ -1,16 +1,18 @@
 // The tuple's law: each event that arrived is in exactly one place.
 
 import { element } from "../dom/element.js";
+import { meaningOf } from "../figures.js";
 import { filesNotLoaded, isLedgerDamaged, places } from "../health.js";
+import { REJECTED, SHED, UNMATCHED } from "../held/places.js";
 import { count, share } from "../numbers.js";
 import { explained, panel } from "./parts.js";
 
 const WORDS = {
   loaded: ["Facts", "Joined and stored in the fact table."],
-  shed: ["Shed", "Put off under overload; reprocess_shed loads them."],
+  [SHED]: ["Shed"],
   requeued: ["Requeued", "Rejected once, or made of events that came late: they wait for their next try; reprocess_shed makes it."],
-  unmatched: ["Unmatched", "Their key is not in the master data yet."],
-  rejected: ["Rejected", "Bad input, kept with its reason."],
+  [UNMATCHED]: ["Unmatched"],
+  [REJECTED]: ["Rejected", "Bad input, kept with its reason."],
   pruned: ["Pruned", "Held once, and deleted: their retention was over, or they were forgotten."],
 };
 
@@ -45,7 +47,7 @@ function ofStreams(status, shown) {
 }
 
 function line(place, number, sign, arrived) {
-  const [name, meaning] = WORDS[place];
+  const [name, meaning = meaningOf(`backlog_${place}`)] = WORDS[place];
   return element("tr", {},
     element("th", { scope: "row" }, sign ? element("span.sign", { "aria-hidden": "true" }, sign) : null,
       element(`span.swatch.place-${place}`, { "aria-hidden": "true" }), explained(name, meaning)),

@@ -1,18 +1,16 @@
 // Freshness now and over longer times, against its target.
 
 import { element } from "../dom/element.js";
-import { arrivalRate, isLate, unread } from "../health.js";
+import { figure, meaningOf } from "../figures.js";
+import { isLate, unread } from "../health.js";
 import { NOTHING, ago, duration, lateBy, promised, rate, share } from "../numbers.js";
 import { freshnessBar, lateness } from "./freshness_bar.js";
 import { explained, facts, panel } from "./parts.js";
 
-/** What the freshness of now is. */
-export const NOW = "How far the warehouse is behind the events: the age of the oldest one that is unread, or the p99 of the facts of the last 15 s, whichever is more. The state is told by the same.";
-
 /** @param {object|null} objective how often the target was kept; null while that is not known. */
 export function freshness(status, objective) {
   const periods = [
-    [explained("Now", NOW), { p50_ms: null, p99_ms: status.freshness_now_ms }],
+    [explained("Now", meaningOf("freshness_now_ms")), { p50_ms: null, p99_ms: status.freshness_now_ms }],
     [`Last ${status.window_seconds} s`, status.freshness_window],
     ["Last hour", status.freshness_hour],
     ["Last day", status.freshness_day],
@@ -32,7 +30,7 @@ export function freshness(status, objective) {
         element("span", { class: isLate(status) ? "late" : null }, unread(status))],
       ["Source looked at", looked(status.lag)],
       ["Last commit", status.lag.commit_age_ms === null ? "none yet" : ago(status.lag.commit_age_ms)],
-      ["Arriving", rate(arrivalRate(status))],
+      ["Arriving", rate(figure(status, "arriving"))],
       ["Loaded", rate(status.service_rate)],
       ["Front stage hits", share(status.hit_ratio)],
     ]));

@@ -2,12 +2,12 @@
 
 import { element } from "../dom/element.js";
 import { morphChildren } from "../dom/morph.js";
-import { STATE_WORDS, arrivalRate, countIn, isLate, problems, unread, unreadFiles } from "../health.js";
+import { columns, figure } from "../figures.js";
+import { STATE_WORDS, isLate, problems, unread, unreadFiles } from "../health.js";
 import { PLACES } from "../held/places.js";
 import { age, count, duration, lateBy, rate, share, shortCount } from "../numbers.js";
-import { NOW } from "./freshness.js";
 import { freshnessBar, lateness } from "./freshness_bar.js";
-import { countedStates, groupedByState, inOrder, isSortable } from "./overview_order.js";
+import { countedStates, groupedByState, inOrder, isText } from "./overview_order.js";
 import { badge, explained, workBadge } from "./parts.js";
 
 const place = document.getElementById("overview");
@@ -60,67 +60,67 @@ const noPipelines = () =>
       element("code", {}, "dags/pipelines/"), " and trigger ", element("code", {}, "stream_load__<pipeline>"), "."));
 
 function table(statuses, chosen, sought) {
-  // What is roomy is left to the detail where there is no room for it.
-  const headings = [
-    ["Pipeline"], ["State"],
-    ["Lag", "What has landed and is not loaded, and how long the oldest of it has waited."],
-    ["Freshness now", `${NOW} The mark is the target.`],
-    ["Last hour", "Freshness p99 of the last hour.", "number roomy"],
-    ["Last day", "Freshness p99 of the last day.", "number"],
-    ["Arriving", "Events per second that were stored anywhere in the last minute.", "number"],
-    ["Loaded", "Facts per second in the last minute: the service rate.", "number roomy"],
-    ["Hits", "Share of lookups that the front stage answered from memory.", "number roomy"],
-    ["Shed", "Put off under overload; reprocess_shed loads them.", "number"],
-    ["Unmatched", "Their key is not in the master data yet.", "number"],
-    ["Rejected", "Bad input; it needs a look.", "number"],
-    ["Validation", null, "roomy"],
-  ];
   return element("div.table-room", { tabindex: "-1" },
     element("table.pipelines", {},
-      element("caption.visually-hidden", {}, by.column ? `Pipelines, by ${by.column}` : "Pipelines, worst first"),
-      element("thead", {}, element("tr", {}, headings.map(heading))),
+      element("caption.visually-hidden", {}, by.column ? `Pipelines, by ${headingOf(by.column)}` : "Pipelines, worst first"),
+      element("thead", {}, element("tr", {}, columns().map(heading))),
       group.checked
         ? groupedByState(statuses).map(([state, each]) => element("tbody", { "data-key": `state-${state}` },
           element("tr.state-group", { "data-key": `heading-${state}` },
-            element("th", { colspan: headings.length, scope: "rowgroup" }, badge(state), ` ${each.length}`)),
+            element("th", { colspan: columns().length, scope: "rowgroup" }, badge(state), ` ${each.length}`)),
           each.map((status) => line(status, status.name === chosen))))
         : element("tbody", { "data-key": "all" }, statuses.map((status) => line(status, status.name === chosen)))),
     statuses.length ? null : element("p.empty", {}, `No pipeline's name contains “${sought}”, nor is its state that.`),
     chosen ? null : element("p.hint", {}, "Choose a pipeline to see why: its stages, balance, backlogs, caches and charts."));
 }
 
-function heading([name, meaning, look]) {
+const headingOf = (key) => columns().find((column) => column.key === key)?.heading;
+
+// What is roomy is left to the detail where there is no room for it.
+function heading({ key, heading: name, meaning, unit, is_roomy: roomy, is_ordered: ordered }) {
+  const look = [unit && "number", roomy && "roomy"].filter(Boolean).join(" ") || null;
   const words = meaning ? explained(name, meaning) : name;
-  if (!isSortable(name)) return element("th", { scope: "col", class: look }, words);
-  const isChosen = by.column === name;
-  const direction = !isChosen ? null : by.reversed === (name === "Pipeline" || name === "State") ? "descending" : "ascending";
+  if (!ordered) return element("th", { scope: "col", class: look }, words);
+  const isChosen = by.column === key;
+  const direction = !isChosen ? null : by.reversed === isText(key) ? "descending" : "ascending";
   return element("th", { scope: "col", class: look, "aria-sort": direction },
-    meaning ? words : name,
+    words,
     element("button.sort", {
-      type: "button", "data-column": name, "data-key": `sort-${name}`, "aria-label": `Order by ${name}`, "aria-pressed": String(isChosen),
+      type: "button", "data-column": key, "data-key": `sort-${key}`, "aria-label": `Order by ${name}`, "aria-pressed": String(isChosen),
     }, isChosen ? (by.reversed ? "▲" : "▼") : "↕"));
 }
 
-function line(status, isChosen) {
-  const [worst] = problems(status);
-  const now = status.freshness_now_ms;
-  const period = (freshness, room = "") =>
-    element(`td.number${room}${lateness(freshness?.p99_ms, status.target_ms)}`, {}, lateBy(freshness?.p99_ms));
-  return element("tr", { "data-key": status.name, class: isChosen ? "chosen" : null },
-    element("th.name", { scope: "row" },
+const line = (status, isChosen) =>
+  element("tr", { "data-key": status.name, class: isChosen ? "chosen" : null },
+    columns().map((column) => (APART[column.key] ?? cell)(status, column, isChosen)));
+
+/** Column's key -> its cell, where that is more than a number with its unit. */
+const APART = {
+  pipeline(status, column, isChosen) {
+    const [worst] = problems(status);
+    return element("th.name", { scope: "row" },
       element("a", { href: `#${encodeURIComponent(status.name)}`, "aria-current": isChosen ? "true" : null }, status.name),
-      worst ? element("span.problem", { title: worst.text }, worst.text) : null),
-    element("td", {}, explained(badge(status.state), STATE_WORDS[status.state] ?? status.state)),
-    lag(status),
-    element("td.freshness", {},
+      worst ? element("span.problem", { title: worst.text }, worst.text) : null);
+  },
+  state: ({ state }) => element("td", {}, explained(badge(state), STATE_WORDS[state] ?? state)),
+  lag,
+  freshness_now_ms(status, { key }) {
+    const now = figure(status, key);
+    return element("td.freshness", {},
       element(`span.p99${lateness(now, status.target_ms)}`, {}, lateBy(now)),
       element("span.quiet", {}, ` of ${duration(status.target_ms)}`),
-      freshnessBar(now, status.target_ms)),
-    period(status.freshness_hour, ".roomy"), period(status.freshness_day),
-    element("td.number", {}, rate(arrivalRate(status))), element("td.number.roomy", {}, rate(status.service_rate)),
-    element("td.number.roomy", {}, share(status.hit_ratio)),
-    PLACES.map((held) => backlog(status, held)),
-    element("td.roomy", {}, validation(status.validation)));
+      freshnessBar(now, status.target_ms));
+  },
+  ...Object.fromEntries(PLACES.map((held) => [`backlog_${held}`, (status, { key }) => backlog(status, held, figure(status, key))])),
+  validation: ({ validation: newest }) => element("td.roomy", {}, validation(newest)),
+};
+
+const SHOWN = { ms: lateBy, "per second": rate, share, tuples: shortCount };
+
+function cell(status, { key, unit, is_roomy: roomy }) {
+  const value = figure(status, key);
+  const look = unit === "ms" ? lateness(value, status.target_ms) : "";
+  return element(`td.number${roomy ? ".roomy" : ""}${look}`, {}, SHOWN[unit](value));
 }
 
 function lag(status) {
@@ -129,8 +129,7 @@ function lag(status) {
     unreadFiles(status), oldest === null ? null : element("span.quiet.oldest", {}, ` ${age(oldest)}`));
 }
 
-function backlog(status, held) {
-  const waiting = countIn(status, held);
+function backlog(status, held, waiting) {
   const oldest = status.backlog?.[held]?.oldest_age_ms;
   return element(`td.number${waiting ? ".waiting" : ".quiet"}`,
     { title: waiting ? `${count(waiting)}, the oldest for ${age(oldest)}` : null }, shortCount(waiting));

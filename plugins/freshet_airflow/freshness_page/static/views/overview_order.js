@@ -1,31 +1,23 @@
 // The order of the overview's lines: worst first, or by a column that the reader chooses.
 
-import { arrivalRate, countIn, worstFirst } from "../health.js";
-import { SHED } from "../held/places.js";
+import { figure } from "../figures.js";
+import { worstFirst } from "../health.js";
 
-/** Column -> its value, by which lines can be ordered; the largest first, texts from A on. */
+/** Column's key -> its value, where that is no figure. */
 const VALUES = {
-  Pipeline: ({ name }) => name,
-  State: ({ state }) => state,
-  Lag: ({ lag }) => lag.oldest_unread_age_ms,
-  "Freshness now": (status) => status.freshness_now_ms,
-  "Last hour": ({ freshness_hour: hour }) => hour?.p99_ms,
-  "Last day": ({ freshness_day: day }) => day?.p99_ms,
-  Arriving: arrivalRate,
-  Loaded: (status) => status.service_rate,
-  Hits: (status) => status.hit_ratio,
-  Shed: (status) => countIn(status, SHED),
-  Unmatched: ({ unmatched }) => unmatched,
-  Rejected: ({ rejected }) => rejected,
+  pipeline: ({ name }) => name,
+  state: ({ state }) => state,
+  lag: ({ lag }) => lag.oldest_unread_age_ms,
 };
 
-export const isSortable = (column) => column in VALUES;
+/** Whether a column is ordered from A on; of figures the largest comes first. */
+export const isText = (key) => key === "pipeline" || key === "state";
 
 /** @param {{column: string|null, reversed: boolean}} by without a column worst first. */
 export function inOrder(statuses, { column, reversed }) {
   const worst = worstFirst(statuses);
   if (!column) return worst;
-  const value = VALUES[column];
+  const value = VALUES[column] ?? ((status) => figure(status, column));
   const sorted = worst.sort((one, other) => compared(value(one), value(other)));
   return reversed ? sorted.reverse() : sorted;
 }

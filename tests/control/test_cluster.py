@@ -10,10 +10,10 @@ from pathlib import Path
 import psycopg2
 import pytest
 
+from spark_jobs.control.cluster import settle_in_cluster
 from spark_jobs.local.embedded_postgres.server import EmbeddedPostgres
 from spark_jobs.local.embedded_postgres.server_user import programs, server_user
 from spark_jobs.lookup.changes.staleness import STALENESS
-from spark_jobs.warehouse.cluster import settle_in_cluster
 from tests.reprocessing.test_due_tuples import CUSTOMER, MINUTE, Unmatched
 
 # Of a reader that has seen all that is committed.

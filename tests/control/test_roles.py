@@ -13,11 +13,11 @@ from sqlalchemy import make_url
 from typer.testing import CliRunner
 
 from spark_jobs.cli import app
+from spark_jobs.control.migration import migrate
+from spark_jobs.control.roles import LOADER, MIGRATOR, NOTER, READER, VALIDATOR, NotGranted, grant_roles
 from spark_jobs.definition import PipelineDefinition, load_definition
 from spark_jobs.ledger.retention import prune_all
 from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE
-from spark_jobs.warehouse.migration import migrate
-from spark_jobs.warehouse.roles import LOADER, MIGRATOR, NOTER, READER, VALIDATOR, NotGranted, grant_roles
 
 
 @pytest.fixture(scope="module")

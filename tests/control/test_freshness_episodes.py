@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 from psycopg2 import extensions
 
-from spark_jobs.warehouse.freshness_episodes import begin, claim_news, end, read_untold
+from spark_jobs.control.freshness_episodes import begin, claim_news, end, read_untold
 from tests.ledger.ledger_rows import execute, register
 
 NOON = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_jobs.warehouse.latency import BUCKETS, RATIO, UPPER_BOUNDS, histogram, percentile, total
+from spark_jobs.ledger.latency import BUCKETS, RATIO, UPPER_BOUNDS, histogram, percentile, total
 
 
 def test_buckets_go_from_a_millisecond_to_a_day_in_steps_of_a_tenth_at_most() -> None:

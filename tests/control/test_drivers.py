@@ -12,10 +12,10 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import driver_records, driver_requests, drivers, host_processes
+from spark_jobs.control.fencing import session_name
+from spark_jobs.control.registration import register_pipeline
 from spark_jobs.errors import PipelineDefinitionError
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.fencing import session_name
-from spark_jobs.warehouse.registration import register_pipeline
 from tests.loading.stream import wait_for_waiters
 
 LOADER_LOCK = "SELECT epoch FROM freshet.pipeline WHERE name = 'orders' FOR KEY SHARE"
@@ -46,11 +46,11 @@ def test_registering_again_updates_the_definition_and_keeps_the_epoch(connection
 
 
 def test_the_newest_driver_is_recorded_with_its_process(connection: extensions.connection) -> None:
-    assert drivers.newest_driver(connection, "orders") is None
+    assert driver_records.newest_driver(connection, "orders") is None
     epoch = drivers.take_over(
         connection, "orders", log_file="/var/log/orders.log", spark_application_id="app-1", spark_ui_url="http://spark"
     )
-    record = drivers.newest_driver(connection, "orders")
+    record = driver_records.newest_driver(connection, "orders")
     assert record is not None
     assert (record.epoch, record.state, record.process_id) == (epoch, "running", os.getpid())
     assert (record.log_file, record.spark_application_id) == ("/var/log/orders.log", "app-1")
@@ -72,10 +72,10 @@ def test_a_later_driver_fences_the_earlier_one(connection: extensions.connection
 
 def test_a_driver_learns_that_it_is_to_drain_and_records_how_it_ended(connection: extensions.connection) -> None:
     epoch = drivers.take_over(connection, "orders", log_file=None)
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     assert drivers.heartbeat(connection, "orders", epoch) == "draining"
     drivers.finish(connection, "orders", epoch, "failed", "out of luck")
-    record = drivers.newest_driver(connection, "orders")
+    record = driver_records.newest_driver(connection, "orders")
     assert record is not None
     assert (record.state, record.error) == ("failed", "out of luck")
     assert record.stopped_at is not None
@@ -86,12 +86,12 @@ def test_unregistered_pipelines_are_refused(connection: extensions.connection) -
     with pytest.raises(PipelineDefinitionError, match="'lines' is not registered"):
         drivers.take_over(connection, "lines", log_file=None)
     with pytest.raises(PipelineDefinitionError, match="'lines' is not registered"):
-        drivers.request_state(connection, "lines", "draining")
+        driver_requests.request_state(connection, "lines", "draining")
 
 
 def test_a_silent_driver_is_not_alive(connection: extensions.connection) -> None:
     drivers.take_over(connection, "orders", log_file=None)
-    record = drivers.newest_driver(connection, "orders")
+    record = driver_records.newest_driver(connection, "orders")
     assert record is not None
     assert not record.is_alive(now=record.heartbeat_at + timedelta(seconds=31))
     assert record.is_alive(timedelta(minutes=5), now=record.heartbeat_at + timedelta(seconds=31))
@@ -99,7 +99,7 @@ def test_a_silent_driver_is_not_alive(connection: extensions.connection) -> None
 
 def test_a_driver_whose_process_is_gone_is_not_alive_on_its_own_host(connection: extensions.connection) -> None:
     drivers.take_over(connection, "orders", log_file=None)
-    record = drivers.newest_driver(connection, "orders")
+    record = driver_records.newest_driver(connection, "orders")
     assert record is not None
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
@@ -112,13 +112,13 @@ def test_an_unreaped_process_does_not_count(connection: extensions.connection) -
     assert ended.stdout is not None
     ended.stdout.read()
     os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-    assert drivers.process_started_at(ended.pid) is None
+    assert host_processes.process_started_at(ended.pid) is None
     ended.wait()
 
 
 def test_another_process_with_the_same_id_does_not_count(connection: extensions.connection) -> None:
     drivers.take_over(connection, "orders", log_file=None)
-    record = drivers.newest_driver(connection, "orders")
+    record = driver_records.newest_driver(connection, "orders")
     assert record is not None
     assert not dataclasses.replace(record, process_started_at=datetime(2020, 1, 1, tzinfo=UTC)).is_alive()
 
@@ -169,7 +169,7 @@ def test_asking_for_a_state_never_waits_for_loaders(connection: extensions.conne
     loader = open_loader(clean_warehouse)
     with connection.cursor() as cursor:
         cursor.execute("SET lock_timeout = '10ms'")
-    drivers.request_state(connection, "orders", "draining")
+    driver_requests.request_state(connection, "orders", "draining")
     loader.close()
 
 

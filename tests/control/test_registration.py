@@ -11,11 +11,11 @@ import psycopg2
 import pytest
 from psycopg2 import extensions
 
+from spark_jobs.control import drivers
+from spark_jobs.control.registration import register_pipeline, retire_pipeline
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.reprocessing import run_ledger
 from spark_jobs.reprocessing.request import ReprocessingRequest
-from spark_jobs.warehouse import drivers
-from spark_jobs.warehouse.registration import register_pipeline, retire_pipeline
 from tests.ledger.ledger_rows import execute
 from tests.loading.stream import wait_for_waiters
 

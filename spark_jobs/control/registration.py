@@ -16,11 +16,12 @@ from typing import Any
 
 from psycopg2 import extensions
 
+from spark_jobs.control.driver_records import MAX_SILENCE, newest_driver
+from spark_jobs.control.drivers import fence_driver
+from spark_jobs.control.fencing import PATIENCE
 from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.definition.kinds import KINDS
 from spark_jobs.errors import PipelineDefinitionError
-from spark_jobs.warehouse.drivers import MAX_SILENCE, fence_driver, newest_driver
-from spark_jobs.warehouse.fencing import PATIENCE
 
 # Types in which a value, if they hold it, has the same text in an event id.
 _INTEGERS = re.compile("tinyint|smallint|int|bigint")
