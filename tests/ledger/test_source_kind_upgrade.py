@@ -6,7 +6,7 @@ from contextlib import closing
 
 import psycopg2
 
-from spark_jobs.warehouse.migration import migrate
+from spark_jobs.control.migration import migrate
 from tests.ledger.ledger_rows import execute
 
 TOPIC = "Wg4J+X4tT7aHygb/hMau6g"
