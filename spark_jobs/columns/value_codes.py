@@ -1,6 +1,7 @@
 """Columns of any type as int64 codes: equal values have equal codes, in every process, on every machine.
 
-Where values are compared otherwise than by being equal, their codes are in their order.
+Where values are compared otherwise than by being equal, their codes are in their order. Codes are stored: in the state
+of joined streams, beside held tuples, in the ledger's sketches of event ids. So no value's code may ever change.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from spark_jobs.columns.arrow_buffers import binary_parts, plain_array
+from spark_jobs.columns.arrow_buffers import binary_parts, plain_array, plain_values
 from spark_jobs.columns.hashing import combine, hash_bytes, hash_int64
 from spark_jobs.errors import JoinStateError
 
@@ -36,15 +37,44 @@ class Codes(NamedTuple):
     highs: Int64Array | None = None
 
 
+def value_codes(values: pa.Array) -> Codes:
+    """Codes of the values of one array of plain layout; anything where they are null. O(bytes of the values).
+
+    Whole numbers, booleans, dates and timestamps are their own codes; anything else is hashed.
+    """
+    kind = values.type
+    if pa.types.is_boolean(kind):
+        return Codes(values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64), True)
+    if pa.types.is_integer(kind) or pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return Codes(plain_values(values, f"i{kind.bit_width // 8}").astype(np.int64, copy=False), True)
+    if pa.types.is_decimal128(kind):
+        return Codes(combine(*_words(values)), False)
+    return Codes(hash_bytes(*binary_parts(values if _is_text(kind) else values.cast(pa.string()))), False)
+
+
+def spread_codes(columns: Sequence[pa.Array]) -> Int64Array:
+    """Hash codes of the values of one or several arrays side by side, int64, shape (n,): any bits of them are random.
+
+    Args:
+        columns: arrays of plain layout, at least one, each of shape (n,).
+    """
+    return reduce(combine, map(_spread, columns))
+
+
+def _spread(values: pa.Array) -> Int64Array:
+    codes, exact, _ = value_codes(values)
+    return hash_int64(codes) if exact else codes
+
+
 def codes_of(tuples: pa.Table, columns: Sequence[str]) -> Codes:
     """Codes of one or several columns; of none, all tuples have one. O(bytes of the values).
 
-    Whole numbers, booleans, dates and timestamps are their own codes; anything else, and several columns, are hashed.
+    Of one column they are its `value_codes`; several are hashed.
 
     Raises:
         JoinStateError: a value is null: such tuples have no key.
     """
-    parts = [_codes_of_column(tuples, name) for name in columns]
+    parts = [value_codes(_without_nulls(tuples, name)) for name in columns]
     if not parts:
         return Codes(np.zeros(tuples.num_rows, np.int64), True)
     if len(parts) == 1:
@@ -67,10 +97,8 @@ def ordered_codes_of(tuples: pa.Table, columns: Sequence[str]) -> Codes:
 
 
 def _ordered_codes(tuples: pa.Table, name: str) -> Int64Array:
-    if not pa.types.is_decimal128(tuples.schema.field(name).type):
-        return _codes_of_column(tuples, name).codes
-    low, _ = _words(_without_nulls(tuples, name))
-    return low
+    values = _without_nulls(tuples, name)
+    return _words(values)[0] if pa.types.is_decimal128(values.type) else value_codes(values).codes
 
 
 def bucket_of(tuples: pa.Table, key: Sequence[str], buckets: int) -> NDArray[np.int32]:
@@ -101,24 +129,6 @@ def _words(column: pa.Array) -> tuple[Int64Array, Int64Array]:
     """The lower and the upper halves of decimals; int64, shape (n,)."""
     words = np.frombuffer(column.buffers()[1], np.int64)[2 * column.offset : 2 * (column.offset + len(column))]
     return np.ascontiguousarray(words[0::2]), np.ascontiguousarray(words[1::2])
-
-
-def _codes_of_column(tuples: pa.Table, name: str) -> Codes:
-    column = _without_nulls(tuples, name)
-    kind = column.type
-    if pa.types.is_boolean(kind):
-        return Codes(column.cast(pa.int8()).to_numpy(zero_copy_only=False).astype(np.int64), True)
-    if pa.types.is_date32(kind):
-        return Codes(column.cast(pa.int32()).to_numpy().astype(np.int64), True)
-    if pa.types.is_integer(kind):
-        return Codes(column.to_numpy().astype(np.int64, copy=False), True)
-    if pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
-        return Codes(column.cast(pa.int64()).to_numpy(), True)
-    if pa.types.is_decimal128(kind):
-        return Codes(combine(*_words(column)), False)
-    if not (_is_text(kind)):
-        column = column.cast(pa.string())
-    return Codes(hash_bytes(*binary_parts(column)), False)
 
 
 def _is_text(kind: pa.DataType) -> bool:

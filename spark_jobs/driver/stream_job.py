@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import extensions
 
-from spark_jobs.control import driver_records, driver_requests, drivers
+from spark_jobs.control import driver_requests, drivers
 from spark_jobs.control.cluster import settle_in_cluster
 from spark_jobs.control.registration import check_registration, register_pipeline
 from spark_jobs.definition import PipelineDefinition
@@ -80,7 +80,7 @@ class StreamJob:
         try:
             with connection, connection.cursor() as cursor:
                 stated = definition.model_dump(mode="json", by_alias=True)
-                check_registration(cursor, definition.name, stated, driver_records.MAX_SILENCE)
+                check_registration(cursor, definition.name, stated)
             with suppress(StateDamagedError):  # It may be brought back: the stream is blocked until then.
                 check_join_state(connection, definition, self._home)
             self._tables = check_tables(connection, definition)
@@ -193,9 +193,8 @@ class StreamJob:
     def _streams(self) -> list[SourceStream]:
         """What is read: each of several streams, or the only one."""
         definition = self.definition
-        if definition.streams is None:
-            return [SourceStream(definition.name, definition.source, self._home)]
-        return [SourceStream(definition.name, each, self._home, name) for name, each in definition.streams.items()]
+        named = (definition.streams or {"": definition.source}).items()
+        return [SourceStream(definition.name, source, self._home, name or None) for name, source in named]
 
     def _landed(self, stream: SourceStream) -> SingleSource:
         """What is new of a stream."""

@@ -64,6 +64,14 @@ class LedgerRange(NamedTuple):
     stated_poison: list[tuple[int, int, str]] | None = None
     kind: str = "files"
 
+    @classmethod
+    def all_of(cls, cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[LedgerRange]:
+        """All ranges of a pipeline whose units begin so, unit by unit; in bounded memory."""
+        with cursor.connection.cursor("ranges") as rows:
+            rows.itersize = _RANGES_AT_ONCE
+            rows.execute(_RANGES, [pipeline, prefix])
+            yield from map(cls._make, rows)
+
     @property
     def was_loaded(self) -> bool:
         """Whether its records were loaded, be it that its unit is, or was, to be read once more."""
@@ -95,11 +103,3 @@ class LedgerRange(NamedTuple):
     def measure(self) -> str:
         """What its places are, in words."""
         return "offsets" if self.kind in KINDS and KINDS[self.kind].is_log else "bytes"
-
-
-def ledger_ranges(cursor: extensions.cursor, pipeline: str, prefix: str) -> Iterator[LedgerRange]:
-    """All ranges of a pipeline whose units begin so, unit by unit; in bounded memory."""
-    with cursor.connection.cursor("ranges") as rows:
-        rows.itersize = _RANGES_AT_ONCE
-        rows.execute(_RANGES, [pipeline, prefix])
-        yield from map(LedgerRange._make, rows)

@@ -8,16 +8,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from spark_jobs.columns.arrow_buffers import plain_array
 from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.columns.event_id import MOST_CHARACTERS, event_id_texts, may_be_too_long
 from spark_jobs.definition.fates import REFUSED, UNIDENTIFIED
 from spark_jobs.definition.stream_tuple import BATCH_NO, EventColumns
+from spark_jobs.loading.event_hashes import hashes_of, with_hashes
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.refusals import Refusal, blame_table
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, may_be_too_long
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 # A transaction holds no more. Larger ones load no faster, and their tuples must be kept in memory until the commit, in
@@ -38,6 +40,11 @@ class EncodedFacts:
     tuples: pa.Table
     rows: EncodedRows
 
+    @property
+    def hashes(self) -> NDArray[np.int64]:
+        """The hash codes of their event ids, which the tuples of a chunk carry; shape (n,)."""
+        return hashes_of(self.tuples)
+
     @classmethod
     def encode(cls, tuples: pa.Table, fact: FactTable) -> EncodedFacts:
         """Encode tuples that are known to fit."""
@@ -53,7 +60,7 @@ class Chunk:
     """Tuples of one transaction.
 
     Attributes:
-        facts: tuples to become facts; None if there are none.
+        facts: tuples to become facts, with the hash codes of their event ids; None if there are none.
         held: the others, those that don't fit the fact table among them.
         tuples: how many tuples the chunk was made from.
     """
@@ -62,11 +69,11 @@ class Chunk:
     held: HeldRows
     tuples: int
 
-    def ids(self, fact: FactTable) -> IdSketch:
+    def ids(self) -> IdSketch:
         """The event ids of its tuples. O(n)."""
-        ids = IdSketch(self.held.event_hashes)
+        ids = IdSketch(self.held.hashes)
         if self.facts is not None:
-            ids.add(event_hashes(self.facts.tuples, fact.key))
+            ids.add(self.facts.hashes)
         return ids
 
     def where(self, kept: np.ndarray, fact: FactTable) -> Chunk:
@@ -92,7 +99,7 @@ def prepare(part: Outcome, event: EventColumns, fact: FactTable, batch_no: int, 
     facts = None
     if part.facts is not None:
         tuples += part.facts.num_rows
-        facts, rejected = fitting(part.facts, fact, batch_no)
+        facts, rejected = fitting(with_hashes(part.facts, fact.key), fact, batch_no)
         held += rejected
     return Chunk(facts, HeldRows.build(held, event, fact.key, batch_no, units), tuples)
 

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
 from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.columns.event_id import event_id_texts, first_of_each
+from spark_jobs.loading.event_hashes import hashes_of, with_hashes
 from spark_jobs.loading.recent_ids import RECENT_IDS
 from spark_jobs.loading.refusals import NOT_OF_TUPLES, Refusal, TuplesSuppressedError, blame_table
-from spark_jobs.warehouse.event_id import event_hashes, event_id_texts, first_of_each
 from spark_jobs.warehouse.fact_staging import NUMBER, STAGING, staged, staged_names, stored_facts
 from spark_jobs.warehouse.fact_table import FactTable
 
@@ -117,11 +118,11 @@ def store(
     if mode is StorageMode.OPTIMISTIC:
         _copy(cursor, fact, rows)
         return StoredFacts(np.ones(rows.count, np.bool_), {})
+    hashes = hashes_of(with_hashes(tuples, fact.key))
     tuples = tuples.select(list(dict.fromkeys(column.source for column in fact.columns)))
-    if mode is StorageMode.TUPLE_BY_TUPLE:
-        return _tuple_by_tuple(cursor, fact, tuples)
-    hashes = event_hashes(tuples, fact.key)
     new = _first_of_each(tuples, fact, hashes)
+    if mode is StorageMode.TUPLE_BY_TUPLE:
+        return _tuple_by_tuple(cursor, fact, tuples, new)
     suspects = new.copy()
     if mode is StorageMode.WATCHFUL and pipeline is not None:
         suspects &= RECENT_IDS.among(pipeline, hashes)
@@ -141,8 +142,7 @@ def _copy(cursor: extensions.cursor, fact: FactTable, rows: EncodedRows) -> None
         raise TuplesSuppressedError("PostgreSQL did not store it, and raised no error: a trigger of the table drops it")
 
 
-def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table) -> StoredFacts:
-    first = _first_of_each(tuples, fact, event_hashes(tuples, fact.key))
+def _tuple_by_tuple(cursor: extensions.cursor, fact: FactTable, tuples: pa.Table, first: Bools) -> StoredFacts:
     new = first & ~stored_facts(cursor, fact, tuples)
     candidates = np.flatnonzero(new)
     if len(candidates) > _SAMPLE:

@@ -9,10 +9,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
+from spark_jobs.columns.event_id import event_hashes, event_id_texts
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.loading.bloom_filter import BloomFilter
+from spark_jobs.loading.event_hashes import hashes_of
 from spark_jobs.loading.held_rows import HeldRows, hash_of_name
-from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 Int64Array = NDArray[np.int64]
@@ -53,21 +54,21 @@ class HeldEarlier:
 
         Args:
             cursor: in that transaction.
-            tuples: shape (n,), with the columns of the event id.
+            tuples: shape (n,), with the columns of the event id, and their hash codes.
             fact: the fact table.
             batch_no: the open batch.
 
         Returns:
             bool, shape (n,). A query a batch; for each false alarm or hit of the filter an index probe.
         """
-        suspects = self._suspects(cursor, lambda: event_hashes(tuples, fact.key), batch_no)
+        suspects = self._suspects(cursor, lambda: hashes_of(tuples), batch_no)
         return self._confirmed(
             cursor, tuples.num_rows, suspects, event_id_texts(tuples.take(pa.array(suspects)), fact.key).to_pylist()
         )
 
     def among_rows(self, cursor: extensions.cursor, rows: HeldRows, batch_no: int) -> Bools:
         """As `among`, for tuples that are to be held."""
-        suspects = self._suspects(cursor, lambda: rows.event_hashes, batch_no)
+        suspects = self._suspects(cursor, lambda: rows.hashes, batch_no)
         event_ids = rows.event_ids if suspects.size else []
         return self._confirmed(cursor, len(rows), suspects, [event_ids[suspect] for suspect in suspects])
 

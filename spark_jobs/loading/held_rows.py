@@ -17,13 +17,15 @@ from spark_jobs.columns.copy_encoding.characters import storable, text_faults
 from spark_jobs.columns.copy_encoding.column_encoder import PostgresType, Target
 from spark_jobs.columns.copy_encoding.numbers_and_times import TIMESTAMPTZ, utc_times
 from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
+from spark_jobs.columns.event_id import MOST_CHARACTERS, event_id_texts, first_of_each, may_be_too_long
 from spark_jobs.columns.hashing import hash_bytes
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.fates import UNIDENTIFIED, Place
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, EventColumns
+from spark_jobs.loading.event_hashes import EVENT_HASH, hashes_of, with_hashes
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import digest_hashes, digests, payloads
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_hashes, event_id_texts, first_of_each, may_be_too_long
+from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.warehouse.fact_table import FactColumn
 
 _TEXT = PostgresType("text", "text")
@@ -91,7 +93,7 @@ class HeldRows:
         return self._table["event_id"].to_pylist() if self._table is not None else []
 
     @property
-    def event_hashes(self) -> np.ndarray:
+    def hashes(self) -> np.ndarray:
         """Hash codes of the event ids, int64, shape (n,)."""
         if self._table is None:
             return np.empty(0, np.int64)
@@ -139,7 +141,7 @@ class HeldRows:
         if self._table is None or not len(self):
             return np.empty(0, np.bool_)
         ids = self._table["event_id"]
-        new = first_of_each(self.event_hashes, lambda numbers: plain_array(ids.take(pa.array(numbers))))
+        new = first_of_each(self.hashes, lambda numbers: plain_array(ids.take(pa.array(numbers))))
         rows = (self if new.all() else self.without(~new)).encoded()
         cursor.execute("SAVEPOINT before_held")
         try:
@@ -210,28 +212,43 @@ def _origin(tuples: pa.Table, column: str) -> pa.Array:
     return plain_array(tuples[column]).cast(pa.int64())
 
 
-def identity_hashes(tuples: pa.Table, event: EventColumns, key: Sequence[FactColumn]) -> np.ndarray:
-    """Hash codes of the event ids under which tuples that were decoded are stored, as facts or held; int64, shape (n,).
+def identified(
+    tuples: pa.Table, rejected: Sequence[Held], event: EventColumns, key: Sequence[FactColumn]
+) -> tuple[pa.Table, IdSketch]:
+    """Note the event ids under which arrived tuples are to be stored, as facts or held. O(n).
 
     Args:
-        tuples: shape (n,), as those of a `Held`.
+        tuples: those that were decoded, shape (n,), as those of a `Held`.
+        rejected: those that were not.
         event: the pipeline's event columns.
         key: columns of the event id.
+
+    Returns:
+        the decoded tuples, with the hash codes of their event ids; and a sketch of the ids of all.
     """
-    hashes = event_hashes(tuples, key)
-    suspects = np.full(len(hashes), may_be_too_long(tuples, key))
+    tuples = _with_stored_hashes(tuples, event, key)
+    ids = IdSketch(hashes_of(tuples))
+    ids.add(HeldRows.build(rejected, event, key, 0).hashes)
+    return tuples, ids
+
+
+def _with_stored_hashes(tuples: pa.Table, event: EventColumns, key: Sequence[FactColumn]) -> pa.Table:
+    suspects = np.full(tuples.num_rows, may_be_too_long(tuples, key))
     for column in key:
         if tuples[column.source].null_count:
             suspects |= tuples[column.source].is_null().to_numpy()
+    tuples = with_hashes(tuples, key)
     if suspects.any():
         held = Held(UNIDENTIFIED, "", None, tuples.filter(pa.array(suspects)))
+        hashes = hashes_of(tuples)
         hashes[suspects] = _identities(held, payloads(held.tuples, event).records, key)[1]
-    return hashes
+        tuples = tuples.set_column(tuples.column_names.index(EVENT_HASH), EVENT_HASH, pa.array(hashes))
+    return tuples
 
 
 def _identities(held: Held, records: pa.Array, key: Sequence[FactColumn]) -> tuple[pa.Array, np.ndarray]:
     """Event id and hash code of each tuple; a digest of the record where its id can't be used."""
-    event_ids, hashes = event_id_texts(held.tuples, key), event_hashes(held.tuples, key)
+    event_ids, hashes = event_id_texts(held.tuples, key), hashes_of(with_hashes(held.tuples, key))
     unusable = pc.fill_null(pc.greater(pc.binary_length(event_ids), MOST_CHARACTERS), True)
     if not held.identified:
         unusable = pa.repeat(True, len(unusable))

@@ -15,6 +15,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.columns.arrow_buffers import plain_array
 from spark_jobs.columns.copy_encoding.numbers_and_times import utc_times
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.control.fencing import check_epoch, read_locked, session_name
 from spark_jobs.definition.fates import REFUSED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
@@ -22,6 +23,7 @@ from spark_jobs.errors import LoadBlockedError, WriterFencedError
 from spark_jobs.ledger.id_sketches import MOST_DROPPED
 from spark_jobs.ledger.latency import histogram
 from spark_jobs.loading.chunk import Chunk, prepare
+from spark_jobs.loading.event_hashes import hashes_of
 from spark_jobs.loading.fact_storage import StorageMode, store
 from spark_jobs.loading.held_rows import HeldRows
 from spark_jobs.loading.loader import WorkerSession, session_of
@@ -29,7 +31,6 @@ from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.recent_ids import RECENT_IDS
 from spark_jobs.loading.refusals import Refusal
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable, has_key
 
@@ -81,7 +82,7 @@ class BatchTransaction:
         self._batch = batch
         self._chunk = chunk
         self._part_id = str(uuid4())
-        self._ids = chunk.ids(batch.fact)
+        self._ids = chunk.ids()
 
     @property
     def ids(self) -> IdSketch:
@@ -119,7 +120,7 @@ class BatchTransaction:
             committing = time.perf_counter()
         session.commit_seconds = time.perf_counter() - committing
         if chunk.facts is not None:
-            RECENT_IDS.add(batch.event.pipeline, event_hashes(chunk.facts.tuples, batch.fact.key))
+            RECENT_IDS.add(batch.event.pipeline, chunk.facts.hashes)
         return counts
 
     def recorded(self, session: WorkerSession) -> LoadCounts | None:
@@ -247,9 +248,9 @@ class DroppedIds:
         return [text for _, text in self._told]
 
     def add_tuples(self, tuples: pa.Table, key: Sequence[FactColumn]) -> None:
-        """Take tuples that were to be facts, shape (n,), with the columns of the event id. O(n)."""
+        """Take tuples that were to be facts, shape (n,), with their event ids and the hash codes of these. O(n)."""
         if tuples.num_rows:
-            hashes = event_hashes(tuples, key)
+            hashes = hashes_of(tuples)
             least = self._added(hashes)
             self._tell(hashes[least], event_id_texts(tuples.take(pa.array(least)), key).to_pylist())
 
@@ -258,9 +259,9 @@ class DroppedIds:
         if not dropped.any():
             return rows
         gone = rows.without(~dropped)
-        least = self._added(gone.event_hashes)
+        least = self._added(gone.hashes)
         event_ids = gone.event_ids
-        self._tell(gone.event_hashes[least], [event_ids[number] for number in least])
+        self._tell(gone.hashes[least], [event_ids[number] for number in least])
         return rows.without(dropped)
 
     def _added(self, hashes: NDArray[np.int64]) -> NDArray[np.int64]:

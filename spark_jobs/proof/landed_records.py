@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from spark_jobs.columns.arrow_buffers import single_array
 from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
+from spark_jobs.columns.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import POSITION, RECORD
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
 from spark_jobs.proof.staged_events import StagedEvents
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 
 Int64Array = NDArray[np.int64]

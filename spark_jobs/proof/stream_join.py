@@ -15,6 +15,7 @@ from itertools import combinations
 import pyarrow as pa
 from psycopg2 import extensions, sql
 
+from spark_jobs.columns.event_id import MOST_CHARACTERS
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.correlation import COMPLETED_AT, JOINED_ID, FixedWindow
 from spark_jobs.definition.ddl import StreamType
@@ -25,7 +26,6 @@ from spark_jobs.proof.held import Int64Array, digest_id
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.staged_events import LANDED, LANDED_TABLE, StagedColumn
 from spark_jobs.proof.staged_stream import CODE, START, StagedStream, joined_codes
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS
 
 _MICROSECOND = timedelta(microseconds=1)
 _COMPLETED = StagedColumn("completed_at", "timestamptz")

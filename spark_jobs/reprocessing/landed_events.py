@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.errors import FreshetError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger.source_ranges import SourceRange, loaded_ranges
@@ -17,7 +18,6 @@ from spark_jobs.source.kind import ReadsAgain, SourceStream
 from spark_jobs.source.kinds import kind_of
 from spark_jobs.stages.screening import screen_part
 from spark_jobs.stages.stream_plan import StreamPlan
-from spark_jobs.warehouse.event_id import event_id_texts
 
 
 class LandedEvents:

@@ -14,6 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions
 
+from spark_jobs.columns.event_id import event_hashes, event_id_texts
 from spark_jobs.control.fencing import session_name
 from spark_jobs.definition.fates import GIVEN_UP, WAITING_PLACES, Fate, Place, listed
 from spark_jobs.definition.stream_tuple import EventColumns, LoadCounts
@@ -28,7 +29,6 @@ from spark_jobs.loading.stream_batch import latencies, refused_tuples
 from spark_jobs.reprocessing.held_reading import VERSION
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.fact_table import FactTable
 

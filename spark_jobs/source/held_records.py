@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.definition import Source
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.definition.fates import NOT_READ_BACK
@@ -26,7 +27,6 @@ from spark_jobs.loading.payload import (
 from spark_jobs.source.kinds import kind_of
 from spark_jobs.source.records.formats import decode_records
 from spark_jobs.source.records.record_decoder import RecordDecoder
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.part_table import AccumulatingTable
 

@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.definition.correlation import JOINED_ID, qualified, settled_as
 from spark_jobs.definition.fates import EXPIRED, JOINED, Fate
 from spark_jobs.definition.stream_tuple import POSITION, RANGE
@@ -24,7 +25,6 @@ from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.hot_buckets import taken_bucket
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
-from spark_jobs.warehouse.event_id import event_id_texts
 
 
 def correlate_task(

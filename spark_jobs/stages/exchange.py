@@ -152,7 +152,8 @@ class WaitingTuples:
         """Take the tuples of a parcel."""
         tuples = unpacked(parcel)
         asking = np.flatnonzero(self.asking(tuples))
-        keys = self._plan.spec.stream_keys(tuples).take(asking)  # a copy: the parcel itself is let go
+        # Taken is copied: the parcel itself is let go. To encode keys anew costs less than to send them encoded.
+        keys = self._plan.spec.stream_keys(tuples.select(self._plan.spec.stream_columns).take(pa.array(asking)))
         self._keys.append(keys)
         self._pages.append(tuples[page_column(self._plan.position)].to_numpy()[asking])
         self._key_bytes += keys.nbytes

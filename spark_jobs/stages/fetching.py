@@ -9,11 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.columns.arrow_buffers import single_array
 from spark_jobs.definition.fates import NOT_FOUND, UNMATCHED
 from spark_jobs.loading.outcome import Held
 from spark_jobs.lookup.planning.lookup_plan import LookupPlan
-from spark_jobs.lookup.relation.relation_rows import fetched_at
 
 
 class LookedUp(NamedTuple):
@@ -47,7 +45,7 @@ def look_up(
         times: event time of each, shape (n,); matters only where R keeps versions.
         event_time: the name of its column.
     """
-    columns, versionless = _fetched(found, indices, plan, times)
+    columns, versionless = plan.fetched(found, indices, times)
     if plan.on_unmatched == "default":
         return LookedUp(_with_defaults(columns, plan, absent | versionless), [])
     relation, key = plan.spec.relation, ", ".join(plan.spec.stream_columns)
@@ -56,17 +54,6 @@ def look_up(
         (versionless, f"no version of {relation} with the key in {key} was valid at the event's time in {event_time}"),
     )
     return LookedUp(columns, [(where, reason) for where, reason in reasons if where.any()])
-
-
-def _fetched(
-    found: pa.Table, indices: NDArray[np.int64], plan: LookupPlan, times: pa.ChunkedArray
-) -> tuple[pa.Table, NDArray[np.bool_]]:
-    """What was found, and where none of a key's versions was valid at the event's time."""
-    if plan.spec.validity is not None:
-        columns, valid = fetched_at(found, indices, single_array(times))
-        return columns, (indices >= 0) & ~valid
-    rows = pa.array(indices) if indices.size and indices.min() >= 0 else pa.array(indices, mask=indices < 0)
-    return found.take(rows), np.zeros(len(indices), np.bool_)
 
 
 def _with_defaults(fetched: pa.Table, plan: LookupPlan, unmatched: NDArray[np.bool_]) -> pa.Table:

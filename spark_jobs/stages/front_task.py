@@ -9,19 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from spark_jobs.columns.arrow_buffers import single_array
-from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.errors import SourceRangeChangedError, UnreadableFileError
-from spark_jobs.loading.held_rows import HeldRows, identity_hashes
+from spark_jobs.loading.held_rows import identified
 from spark_jobs.loading.outcome import Held
-from spark_jobs.lookup.changes.unnoticed import ChangedKeys, WholeRelation
-from spark_jobs.lookup.hot_keys.hot_tuples import HotTuples
-from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan
-from spark_jobs.lookup.planning.lookup_plan import LookupPlan
-from spark_jobs.lookup.relation.reading_connection import reading_connection
-from spark_jobs.lookup.relation.relation_rows import RelationRows, fetched_at
+from spark_jobs.lookup.front_stage import FrontStage
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.batch_context import BatchContext, PieceEnd, TaskReport
 from spark_jobs.stages.exchange import MISSING, Parcel, parcels, with_pages
@@ -60,7 +52,7 @@ class _FrontTask:
         self._started = time.perf_counter()
         self._loading = TaskLoading(context)
         fronts = zip(context.lookups, context.fronts, strict=True)
-        self._fronts = [_Front(plan, front, context.warehouse_url) for plan, front in fronts]
+        self._fronts = [FrontStage(plan, front, context.warehouse_url) for plan, front in fronts]
         self._counts: Counter[str] = Counter()
         self._join_seconds = 0.0
 
@@ -97,23 +89,23 @@ class _FrontTask:
 
     def _settle(self, arrivals: Arrivals) -> Iterator[Parcel]:
         """Load what is complete; what is not is the result."""
+        tuples = self._noted(arrivals)
         started = time.perf_counter()
-        facts, held, waiting = self._join(arrivals.tuples)
+        facts, held, waiting = self._join(tuples)
         self._join_seconds += time.perf_counter() - started
         self._counts["ignored"] += arrivals.ignored
-        self._sketch(arrivals)
         self._loading.add(facts, arrivals.rejected + held)
         if waiting is not None:
             yield from parcels(waiting, self._context)
 
-    def _sketch(self, arrivals: Arrivals) -> None:
-        """Note the event ids as they were read, before anything is done with them."""
-        destination, ids = self._context.destination, self._loading.unsettled
+    def _noted(self, arrivals: Arrivals) -> pa.Table:
+        """Note the event ids as they were read, before anything is done with them; the tuples with their hash codes."""
+        destination = self._context.destination
         if not destination.compares_ids:
-            return
-        event, key = destination.event, destination.fact.key
-        ids.add(identity_hashes(arrivals.tuples, event, key))
-        ids.add(HeldRows.build(arrivals.rejected, event, key, 0).event_hashes)
+            return arrivals.tuples
+        tuples, ids = identified(arrivals.tuples, arrivals.rejected, destination.event, destination.fact.key)
+        self._loading.unsettled += ids
+        return tuples
 
     def _join(self, arrived: pa.Table) -> tuple[pa.Table, list[Held], pa.Table | None]:
         """Facts, held tuples, and tuples that wait for a back stage."""
@@ -150,75 +142,3 @@ class _FrontTask:
             return facts, held, None
         waiting = joined.take(pa.array(rest)).append_column(MISSING, pa.array(missing[rest]))
         return facts, held, with_pages(waiting, [key.take(rest) for key in keys], self._context)
-
-
-class _Front:
-    """The front stage of one lookup, as a task uses it: read-only, but for the counts of hits."""
-
-    def __init__(self, plan: LookupPlan, front: FrontStagePlan, warehouse_url: str) -> None:
-        self.plan = plan
-        self._url = warehouse_url
-        self._hot = front.tuples()
-        self._whole = front.whole
-        self._changed: ChangedKeys | None = None  # of R since it was read whole; None: not asked for yet
-        self.hits: NDArray[np.int64] | None = None
-        if isinstance(self._hot, HotTuples) and front.count_hits:
-            self.hits = np.zeros(self._hot.hot_set.slot_count, np.int64)
-
-    def probe(self, keys: KeyColumns, times: pa.ChunkedArray) -> tuple[NDArray[np.int64], pa.Table, NDArray[np.bool_]]:
-        """Look stream tuples' keys up, shape (n,); times, shape (n,), are their events'.
-
-        Returns:
-            row of the hot tuple of each key, -1 where it is not hot; these tuples; and where R is known to have none.
-        """
-        if self._hot is None:
-            return np.full(len(keys), -1, np.int64), RelationRows.empty(self.plan.spec).columns, ~keys.valid
-        slots, missing = self._hot.find(keys)
-        if self.hits is not None:
-            self.hits += np.bincount(slots[slots >= 0], minlength=len(self.hits))
-        absent = self._absent(keys, missing)
-        columns, rows = self._hot.fetched(slots)
-        if self._whole is not None and self.plan.spec.validity is not None:
-            self._leave_versionless(columns, rows, keys, times, self._whole)
-        return rows, columns, absent
-
-    def _leave_versionless(
-        self,
-        columns: pa.Table,
-        rows: NDArray[np.int64],
-        keys: KeyColumns,
-        times: pa.ChunkedArray,
-        whole: WholeRelation,
-    ) -> None:
-        """Make misses of hits that have no version valid at their time, and may have one that is not hot yet."""
-        _, valid = fetched_at(columns, rows, single_array(times))
-        versionless = np.flatnonzero((rows >= 0) & ~valid)
-        if versionless.size:
-            changed = self._changed_since(whole).contains(keys.codes[versionless])
-            rows[versionless[changed]] = -1
-
-    def _absent(self, keys: KeyColumns, missing: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which of the keys R does not have now: those that it never can, and missing ones where all of R is hot.
-
-        A batch's tuples arrived before it was planned, so a key that came into R before one of them did is found
-        here, too: in the hot set, or among the keys that have changed since.
-        """
-        absent = ~keys.valid
-        unknown = np.flatnonzero(missing & keys.valid)
-        if self._whole is not None and unknown.size:
-            absent[unknown] = ~self._changed_since(self._whole).contains(keys.codes[unknown])
-        return absent
-
-    def _changed_since(self, whole: WholeRelation) -> ChangedKeys:
-        if self._changed is None:
-            self._changed = self._changed_keys(whole)
-        return self._changed
-
-    def _changed_keys(self, whole: WholeRelation) -> ChangedKeys:
-        changed = ChangedKeys()
-        changes = reading_connection(self._url).run(lambda reading: whole.changes(reading, self.plan.spec))
-        if changes is None:
-            changed.add_all()
-        else:
-            changed.add(changes.keys.codes)
-        return changed

@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.columns.copy_decoding.decode import decode_copy
 from spark_jobs.columns.keys.values import KeyKind, key_values
 from spark_jobs.columns.uuid_text import format_uuids
 from spark_jobs.control.fencing import session_name
@@ -32,27 +31,19 @@ from spark_jobs.loading.loader import WorkerSession, session_of
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.recent_ids import RecentIds
 from spark_jobs.loading.stream_batch import latencies
-from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan, MappedBroadcast
-from spark_jobs.lookup.planning.lookup_plan import LookupPlan, OwnedPages
-from spark_jobs.lookup.relation.back_stage_join import back_stages
-from spark_jobs.lookup.relation.live import LiveRelation
-from spark_jobs.lookup.relation.page_index import PageRanges
-from spark_jobs.lookup.relation.queries import sample_query
-from spark_jobs.lookup.relation.reading_connection import copy_out
-from spark_jobs.lookup.relation.relation_spec import RelationSpec
+from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan
+from spark_jobs.lookup.planning.lookup_plan import LookupPlan
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.front_task import front_task
 from spark_jobs.stages.obstacles import obstacle
-from spark_jobs.warehouse.event_id import event_hashes
 from spark_jobs.warehouse.fact_table import FactTable
 
 _NOBODY, _NO_BATCH = 0, 0
 _FILTER_BYTES = 1 << 10
 _TUPLES = 8
-_SAMPLED = 20  # tuples of R: the stream may have no value for the key of the first
 _NOW = datetime(2000, 1, 1, tzinfo=UTC)
 
 
@@ -102,14 +93,14 @@ class RehearsedTransaction:
     @property
     def ids(self) -> IdSketch:
         """A sketch, as a batch makes one."""
-        return self._chunk.ids(self._rehearsal.fact)
+        return self._chunk.ids()
 
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Go through it; nothing is stored."""
         session.connection()
-        facts, held, event, fact = self._chunk.facts, self._chunk.held, self._rehearsal.event, self._rehearsal.fact
+        facts, held, event = self._chunk.facts, self._chunk.held, self._rehearsal.event
         if facts is not None and facts.tuples.num_rows:
-            hashes = event_hashes(facts.tuples, fact.key)
+            hashes = facts.hashes
             recent = RecentIds(_FILTER_BYTES)
             recent.add(event.pipeline, hashes)
             recent.among(event.pipeline, hashes)
@@ -188,7 +179,7 @@ def rehearse_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType
 
 
 def _rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None:
-    plans = tuple(_bounded(plan) for plan in context.lookups)
+    plans = tuple(plan.page_by_page() for plan in context.lookups)
     keys = {name for plan in plans for name in plan.spec.stream_columns} - set(context.event.event_id)
     unmatched = _tuples(columns, keys)
     for tuples in (_with_keys(unmatched, plans, context.warehouse_url), unmatched):
@@ -212,25 +203,11 @@ def _ways(context: BatchContext) -> Iterator[BatchContext]:
     yield context
     cold = replace(context, fronts=tuple(FrontStagePlan(None, front.most_offers, True) for front in context.fronts))
     yield cold
-    choices = [back_stages(plan.algorithm, plan.pages is not None) for plan in context.lookups]
+    choices = [plan.back_stages for plan in context.lookups]
     for number in range(max(map(len, choices), default=0)):
         plans = zip(context.lookups, choices, strict=True)
         chosen = tuple(replace(plan, algorithm=names[number % len(names)]) for plan, names in plans)
         yield replace(cold, lookups=chosen)
-
-
-def _bounded(plan: LookupPlan) -> LookupPlan:
-    """The plan without its limit, and such that a task owns no page of R but the one that its tuples wait for."""
-    pages = None if plan.pages is None else _PageByPage(plan.pages.name, plan.pages.version, plan.pages.content)
-    return replace(plan, pages=pages, read_limit=None)
-
-
-class _PageByPage(MappedBroadcast):
-    """R's pages, each of them owned by a task of its own."""
-
-    def value(self) -> OwnedPages:
-        owned: OwnedPages = super().value()
-        return OwnedPages(owned.index, PageRanges.balanced(owned.index.page_count, owned.index.page_count))
 
 
 def _tuples(columns: Mapping[str, pa.DataType], keys: Set[str]) -> pa.Table:
@@ -278,22 +255,19 @@ def _value(kind: pa.DataType) -> Any:
 def _with_keys(tuples: pa.Table, plans: Sequence[LookupPlan], url: str) -> pa.Table:
     """The tuples with the key of a tuple of each relation; those that have no value stay so."""
     for plan in plans:
-        for name, value in _some_key(plan.spec, tuples.schema, url).items():
+        for name, value in _some_key(plan, tuples.schema, url).items():
             filled = pc.if_else(tuples[name].is_valid(), value, pa.scalar(None, value.type))
             tuples = tuples.set_column(tuples.column_names.index(name), name, filled)
     return tuples
 
 
-def _some_key(spec: RelationSpec, stream: pa.Schema, url: str) -> dict[str, pa.Scalar]:
+def _some_key(plan: LookupPlan, stream: pa.Schema, url: str) -> dict[str, pa.Scalar]:
     """The key of any tuple of R as values of the stream; nothing where R has none that the stream can have."""
-    content = LiveRelation(url, spec).connection.run(
-        lambda connection: copy_out(connection, sample_query(spec, _SAMPLED))
-    )
-    read = decode_copy(content, list(spec.read_types))
+    read = plan.some_tuples(url)
     keys = pa.table(
         {
             column.stream: _in_stream(values, column.kind, stream.field(column.stream).type)
-            for column, values in zip(spec.key, read, strict=False)
+            for column, values in zip(plan.spec.key, read, strict=False)
         }
     ).drop_null()
     return {name: keys[name][0] for name in keys.column_names} if keys.num_rows else {}

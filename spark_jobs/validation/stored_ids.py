@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
 from spark_jobs.columns.copy_decoding.column_types import ColumnType, column_type
+from spark_jobs.columns.event_id import event_hashes, parse_event_ids
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.loading.payload import digest_hashes
 from spark_jobs.lookup.relation.copy_pieces import copy_pieces
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.validation.fact_columns import FactColumns
-from spark_jobs.warehouse.event_id import event_hashes, parse_event_ids
 
 _NUMERIC_HEADER = 4
 # Stream type -> the type in which its values leave PostgreSQL, whatever the type of their column is there.

@@ -2,6 +2,5 @@
 
 connection.py         connections that outlive restarts of the server
 fact_table.py         the table that a pipeline loads; fact_table_check.py reads it from the catalog
-event_id.py           event ids outside the fact table: texts, hash codes, and back
 fact_staging.py       which event ids are facts already
 """

@@ -12,7 +12,7 @@ from psycopg2 import extensions, sql
 
 from spark_jobs.columns.copy_encoding.column_encoder import PostgresType, Target
 from spark_jobs.columns.copy_encoding.rows import encode
-from spark_jobs.warehouse.event_id import parse_event_ids
+from spark_jobs.columns.event_id import parse_event_ids
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 
 Int64Array = NDArray[np.int64]

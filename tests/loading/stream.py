@@ -12,6 +12,7 @@ from typing import Any
 import psycopg2
 import pyarrow as pa
 
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.control import drivers
 from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition.fates import FATES, MALFORMED, PLACES, Place
@@ -22,7 +23,6 @@ from spark_jobs.loading import loader
 from spark_jobs.loading.loader import Loader
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.loading.stream_batch import StreamBatch
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
 from tests.waiting import wait_for

@@ -8,6 +8,7 @@ import pytest
 
 from spark_jobs.loading import held_earlier
 from spark_jobs.loading.bloom_filter import BloomFilter
+from spark_jobs.loading.event_hashes import with_hashes
 from spark_jobs.loading.held_earlier import HeldEarlier
 from tests.loading.stream import Stream
 
@@ -15,7 +16,7 @@ from tests.loading.stream import Stream
 def found(orders: Stream, held: HeldEarlier, batch_no: int, ids: range) -> list[int]:
     """Those of the ids that batches before `batch_no` hold."""
     with orders.connection, orders.connection.cursor() as cursor:
-        among = held.among(cursor, orders.orders(ids), orders.fact, batch_no)
+        among = held.among(cursor, with_hashes(orders.orders(ids), orders.fact.key), orders.fact, batch_no)
     return np.array(ids)[among].tolist()
 
 

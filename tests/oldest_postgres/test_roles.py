@@ -1,1 +1,1 @@
-from tests.warehouse.test_roles import *  # noqa: F403
+from tests.control.test_roles import *  # noqa: F403

@@ -25,7 +25,7 @@ from spark_jobs.errors import SourceAwayError, SourceRangeChangedError, SourceRa
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.poison import Poison
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges
+from spark_jobs.ledger.stated_ranges import LedgerRange
 from spark_jobs.ledger.unread import Unread
 from spark_jobs.settings import Home
 from spark_jobs.source.arrivals import Arrivals
@@ -202,7 +202,7 @@ class HttpLanding(Landing):
     def units(self) -> Iterator[LandedUnit | AbsentUnit]:
         stream, url = self._stream, self._stream.source.settings
         there = {stream.prefix + file.unit: file for file in listed(url)}
-        rows = ledger_ranges(self._cursor, stream.pipeline, stream.prefix)
+        rows = LedgerRange.all_of(self._cursor, stream.pipeline, stream.prefix)
         for unit, of_unit in groupby(rows, lambda each: each.unit):
             ranges, file = list(of_unit), there.pop(unit, None)
             yield AbsentUnit(unit, ranges, False) if file is None else HttpUnit(unit, file.size, ranges, url, file)

@@ -155,7 +155,9 @@ def test_how_often_r_would_be_scanned_is_asked_only_where_one_scan_would_be_quic
     paged = replace(first, pages=pages, costs=AccessCosts(1e-6, 1.0, 1.0, scan_seconds))
     context = replace(context, lookups=(paged, second), parts=1)
     calls = []
-    monkeypatch.setattr("spark_jobs.stages.back_task.pages_scanned", lambda *of: calls.append(of) or pages_scanned(*of))
+    monkeypatch.setattr(
+        "spark_jobs.lookup.back_stage.pages_scanned", lambda *of: calls.append(of) or pages_scanned(*of)
+    )
     tuples, reports = waiting().drop_columns([page_column(0), page_column(1)]), list[TaskReport]()
     parcel = packed(0, with_pages(tuples, [plan.spec.stream_keys(tuples) for plan in context.lookups], context))
     list(back_task(context, 0, [parcel.tuples], reports.append))

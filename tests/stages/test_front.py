@@ -14,12 +14,12 @@ from spark_jobs.columns.keys.key_columns import KeyColumns
 from spark_jobs.definition import Lookup
 from spark_jobs.lookup.changes.triggers import watch_relations
 from spark_jobs.lookup.changes.unnoticed import Changes, current_snapshot
+from spark_jobs.lookup.front_stage import FrontStage
 from spark_jobs.lookup.hot_keys.learned import LearnedHotSet
 from spark_jobs.lookup.hot_keys.publishing import Leases
 from spark_jobs.lookup.planning.lookup_plan import LookupPlan
 from spark_jobs.lookup.relation.catalog.describe import describe_relation
 from spark_jobs.lookup.relation.live import LiveRelation
-from spark_jobs.stages.front_task import _Front
 from tests.lookup.hot_keys.test_learned import Driver
 
 LOOKUP = Lookup(
@@ -53,7 +53,7 @@ def test_a_hot_key_whose_new_version_is_not_noticed_yet_is_a_miss(warehouse_url:
         cursor.execute("INSERT INTO town VALUES (2, '2026-02-01Z', NULL, 'new')")
         connection.commit()
     plan = LookupPlan(0, spec, "auto", True, "hold", {}, 0, None, None)
-    front = _Front(plan, hot_set.plan_for_batch(1), warehouse_url)
+    front = FrontStage(plan, hot_set.plan_for_batch(1), warehouse_url)
     february = pa.chunked_array([pa.array([datetime(2026, 2, 2, tzinfo=UTC)] * 4, pa.timestamp("us", "UTC"))])
     slots, _, absent = front.probe(keys, february)
     assert (slots >= 0).tolist() == [True, False, True, False]

@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 from psycopg2 import sql
 
+from spark_jobs.columns.event_id import event_hashes, event_id_texts
 from spark_jobs.definition.ddl import StreamType, parse_columns
 from spark_jobs.definition.fates import MALFORMED, SHED
 from spark_jobs.loading.outcome import Held, Outcome
 from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.validation.fact_columns import FactColumns
 from spark_jobs.validation.stored_ids import sketch_stored, stored_nowhere
-from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from tests.loading.stream import Stream
 
 # Column -> its type in the stream, its type in the warehouse, and two values.

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.columns.arrow_buffers import binary_array, binary_parts
-from spark_jobs.columns.hashing import hash_bytes
 from spark_jobs.columns.jit import kernel
 from spark_jobs.columns.keys.values import KeyKind, KeyValues, key_values
 from spark_jobs.columns.uuid_text import UUID_BYTES
+from spark_jobs.columns.value_codes import value_codes
 
 CODE_BYTES = 9
 """What each key takes in `codes` and `valid`."""
@@ -34,7 +34,7 @@ class KeyColumns:
 
     Attributes:
         kinds: kind of each key column.
-        codes: int64, shape (n,): the value of a key that is one integer or date (days since 1970), else a hash code
+        codes: int64, shape (n,): the value of a key that is one integer or date (days since 1970), else the code
             of `encoded`: two different keys may then share a code, and `equals` decides.
         encoded: binary, shape (n,): the key as bytes that compare as the key does; None where the codes say it all.
         valid: bool, shape (n,): False where no tuple of R can have the key, because a column of it is null, text
@@ -68,7 +68,7 @@ class KeyColumns:
             encoded = binary_array(np.arange(len(valid) + 1, dtype=np.int32) * UUID_BYTES, values[0])
         else:
             encoded = values[0]
-        return cls(kinds, hash_bytes(*binary_parts(encoded)), encoded, valid)
+        return cls(kinds, value_codes(encoded).codes, encoded, valid)
 
     @classmethod
     def concatenate(cls, parts: Sequence[KeyColumns]) -> KeyColumns:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from psycopg2 import extensions
 
+from spark_jobs.columns.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.control.fencing import session_name
 from spark_jobs.definition.fates import PLACES, WAITING
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, EventColumns, LoadCounts
@@ -29,7 +30,6 @@ from spark_jobs.loading.outcome import Held, HeldStream, Outcome
 from spark_jobs.loading.payload import HELD_ID
 from spark_jobs.loading.stream_batch import begin_loading, latencies
 from spark_jobs.sketches.id_sketch import IdSketch
-from spark_jobs.warehouse.event_id import MOST_CHARACTERS, event_id_texts
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
 from spark_jobs.warehouse.part_table import AccumulatingTable, PartTable
 

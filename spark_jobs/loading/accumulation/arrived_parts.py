@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_jobs.columns.event_id import event_hashes, event_id_texts
 from spark_jobs.loading.chunk import MOST_BYTES, MOST_ROWS
 from spark_jobs.loading.outcome import Held
-from spark_jobs.warehouse.event_id import event_hashes, event_id_texts
 from spark_jobs.warehouse.part_table import AccumulatingTable
 
 

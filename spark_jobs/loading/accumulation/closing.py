@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from psycopg2 import extensions
 
+from spark_jobs.columns.event_id import parse_event_ids
 from spark_jobs.definition.correlation import STREAM_SEPARATOR
 from spark_jobs.loading.accumulation.accumulating_batch import (
     PartCounts,
@@ -28,7 +29,6 @@ from spark_jobs.loading.accumulation.placing import place
 from spark_jobs.loading.accumulation.row_filling import parts_there
 from spark_jobs.loading.accumulation.waiting_parts import WAITS, ReadBack, waiting_parts
 from spark_jobs.loading.fact_storage import StorageMode
-from spark_jobs.warehouse.event_id import parse_event_ids
 from spark_jobs.warehouse.fact_staging import stored_event_ids
 from spark_jobs.warehouse.part_table import AccumulatingTable, PartTable
 

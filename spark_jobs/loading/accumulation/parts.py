@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.definition.correlation import COMPLETED_AT, qualified
 from spark_jobs.definition.stream_tuple import BATCH_NO
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_table import FactTable
 from spark_jobs.warehouse.part_table import PartTable
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from psycopg2 import extensions, sql
 
+from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.loading.fact_storage import StorageMode
 from spark_jobs.loading.refusals import NOT_OF_TUPLES, Refusal, TuplesSuppressedError, blame_table
-from spark_jobs.warehouse.event_id import event_id_texts
 from spark_jobs.warehouse.fact_staging import NUMBER, STAGING, staged, staged_names
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.part_table import PartTable

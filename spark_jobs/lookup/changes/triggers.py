@@ -8,8 +8,8 @@ from typing import NamedTuple
 import psycopg2
 from psycopg2 import errors, extensions, sql
 
+from spark_jobs.control.roles import FUNCTION
 from spark_jobs.lookup.changes.watched_tables import (
-    FUNCTION,
     WatchedTable,
     trigger_arguments,
     trigger_name,

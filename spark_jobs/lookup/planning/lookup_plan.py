@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from spark_jobs.columns.arrow_buffers import single_array
+from spark_jobs.columns.copy_decoding.decode import decode_copy
 from spark_jobs.joins.semi_stream.theory.batch_choice import AccessCosts
 from spark_jobs.lookup.hot_keys.publishing import MappedBroadcast
+from spark_jobs.lookup.relation.back_stage_join import back_stages
 from spark_jobs.lookup.relation.page_index import PageIndex, PageRanges
+from spark_jobs.lookup.relation.queries import sample_query
+from spark_jobs.lookup.relation.reading_connection import copy_out, reading_connection
+from spark_jobs.lookup.relation.relation_rows import fetched_at
 from spark_jobs.lookup.relation.relation_spec import RelationSpec
+
+_SAMPLED = 20  # tuples of R: the stream may have no value for the key of the first
 
 
 @dataclass(frozen=True)
@@ -78,3 +87,43 @@ class LookupPlan:
     def bit(self) -> int:
         """This lookup's bit in a tuple's set of lookups still to do."""
         return 1 << self.position
+
+    @property
+    def back_stages(self) -> list[str]:
+        """The algorithms that its back stage may come to."""
+        return back_stages(self.algorithm, self.pages is not None)
+
+    def fetched(
+        self, found: pa.Table, indices: NDArray[np.int64], times: pa.ChunkedArray
+    ) -> tuple[pa.Table, NDArray[np.bool_]]:
+        """The columns of R for n stream tuples, null where none was found; and where no version was valid.
+
+        Args:
+            found: what tuples of R hold besides their keys.
+            indices: int64, shape (n,), the row of them that each stream tuple has found; negative: none.
+            times: event time of each, shape (n,); matters only where R keeps versions.
+        """
+        if self.spec.validity is not None:
+            columns, valid = fetched_at(found, indices, single_array(times))
+            return columns, (indices >= 0) & ~valid
+        rows = pa.array(indices) if indices.size and indices.min() >= 0 else pa.array(indices, mask=indices < 0)
+        return found.take(rows), np.zeros(len(indices), np.bool_)
+
+    def page_by_page(self) -> LookupPlan:
+        """The plan without its limit, and such that a task owns no page of R but the one that its tuples wait for."""
+        pages = None if self.pages is None else _PageByPage(self.pages.name, self.pages.version, self.pages.content)
+        return replace(self, pages=pages, read_limit=None)
+
+    def some_tuples(self, url: str) -> list[pa.Array]:
+        """Some tuples of R, by its `read_types`, as a read of it returns them; none where R is empty."""
+        query = sample_query(self.spec, _SAMPLED)
+        content = reading_connection(url).run(lambda connection: copy_out(connection, query))
+        return list(decode_copy(content, list(self.spec.read_types)))
+
+
+class _PageByPage(MappedBroadcast):
+    """R's pages, each of them owned by a task of its own."""
+
+    def value(self) -> OwnedPages:
+        owned: OwnedPages = super().value()
+        return OwnedPages(owned.index, PageRanges.balanced(owned.index.page_count, owned.index.page_count))

@@ -17,7 +17,7 @@ from psycopg2 import extensions
 from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.errors import SourceRangeGoneError
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges
+from spark_jobs.ledger.stated_ranges import LedgerRange
 from spark_jobs.source.files.names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.regular_files import regular_status
@@ -132,7 +132,7 @@ class FolderLanding(Landing):
     def units(self) -> Iterator[LandedFile | AbsentUnit]:
         """All files that have landed, or that the ledger knows, with their ranges."""
         unknown = dict(self._landed)
-        rows = ledger_ranges(self._cursor, self._stream.pipeline, self._stream.prefix)
+        rows = LedgerRange.all_of(self._cursor, self._stream.pipeline, self._stream.prefix)
         for unit, of_unit in groupby(rows, lambda each: each.unit):
             yield from self._with_ranges(unit, list(of_unit), unknown.pop(unit, None))
         for unit, path in unknown.items():

@@ -12,7 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 from psycopg2 import extensions
 
 from spark_jobs.errors import SourceAwayError
-from spark_jobs.ledger.stated_ranges import LedgerRange, ledger_ranges
+from spark_jobs.ledger.stated_ranges import LedgerRange
 from spark_jobs.source.kafka.client import KafkaClient
 from spark_jobs.source.kafka.offsets import TopicOffsets
 from spark_jobs.source.kafka.partition import OffsetSlice, Partition
@@ -83,7 +83,7 @@ class TopicLanding(Landing):
         """
         topic, prefix = self._stream.source.settings, self._stream.prefix
         there = _watermarks(KafkaClient.of(topic, self._stream.pipeline), topic.topic)
-        rows = ledger_ranges(self._cursor, self._stream.pipeline, prefix)
+        rows = LedgerRange.all_of(self._cursor, self._stream.pipeline, prefix)
         for unit, of_unit in groupby(rows, lambda each: each.unit):
             ranges = sorted(of_unit, key=lambda each: each.first)
             partition = Partition.of(unit.removeprefix(prefix))

@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from spark_jobs.columns.arrow_buffers import binary_array, binary_parts, plain_array, plain_values
-from spark_jobs.columns.hashing import combine, hash_bytes, hash_int64
+from spark_jobs.columns.arrow_buffers import binary_array, binary_parts, plain_array
+from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
 from spark_jobs.columns.json_text import ascii_json_strings, decimal_texts, joined, json_values
 from spark_jobs.columns.uuid_text import UUID_CHARACTERS, parse_uuids, uuid_characters
-from spark_jobs.warehouse.fact_table import FactColumn
+from spark_jobs.columns.value_codes import spread_codes
 
 Int64Array = NDArray[np.int64]
 
@@ -29,7 +29,23 @@ MOST_CHARACTERS = 2_000
 _ASCII_PER_BYTE = 6  # "\u00ff": the longest that a byte of a string gets in a canonical text
 
 
-def event_id_texts(tuples: pa.Table, key: Sequence[FactColumn]) -> pa.Array:
+class IdColumn(Protocol):
+    """A column of an event id."""
+
+    @property
+    def source(self) -> str:
+        """The stream tuple's column that has its values."""
+
+    @property
+    def source_type(self) -> pa.DataType:
+        """Arrow type of that column."""
+
+    @property
+    def type(self) -> PostgresType:
+        """Its type in the fact table."""
+
+
+def event_id_texts(tuples: pa.Table, key: Sequence[IdColumn]) -> pa.Array:
     """Canonical text of each tuple's event id; null where a part of it is null.
 
     Args:
@@ -45,17 +61,12 @@ def event_id_texts(tuples: pa.Table, key: Sequence[FactColumn]) -> pa.Array:
     return joined("[", *parts[1:], "]")
 
 
-def event_hashes(tuples: pa.Table, key: Sequence[FactColumn]) -> Int64Array:
+def event_hashes(tuples: pa.Table, key: Sequence[IdColumn]) -> Int64Array:
     """Hash code of each tuple's event id, int64, shape (n,); the same in every process, arbitrary for null ids.
 
     Equal ids have equal codes. O(n), a few ns a tuple for integers, dates and timestamps.
     """
-    codes: Int64Array | None = None
-    for column in key:
-        part = _element_hashes(plain_array(tuples[column.source]), column)
-        codes = part if codes is None else combine(codes, part)
-    assert codes is not None  # an event id has at least one column
-    return codes
+    return spread_codes([_canonical(plain_array(tuples[column.source]), column) for column in key])
 
 
 def first_of_each(hashes: Int64Array, texts: Callable[[Int64Array], pa.Array]) -> NDArray[np.bool_]:
@@ -75,7 +86,7 @@ def first_of_each(hashes: Int64Array, texts: Callable[[Int64Array], pa.Array]) -
     return first
 
 
-def may_be_too_long(tuples: pa.Table, key: Sequence[FactColumn]) -> bool:
+def may_be_too_long(tuples: pa.Table, key: Sequence[IdColumn]) -> bool:
     """Whether a canonical text could exceed `MOST_CHARACTERS`: quick, and hardly ever true."""
     longest = 0
     for column in key:
@@ -87,7 +98,7 @@ def may_be_too_long(tuples: pa.Table, key: Sequence[FactColumn]) -> bool:
     return longest > MOST_CHARACTERS
 
 
-def parse_event_ids(texts: Sequence[str], key: Sequence[FactColumn]) -> tuple[pa.Table, Int64Array]:
+def parse_event_ids(texts: Sequence[str], key: Sequence[IdColumn]) -> tuple[pa.Table, Int64Array]:
     """Read canonical texts back into values.
 
     Args:
@@ -116,7 +127,7 @@ def parse_event_ids(texts: Sequence[str], key: Sequence[FactColumn]) -> tuple[pa
     return pa.table(columns, names=[column.source for column in key]), numbers
 
 
-def _is_readable(values: Any, key: Sequence[FactColumn]) -> bool:
+def _is_readable(values: Any, key: Sequence[IdColumn]) -> bool:
     if not isinstance(values, list) or len(values) != len(key):
         return False
     try:
@@ -127,25 +138,20 @@ def _is_readable(values: Any, key: Sequence[FactColumn]) -> bool:
     return True
 
 
-def _element_texts(values: pa.Array, column: FactColumn) -> pa.Array:
-    if column.type.name == "uuid":
-        return ascii_json_strings(_canonical_uuids(values))
+def _element_texts(values: pa.Array, column: IdColumn) -> pa.Array:
+    canonical = _canonical(values, column)
     if pa.types.is_decimal(values.type):
-        return _shortest_decimals(values)
+        return canonical
     if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
-        return ascii_json_strings(values)
+        return ascii_json_strings(canonical)
     return json_values(values)
 
 
-def _element_hashes(values: pa.Array, column: FactColumn) -> Int64Array:
-    kind = values.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        return hash_bytes(*binary_parts(_canonical_uuids(values) if column.type.name == "uuid" else values))
-    if pa.types.is_decimal(kind):
-        return hash_bytes(*binary_parts(_shortest_decimals(values)))
-    if pa.types.is_boolean(kind):
-        return hash_int64(values.fill_null(False).to_numpy(zero_copy_only=False).astype(np.int64))
-    return hash_int64(plain_values(values, f"i{kind.bit_width // 8}").astype(np.int64))
+def _canonical(values: pa.Array, column: IdColumn) -> pa.Array:
+    """Values as only equal ones look alike: uuids in lower case, decimals as texts; all others are so already."""
+    if column.type.name == "uuid":
+        return _canonical_uuids(values)
+    return _shortest_decimals(values) if pa.types.is_decimal(values.type) else values
 
 
 def _canonical_uuids(values: pa.Array) -> pa.Array:
@@ -163,7 +169,7 @@ def _shortest_decimals(values: pa.Array) -> pa.Array:
     return pc.utf8_rtrim(pc.utf8_rtrim(texts, "0"), ".")
 
 
-def _parse_column(values: list[Any], column: FactColumn) -> pa.Array:
+def _parse_column(values: list[Any], column: IdColumn) -> pa.Array:
     """Values of canonical texts as an arrow array of the column's source type; raises where one is of another kind."""
     kind = column.source_type
     if pa.types.is_date(kind):

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.columns.copy_encoding.column_encoder import PostgresType
-from spark_jobs.warehouse.event_id import (
+from spark_jobs.columns.event_id import (
     MOST_CHARACTERS,
     event_hashes,
     event_id_texts,
@@ -151,7 +151,7 @@ def test_long_ids_are_noticed() -> None:
 
 def test_hash_codes_are_the_same_in_another_process() -> None:
     program = (
-        "import pyarrow as pa; from tests.warehouse.test_event_id import KEY, event_hashes, table_of;"
+        "import pyarrow as pa; from tests.columns.test_event_id import KEY, event_hashes, table_of;"
         "from decimal import Decimal; print(event_hashes(table_of([(1, b'a', Decimal(2), True, 3, 4)]), KEY)[0])"
     )
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
@@ -162,3 +162,24 @@ def test_hash_codes_are_the_same_in_another_process() -> None:
 def test_few_texts(texts: list[str]) -> None:
     values, numbers = parse_event_ids(texts, KEY[:1])
     assert values.num_rows == len(numbers) == len(texts)
+
+
+def test_hash_codes_are_those_that_are_stored() -> None:
+    """In ledgers and beside held tuples: they may never change."""
+    columns = {
+        "i": (pa.array([17, -1], pa.int32()), "int4"),
+        "s": (pa.array(["A-3", "ü"]), "text"),
+        "n": (pa.array([Decimal("1.50"), Decimal(-2)], pa.decimal128(10, 2)), "numeric"),
+        "u": (pa.array(["550E8400-E29B-41D4-A716-446655440000", "no"]), "uuid"),
+    }
+    tuples = pa.table({name: values for name, (values, _) in columns.items()})
+    found = {
+        name: event_hashes(tuples, [column(name, values.type, kind)]).tolist()
+        for name, (values, kind) in columns.items()
+    }
+    assert found == {
+        "i": [-9_186_087_665_489_710_237, -1_956_407_806_741_107_680],
+        "s": [-2_922_961_819_152_424_815, 1_093_138_969_895_921_627],
+        "n": [4_921_151_328_208_396_663, 1_677_030_411_010_030_475],
+        "u": [-6_443_350_433_532_772_327, 6_023_033_196_934_925_886],
+    }
