@@ -190,17 +190,17 @@ def imported_fates() -> dict[str, set[str]]:
 MOST = {
     "files that name kafka": 38,
     "files that name avro": 18,
-    "branches by a pipeline's shape": 53,
+    "branches by a pipeline's shape": 52,
     "event ids hashed anew in stages and loading": 3,
     "names that others import of definition": 86,
-    "names that others import of ledger": 71,
+    "names that others import of ledger": 70,
     "names that others import of columns": 49,
     "names that others import of control": 42,
     "names that others import of loading": 42,
     "names that others import of source": 34,
     "names that others import of joins": 31,
     "classes of more than 300 lines": 6,
-    "functions of more than 60 lines": 4,
+    "functions of more than 60 lines": 1,
 }
 # A new room shows others no more than this.
 MOST_NAMES = 25

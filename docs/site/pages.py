@@ -1,4 +1,4 @@
-"""The pages of the site: those of the project where they lie, so that links hold, and one of docstrings a package."""
+"""The site's pages: the project's own, where they lie, so that their links hold; and docstrings, a page a package."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from psycopg2 import extensions
 
-from spark_jobs.control import driver_records
+from spark_jobs.control.driver_records import newest_driver
 from spark_jobs.control.registration import check_registration
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.definition.correlation import read_alike
@@ -99,10 +99,10 @@ def _check_registered(connection: extensions.connection, definition: PipelineDef
     stated = definition.model_dump(mode="json", by_alias=True)
     try:
         with connection, connection.cursor() as cursor:
-            check_registration(cursor, definition.name, stated, driver_records.MAX_SILENCE)
+            check_registration(cursor, definition.name, stated)
     except PipelineDefinitionError as error:
         report.problems.append(str(error))
-    driver = driver_records.newest_driver(connection, definition.name)
+    driver = newest_driver(connection, definition.name)
     if driver is not None and driver.is_alive():
         report.notes.append(f"its driver runs on {driver.host}: what is changed here counts when it is restarted")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import getpass
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, TypeVar
 
 import typer
 
@@ -13,10 +13,8 @@ from spark_jobs.cli.options import Pipeline, Since, ago
 from spark_jobs.cli.terminal import console, say
 from spark_jobs.settings import home
 
-if TYPE_CHECKING:
-    from spark_jobs.definition.fates import Place
-
 YIELDED_STATUS = 3
+Known = TypeVar("Known", bound=str)
 
 
 def reprocess(
@@ -129,10 +127,10 @@ def held(
         lookups = [(lookup.relation, list(lookup.on)) for lookup in definition.lookups]
         groups = held_tuples.held_groups(connection, chosen, lookups)
         shown = held_tuples.held_samples(connection, chosen, samples) if samples else []
-    for each in [*groups, *shown]:
-        say(each.in_words)
-    if not groups:
-        say("nothing is held")
+    for line in [group.in_words for group in groups] or ["nothing is held"]:
+        say(line)
+    for sample in shown:
+        say(sample.in_words)
 
 
 def waiting(
@@ -156,7 +154,7 @@ def waiting(
             say(f"{each.stream}  {event.in_words}")
 
 
-def _places(chosen: list[str] | None, allowed: Sequence[Place]) -> tuple[Place, ...]:
+def _places(chosen: list[str] | None, allowed: Sequence[Known]) -> tuple[Known, ...]:
     """The places that were chosen, in the table's order; all that are allowed, if none was."""
     if unknown := set(chosen or []) - set(allowed):
         raise typer.BadParameter(f"{min(unknown)!r} is no place. Allowed: {', '.join(allowed)}.")

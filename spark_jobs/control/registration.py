@@ -100,16 +100,13 @@ class Identity:
         return f"{self.fact_table}, event id {_listed(self)}"
 
 
-def check_registration(
-    cursor: extensions.cursor, pipeline: str, definition: Mapping[str, Any], max_silence: timedelta
-) -> Identity:
+def check_registration(cursor: extensions.cursor, pipeline: str, definition: Mapping[str, Any]) -> Identity:
     """Check that a pipeline may be registered with this definition.
 
     Args:
         cursor: in a transaction that has locked out others that register.
         pipeline: its name.
         definition: as JSON has it.
-        max_silence: a driver that has been silent for longer is dead.
 
     Returns:
         what it is to be known by.
@@ -123,7 +120,7 @@ def check_registration(
     known = _known(cursor, pipeline)
     if known is None or known.equals(identity):
         return identity
-    cursor.execute(_LOADING, [pipeline, max_silence])
+    cursor.execute(_LOADING, [pipeline, MAX_SILENCE])
     if cursor.rowcount:
         raise PipelineDefinitionError(
             f"Pipeline {pipeline} has a driver that loads {known}. Its file now says {identity}. "
@@ -237,7 +234,7 @@ def register_pipeline(
     with connection, connection.cursor() as cursor:
         # Of two that want one fact table the second sees what the first has registered.
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext('freshet.pipeline'))")
-        identity = check_registration(cursor, name, json.loads(definition_json), MAX_SILENCE)
+        identity = check_registration(cursor, name, json.loads(definition_json))
         cursor.execute(
             """
             INSERT INTO freshet.pipeline AS known (name, freshness_target, definition, event_id)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import psycopg2
 from psycopg2 import extensions
 
-from spark_jobs.control import driver_records, driver_requests, drivers
+from spark_jobs.control import driver_requests, drivers
 from spark_jobs.control.cluster import settle_in_cluster
 from spark_jobs.control.registration import check_registration, register_pipeline
 from spark_jobs.definition import PipelineDefinition
@@ -81,7 +81,7 @@ class StreamJob:
         try:
             with connection, connection.cursor() as cursor:
                 stated = definition.model_dump(mode="json", by_alias=True)
-                check_registration(cursor, definition.name, stated, driver_records.MAX_SILENCE)
+                check_registration(cursor, definition.name, stated)
             with suppress(StateDamagedError):  # It may be brought back: the stream is blocked until then.
                 check_join_state(connection, definition, self._home)
             self._tables = check_tables(connection, definition)

@@ -113,37 +113,44 @@ def run_up(
     """
     check_scale(scale)
     plan = None if overload is None else Overload(overload, DEFAULT_DURATION if duration is None else duration)
-    definitions = load_definitions()
-    if not with_workload:
-        definitions = _own(definitions)
+    definitions = load_definitions() if with_workload else _own(load_definitions())
     with _only_one(home()), _ending_cleans_up():
         try:
             broker = kafka_broker(home())  # also where there is none: one that was left behind is ended
             if plan is None:
                 pipelines, course, day = pipelines_folder(), uneventful(duration), None
                 if kafka:
-                    pipelines = home().kafka_pipelines
-                    write_kafka_pipelines(pipelines_folder(), pipelines, broker.servers)
-                    definitions = load_definitions(pipelines)
+                    pipelines, definitions = _of_topics(broker.servers)
             else:
-                pipelines = home().overload_pipelines
-                write_overload_pipelines(pipelines_folder(), pipelines, scale)
-                definitions = load_definitions(pipelines)
-                _tell_of(pipelines, console)
+                pipelines, definitions = _overloaded(scale, console)
                 day = BadDay(plan, definitions, home(), rate, console)
                 course = day.run
-            first_rate = rate if day is None else WARM_UP_RATE * rate
-            workload = WorkloadProcesses(
-                *(home(), definitions.keys(), scale, first_rate),
-                steady=day is not None,
-                servers=broker.servers if kafka else None,
-            )
             of_streams = broker if kafka else None
+            workload = WorkloadProcesses(
+                *(home(), definitions.keys(), scale, rate if day is None else WARM_UP_RATE * rate),
+                steady=day is not None,
+                servers=of_streams.servers if of_streams else None,
+            )
             status = _Up(home(), definitions, pipelines, workload, of_streams, scale, port, console).run(course)
             return status if day is None or _show(day, console, figures_file) else 1
         except KeyboardInterrupt:
             console.print("Interrupted; everything is stopped.")
             return INTERRUPTED_STATUS
+
+
+def _of_topics(servers: str) -> tuple[Path, dict[str, PipelineDefinition]]:
+    """The folder of the pipelines that read topics of these brokers, and what they are."""
+    pipelines = home().kafka_pipelines
+    write_kafka_pipelines(pipelines_folder(), pipelines, servers)
+    return pipelines, load_definitions(pipelines)
+
+
+def _overloaded(scale: float, console: Console) -> tuple[Path, dict[str, PipelineDefinition]]:
+    """The folder of the pipelines of a bad day, and what they are."""
+    pipelines = home().overload_pipelines
+    write_overload_pipelines(pipelines_folder(), pipelines, scale)
+    _tell_of(pipelines, console)
+    return pipelines, load_definitions(pipelines)
 
 
 class _Up:

@@ -72,7 +72,13 @@ def freshness_page() -> FastAPI:
         lifespan=lifespan,
     )
     app.add_exception_handler(WarehouseUnavailableError, _warehouse_is_away)
+    _serve_figures(app, figures)
+    _serve_held(app, explorer)
+    _serve_files(app)  # last: what is none of the above is one of the page's files, or nothing
+    return app
 
+
+def _serve_figures(app: FastAPI, figures: Figures) -> None:
     @app.get("/api/status")
     async def status(user: GetUserDep) -> JSONResponse:
         """The state of all pipelines that the user may see."""
@@ -109,6 +115,8 @@ def freshness_page() -> FastAPI:
             raise HTTPException(404)
         return _figures({"lines": await run_in_threadpool(log_end, file)})
 
+
+def _serve_held(app: FastAPI, explorer: HeldExplorer) -> None:
     @app.get("/api/held")
     async def held(
         pipeline: PipelineName,
@@ -128,18 +136,17 @@ def freshness_page() -> FastAPI:
         """The pipeline's DAGs, and whether this user may run them."""
         return _figures({"dags": pipeline_dags(pipeline, user)})
 
+
+def _serve_files(app: FastAPI) -> None:
     @app.get("/docs/{pipeline}/{path:path}")
     async def data_docs(pipeline: str, path: str, request: Request, user: GetUserDep) -> Response:
         """A page of Great Expectations on the pipeline's facts."""
         return protected(await data_docs_file(pipeline, path, request, user), DATA_DOCS_POLICY)
 
-    # Last: what is none of the above is one of the page's files, or nothing.
     @app.get("/{path:path}")
     async def files(path: str, request: Request) -> Response:
         """A file of the page."""
         return protected(await page_file(path, request), PAGE_POLICY)
-
-    return app
 
 
 def _figures(content: dict[str, Any]) -> JSONResponse:

@@ -275,10 +275,8 @@ class StatusReader:
         whole = ledger.whole
         state = pipeline.state(judged.state)
         lately = _freshness(total(batch.event_latency for batch in _lately(pipeline, ledger)))
-        recent = ledger.recent
-        seconds = self._seconds(pipeline, ledger)
-        probes = sum(batch.probes for batch in recent)
         return PipelineStatus(
+            **self._rates(pipeline, ledger),
             name=pipeline.name,
             state=state,
             epoch=pipeline.epoch,
@@ -299,8 +297,6 @@ class StatusReader:
             unmatched=backlog.unmatched.count,
             rejected=backlog.rejected.count,
             duplicates=whole.duplicates,
-            service_rate=sum(batch.facts for batch in recent) / seconds,
-            hit_ratio=sum(batch.hits for batch in recent) / probes if probes else None,
             oldest_shed=backlog.shed.oldest,
             oldest_unmatched=backlog.unmatched.oldest,
             lookups=lookups_of(ledger.newest),
@@ -309,7 +305,6 @@ class StatusReader:
             freshness_now_ms=freshness_now(lag, lately.p99_ms, loads=state in LOADING),
             freshness_hour=_freshness(minutes.hour),
             freshness_day=_freshness(minutes.day),
-            arrival_rate=sum(batch.arrived for batch in recent) / seconds,
             stages_ms=mean_stages(ledger),
             pruned=_held(whole) - sum(getattr(backlog, place).count for place in PLACES),
             backlog=backlog,
@@ -325,6 +320,16 @@ class StatusReader:
             streams=streams,
             requeued=requeued,
         )
+
+    def _rates(self, pipeline: DrivenPipeline, ledger: Ledger) -> dict[str, Any]:
+        """What the stream did in the window, per second and per probe."""
+        recent, seconds = ledger.recent, self._seconds(pipeline, ledger)
+        probes = sum(batch.probes for batch in recent)
+        return {
+            "arrival_rate": sum(batch.arrived for batch in recent) / seconds,
+            "service_rate": sum(batch.facts for batch in recent) / seconds,
+            "hit_ratio": sum(batch.hits for batch in recent) / probes if probes else None,
+        }
 
     def _seconds(self, pipeline: DrivenPipeline, ledger: Ledger) -> float:
         """How much of the window the pipeline has lived through."""
