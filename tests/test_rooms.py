@@ -194,7 +194,7 @@ MOST = {
     "event ids hashed anew in stages and loading": 3,
     "names that others import of definition": 86,
     "names that others import of ledger": 70,
-    "names that others import of columns": 51,
+    "names that others import of columns": 49,
     "names that others import of control": 42,
     "names that others import of loading": 42,
     "names that others import of source": 26,
