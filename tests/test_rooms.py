@@ -197,8 +197,8 @@ MOST = {
     "names that others import of columns": 49,
     "names that others import of control": 42,
     "names that others import of loading": 42,
-    "names that others import of source": 26,
     "names that others import of joins": 31,
+    "names that others import of source": 26,
     "classes of more than 300 lines": 6,
     "functions of more than 60 lines": 1,
 }
