@@ -15,13 +15,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.files import reading as file_reading
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.kafka.partition import OffsetSlice
+from spark_jobs.source.records import json_format
 from spark_jobs.source.records.csv_records import CsvDecoder
 from spark_jobs.source.records.parquet_rows import ParquetRows
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.source.slice_reading import SliceReader
+from spark_jobs.source.slices import SourceSlice
 
 _DEADLY = {b"SEGV!": signal.SIGSEGV, b"ABRT!": signal.SIGABRT, b"KILL!": signal.SIGKILL}
 # Named behind a marker: it ends processes while there is this file.
@@ -37,7 +36,7 @@ class DeadlyReader(SliceReader):
     processes.
     """
 
-    def __call__(self, piece: FileSlice | OffsetSlice) -> Iterator[Arrivals]:
+    def __call__(self, piece: SourceSlice) -> Iterator[Arrivals]:
         """As of `SliceReader`."""
         with deadly_decoding(_obey):
             yield from super().__call__(piece)
@@ -52,7 +51,7 @@ def never_decoded(records: pa.Array) -> None:
 def deadly_decoding(meet: Callable[[pa.Array], None]) -> Iterator[None]:
     """Have all records shown to `meet` before they are decoded, in this process."""
     decode_json, csv, single, rows = (
-        file_reading.decode_json,
+        json_format.decode_json,
         CsvDecoder.decode,
         RecordDecoder.decode,
         ParquetRows.decode,
@@ -70,7 +69,7 @@ def deadly_decoding(meet: Callable[[pa.Array], None]) -> Iterator[None]:
         return decode
 
     with (
-        patch.object(file_reading, "decode_json", of_function),
+        patch.object(json_format, "decode_json", of_function),
         patch.object(CsvDecoder, "decode", of_method(csv)),
         patch.object(RecordDecoder, "decode", of_method(single)),
         patch.object(ParquetRows, "decode", of_method(rows)),

@@ -188,17 +188,17 @@ def imported_fates() -> dict[str, set[str]]:
 
 # How far one idea is spread, and how wide rooms and bricks are. Lower a number when you have lowered what it counts.
 MOST = {
-    "files that name kafka": 38,
-    "files that name avro": 18,
+    "files that name kafka": 18,
+    "files that name avro": 11,
     "branches by a pipeline's shape": 10,
     "event ids hashed anew in stages and loading": 3,
     "names that others import of definition": 86,
     "names that others import of ledger": 70,
-    "names that others import of columns": 51,
+    "names that others import of columns": 49,
     "names that others import of control": 42,
     "names that others import of loading": 42,
-    "names that others import of source": 34,
     "names that others import of joins": 31,
+    "names that others import of source": 26,
     "classes of more than 300 lines": 6,
     "functions of more than 60 lines": 1,
 }

@@ -20,7 +20,7 @@ from openlineage.client.uuid import generate_static_uuid
 from psycopg2 import extensions
 
 from freshet_airflow.warehouse_connection import warehouse_url
-from spark_jobs.definition import Lookup, PipelineDefinition, Source, load_definition
+from spark_jobs.definition import Lookup, PipelineDefinition, load_definition
 from spark_jobs.definition.joined_tuple import COMPLETED_AT, qualified
 from spark_jobs.settings import Home, home
 
@@ -93,7 +93,7 @@ class PipelineDatasets:
     def inputs(self) -> list[InputDataset]:
         """The source, or the streams, and the relation of each lookup, each once."""
         datasets = {
-            _source_name(source, self._home): {name: str(kind) for name, kind in source.columns.items()}
+            source.kind.dataset(source, self._home): {name: str(kind) for name, kind in source.columns.items()}
             for source in self._definition.streams.values()
         }
         for lookup in self._definition.lookups:
@@ -125,7 +125,7 @@ class PipelineDatasets:
                 yield _Column(*self._table_name(lookup.relation), lookup.fetch[origin], [_SAME])
                 return
         for stream, source in self._definition.streams.items():
-            dataset = _source_name(source, self._home)
+            dataset = source.kind.dataset(source, self._home)
             if origin == COMPLETED_AT and stream:
                 yield _Column(*dataset, source.event_time, [_DERIVED])
             for column in source.columns:
@@ -136,7 +136,8 @@ class PipelineDatasets:
         """The columns that tell which tuples make a fact together."""
         for stream, columns in self._definition.shape.on.items():
             for column in columns:
-                yield _Column(*_source_name(self._definition.streams[stream], self._home), column, [_JOINED_BY])
+                source = self._definition.streams[stream]
+                yield _Column(*source.kind.dataset(source, self._home), column, [_JOINED_BY])
         for lookup in self._definition.lookups:
             yield from self._looked_up_by(lookup)
 
@@ -155,12 +156,6 @@ class PipelineDatasets:
             host = "localhost"
         port = self._warehouse.get("port", "5432").split(",")[0]
         return f"postgres://{host}:{port}", f"{self._warehouse.get('dbname', 'postgres')}.{table}"
-
-
-def _source_name(source: Source, home: Home) -> tuple[str, str]:
-    if source.kafka is not None:
-        return f"kafka://{source.kafka.servers.split(',')[0].strip()}", source.kafka.topic
-    return "file", str(source.resolved_path(home))
 
 
 def _schema(columns: Mapping[str, str]) -> schema_dataset.SchemaDatasetFacet:

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from psycopg2 import extensions
 
 from spark_jobs.control.driver_records import newest_driver
 from spark_jobs.control.registration import check_registration
-from spark_jobs.definition import PipelineDefinition, Source
-from spark_jobs.definition.kafka import Kafka
+from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.stream_keys import read_alike
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.join_folder import check_join_state
-from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, SourceAwayError, StateDamagedError
+from spark_jobs.errors import PipelineDefinitionError, SchemaMismatchError, StateDamagedError
 from spark_jobs.lookup.changes.triggers import WatchOutcome, look_at_relations
 from spark_jobs.lookup.planning.memory import said_of_memory
 from spark_jobs.settings import Home
-from spark_jobs.source.files.names import is_landed
-from spark_jobs.source.kafka.client import KafkaClient
-from spark_jobs.source.kafka.offsets import TopicOffsets
-from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.source.kind import SourceStream
+from spark_jobs.source.kinds import kind_of
 from spark_jobs.warehouse.connection import connect
-
-_MOST_COUNTED = 100_000
 
 
 @dataclass
@@ -56,10 +49,8 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
     """
     report = CheckReport()
     for name, source in definition.streams.items():
-        if source.kafka is None:
-            report.notes.append(_landed(name or "events", source, source.resolved_path(home)))
-        else:
-            _check_topic(definition.name, source, source.kafka, report)
+        for note in kind_of(source).check(SourceStream(definition.name, source, home), name or "events"):
+            (report.problems if note.is_problem else report.notes).append(note.text)
     for read, names in read_alike(definition.streams).items():
         report.notes.append(f"{' and '.join(names)} read the same events, of {read}: each takes all of them")
     with closing(connect(warehouse_url, application_name=f"freshet check {definition.name}")) as connection:
@@ -80,21 +71,6 @@ def check_pipeline(definition: PipelineDefinition, warehouse_url: str, home: Hom
     return report
 
 
-def _check_topic(pipeline: str, source: Source, kafka: Kafka, report: CheckReport) -> None:
-    try:
-        decoder = RecordDecoder.of(source)
-        registry = None if decoder.avro is None else decoder.avro.registry
-        if registry is not None and registry.tells_password_to_others:
-            report.notes.append(
-                f"the password for the schema registry at {registry.url} goes over the network as it is: write https://"
-            )
-        _, partitions = TopicOffsets(KafkaClient.of(kafka, pipeline), kafka.topic).described()
-    except (PipelineDefinitionError, SourceAwayError) as error:
-        report.problems.append(str(error))
-    else:
-        report.notes.append(f"topic {kafka.topic} at {kafka.servers}: {partitions} partitions")
-
-
 def _check_registered(connection: extensions.connection, definition: PipelineDefinition, report: CheckReport) -> None:
     stated = definition.model_dump(mode="json", by_alias=True)
     try:
@@ -105,24 +81,6 @@ def _check_registered(connection: extensions.connection, definition: PipelineDef
     driver = newest_driver(connection, definition.name)
     if driver is not None and driver.is_alive():
         report.notes.append(f"its driver runs on {driver.host}: what is changed here counts when it is restarted")
-
-
-def _landed(name: str, source: Source, folder: Path) -> str:
-    try:
-        names = [path.name for _, path in zip(range(_MOST_COUNTED), folder.iterdir(), strict=False)]
-    except FileNotFoundError:
-        return f"{name}: {folder} is not there yet; the stream makes it when it starts"
-    except OSError as error:
-        return f"{name}: {folder} can't be read here: {error.strerror}"
-    landed = sum(map(is_landed, names))
-    more = "at least " if len(names) == _MOST_COUNTED else ""
-    links = sum((folder / name).is_symlink() for name in names)
-    told = f"{name}: {more}{landed:,} landed files in {folder} ({source.format})"
-    if links:
-        told += f"; {more}{links:,} links there are not read: let the files themselves land"
-    if os.geteuid() == 0 and folder.stat().st_mode & 0o022:
-        told += "; other users may write there, and the driver runs as root: run it as a user of its own"
-    return told
 
 
 def _told_of_tables(

@@ -258,8 +258,8 @@ def _refuse_folders_of_others(definition: PipelineDefinition, folder: Path) -> N
 def _folders(definition: PipelineDefinition) -> Iterator[str]:
     """The landing folders of a pipeline, absolute where the home is known."""
     for source in definition.streams.values():
-        if source.path is not None:
-            yield _expanded(source.path)
+        if source.kind.name == "files":
+            yield _expanded(source.settings)
 
 
 def _expanded(path: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import getpass
-import os
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -69,8 +68,8 @@ def _change(
     name = definition.name
     for file in retry:
         read = definition.shape.source_of(file)
-        if read is not None and read.kafka is not None:
-            text = f"{file}: {name} reads it from Kafka, where what is at an offset is read once."
+        if read is not None and read.kind.is_log:
+            text = f"{file}: {name} reads it from {read.kind.title}, where what is at an offset is read once."
             raise FreshetError(f"{text} Only files are read again.")
     for file in retry:
         if not files_not_loaded.ask_to_retry(connection, name, unit_of(file)):
@@ -88,9 +87,10 @@ def _change(
 
 def _is_gone(definition: PipelineDefinition, unit: str) -> bool:
     from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
-    from spark_jobs.source.files.names import name_of
+    from spark_jobs.source.kind import SourceStream
+    from spark_jobs.source.kinds import kind_of
 
     read = definition.shape.source_of(unit)
-    if read is None or read.kafka is not None:
+    if read is None:
         return False
-    return not os.path.lexists(read.resolved_path(home()) / name_of(unit.rpartition(STREAM_SEPARATOR)[2]))
+    return kind_of(read).is_gone(SourceStream(definition.name, read, home()), unit.rpartition(STREAM_SEPARATOR)[2])

@@ -21,7 +21,7 @@ from spark_jobs.control.drivers import fence_driver
 from spark_jobs.control.fencing import PATIENCE
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.ddl import StreamType, parse_columns
-from spark_jobs.definition.kafka import KAFKA_COLUMNS
+from spark_jobs.definition.kinds import KINDS
 from spark_jobs.errors import PipelineDefinitionError
 
 # Types in which a value, if they hold it, has the same text in an event id.
@@ -103,7 +103,8 @@ def _tuples(definition: Mapping[str, Any]) -> tuple[Mapping[str, StreamType], Se
     """Types of the columns of the tuples that become facts, and which of them tell these apart."""
     source = definition.get("source")
     if source:  # Of several streams, the last version wrote here what follows from them.
-        return {**parse_columns(source["schema"]), **KAFKA_COLUMNS}, source["event_id"]
+        added = {name: each for kind in KINDS.values() for name, each in kind.columns.items()}
+        return {**parse_columns(source["schema"]), **added}, source["event_id"]
     tuples = PipelineDefinition.model_validate(definition).tuples
     return tuples.columns, tuples.event_id
 

@@ -1,6 +1,7 @@
 """What a pipeline is: the YAML files under dags/pipelines, their model, and what is checked about them.
 
 model.py         PipelineDefinition, and pipeline_files.py: how its file is found and loaded
+source.py        where events come from; kinds/: one file a kind of source, formats/: one file a format of records
 fields.py        the kinds of values that a file is made of
 ddl.py           Spark's DDL: the source's columns and their types
 shapes.py        what it does with its streams: one stream, joined streams, accumulated streams
@@ -13,7 +14,7 @@ stream_tuple.py  which columns of a stream tuple make the event
 fates.py         what may become of a tuple: one table, which all others ask
 """
 
-from spark_jobs.definition.model import ALGORITHMS, Default, Fact, Lookup, PipelineDefinition, Source
+from spark_jobs.definition.model import ALGORITHMS, Default, Fact, Lookup, PipelineDefinition
 from spark_jobs.definition.pipeline_files import (
     definition_files,
     load_definition,
@@ -22,6 +23,7 @@ from spark_jobs.definition.pipeline_files import (
     pipelines_of,
     spelling_notes,
 )
+from spark_jobs.definition.source import Source
 
 __all__ = [
     "ALGORITHMS",

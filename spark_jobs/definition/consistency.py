@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.byte_sizes import parse_bytes
 from spark_jobs.definition.ddl import StreamType
-from spark_jobs.definition.kafka import KAFKA_COLUMNS
+from spark_jobs.definition.formats import FORMATS
+from spark_jobs.definition.kinds import KINDS
 from spark_jobs.definition.operation import Between, Expectation
 from spark_jobs.definition.problems import Problem, path_of, suggestion
 from spark_jobs.definition.stream_tuple import BATCH_NO
@@ -35,13 +36,6 @@ _CONTROL_SCHEMA = "freshet"
 _EVENT_ID_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
 _JOIN_KEY_TYPES = ("bigint", "int", "smallint", "string", "date")
 
-# What spark_jobs.source.records knows. The names are those of Spark's readers.
-_READER_OPTIONS = {"csv": ("header", "sep", "quote", "escape", "nullValue"), "json": (), "parquet": (), "avro": ()}
-# Of files: what one that is packed may become.
-_FILE_OPTIONS = ("most_unpacked", "most_rejected")
-# Options that are one character, and what they must differ from, with what that is by default.
-_CHARACTERS = {"sep": {"quote": '"'}, "quote": {"sep": ","}, "escape": {"sep": ","}}
-_KAFKA_FORMATS = ("json", "avro")
 _TIMES = {"date", "timestamp"}
 _NUMBERS = {"bigint", "int", "smallint", "tinyint", "decimal", "double", "float"}
 
@@ -66,13 +60,10 @@ def inconsistencies(
         path = path_of("streams", stream) if stream else "source"
         yield from _event_id_problems(path, each)
         yield from _event_time_problems(path, each)
-        yield from _encoding_problems(path, each)
         yield from _format_problems(path, each)
         for name in each.record_columns:
             if _RESERVED_COLUMNS.fullmatch(name):
                 yield Problem(path_of(path, "schema"), f"column {name!r} {_RESERVED}; choose another.")
-        if each.kafka is not None:
-            yield from _kafka_problems(path, each)
     for position, lookup in enumerate(lookups):
         if lookup is not None:
             fetched = _outputs_of(lookups[:position])
@@ -125,25 +116,33 @@ def _event_time_problems(path: str, source: Source) -> Iterator[Problem]:
         yield Problem(path_of(path, "event_time"), f"column {name!r} is of type {kind}. Allowed: timestamp; {why}.")
 
 
-def _encoding_problems(path: str, source: Source) -> Iterator[Problem]:
-    if (source.format == "avro") != (source.avro is not None):
-        text = "is missing: it says where the schemas are." if source.avro is None else "belongs to format: avro only."
-        yield Problem(path_of(path, "avro"), text)
-    if source.kafka is None and source.format == "avro":
-        yield Problem(path_of(path, "format"), "'avro' is a format of Kafka's records. Of files: json, parquet, csv.")
-    if source.kafka is None and source.envelope is not None:
-        yield Problem(path_of(path, "envelope"), "is one of Kafka's records, and this source is files. Remove it.")
-
-
 def _format_problems(path: str, source: Source) -> Iterator[Problem]:
-    allowed = (*_READER_OPTIONS[source.format], *(() if source.path is None else _FILE_OPTIONS))
-    choice = f"Allowed for {source.format}: {', '.join(allowed)}." if allowed else f"{source.format} takes none."
-    if source.format == "csv":
-        for name, kind in source.columns.items():
-            if kind.name == "binary":
-                yield Problem(
-                    path_of(path, "schema"), f"column {name!r} is of type binary, which csv has not; use string."
-                )
+    kind, used = source.kind, source.record_format
+    for key, each in ((each.key, each) for each in FORMATS.values() if each.key is not None):
+        if getattr(source, key) is None and used.name == each.name:
+            yield Problem(path_of(path, key), each.lacking)
+        elif getattr(source, key) is not None and used.name != each.name:
+            yield Problem(path_of(path, key), f"belongs to format: {each.name} only.")
+    if kind.bears not in used.borne_by:
+        of = " and ".join(each.records for each in KINDS.values() if each.bears in used.borne_by)
+        allowed = ", ".join(each.name for each in FORMATS.values() if kind.bears in each.borne_by)
+        yield Problem(
+            path_of(path, "format"), f"{used.name!r} is a format of {of}. Allowed with {kind.key}: {allowed}."
+        )
+    if kind.bears == "files" and source.envelope is not None:
+        of = " and ".join(each.records for each in KINDS.values() if each.bears == "messages")
+        yield Problem(path_of(path, "envelope"), f"is one of {of}, and this source is {kind.records}. Remove it.")
+    if source.after_load != "keep" and not kind.removes:
+        text = f"means nothing with {kind.key}, which keeps records itself. Remove it."
+        yield Problem(path_of(path, "after_load"), text)
+    yield from _option_problems(path, source)
+    yield from used.problems(path, source)
+    yield from kind.problems(path, source)
+
+
+def _option_problems(path: str, source: Source) -> Iterator[Problem]:
+    used, allowed = source.record_format.name, (*source.record_format.options, *source.kind.options)
+    choice = f"Allowed for {used}: {', '.join(allowed)}." if allowed else f"{used} takes none."
     for option, value in source.options.items():
         key = path_of(path, "options", option)
         if option not in allowed:
@@ -155,35 +154,6 @@ def _format_problems(path: str, source: Source) -> Iterator[Problem]:
                 yield Problem(key, str(error))
         elif option == "most_rejected" and not re.fullmatch(r"[0-9]{1,12}", value):
             yield Problem(key, f"{value!r} is not a number of records. Allowed: a whole number, for example 100000.")
-        elif option == "header" and value not in {"true", "false"}:
-            yield Problem(key, f"{value!r} is not allowed. Allowed: true, false.")
-        elif option in _CHARACTERS and not (len(value) == 1 and value.isascii() and value not in "\r\n\0"):
-            yield Problem(
-                key, f"{value!r} is not one ASCII character. Allowed: one, which is no line break and no NUL."
-            )
-        elif option in _CHARACTERS and any(
-            source.options.get(other, default) == value for other, default in _CHARACTERS[option].items()
-        ):
-            others = " and ".join(_CHARACTERS[option])
-            yield Problem(key, f"{value!r} has another meaning already; choose a character that {others} is not.")
-        elif option == "nullValue" and any(mark in value for mark in "\r\n"):
-            yield Problem(key, f"{value!r} is not text on a single line.")
-
-
-def _kafka_problems(path: str, source: Source) -> Iterator[Problem]:
-    assert source.kafka is not None
-    if source.format not in _KAFKA_FORMATS:
-        text = f"{source.format!r} is a format of files. Allowed with kafka: {', '.join(_KAFKA_FORMATS)}."
-        yield Problem(path_of(path, "format"), text)
-    if source.after_load != "keep":
-        yield Problem(path_of(path, "after_load"), "means nothing with kafka, which keeps records itself. Remove it.")
-    for name in source.record_columns:
-        if name.lower() in KAFKA_COLUMNS:
-            text = f"column {name!r} has the name of a column that each record of Kafka has; choose another."
-            yield Problem(path_of(path, "schema"), text)
-    if source.kafka.made_anew == "read" and set(source.event_id) <= KAFKA_COLUMNS.keys():
-        text = "can't be read where offsets are the event id: the new topic's would be taken for the old one's."
-        yield Problem(path_of(path, "kafka", "made_anew"), f"{text} Write refuse, or name columns as event_id.")
 
 
 def _join_key_problems(position: int, lookup: Lookup, tuples: Tuples, fetched: dict[str, str]) -> Iterator[Problem]:

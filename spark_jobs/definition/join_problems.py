@@ -12,7 +12,8 @@ from spark_jobs.definition.problems import Problem, path_of, shown
 from spark_jobs.definition.stream_keys import key_problems, no_column, no_stream
 
 if TYPE_CHECKING:
-    from spark_jobs.definition.model import Fact, Lookup, Source
+    from spark_jobs.definition.model import Fact, Lookup
+    from spark_jobs.definition.source import Source
 
 _WHOLE_NUMBERS = ("bigint", "int", "smallint", "tinyint")
 

@@ -5,35 +5,26 @@ This room imports pydantic and YAML only: Airflow reads the definitions whenever
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from functools import cached_property
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from spark_jobs.definition.accumulate import Accumulate
-from spark_jobs.definition.avro import Avro
 from spark_jobs.definition.consistency import inconsistencies
-from spark_jobs.definition.ddl import StreamType, parse_columns
-from spark_jobs.definition.fields import Bytes, Duration, OptionText, Part, Rate, TableName, Word
+from spark_jobs.definition.fields import Bytes, Duration, Part, Rate, TableName, Word
 from spark_jobs.definition.former_spelling import in_present_spelling
 from spark_jobs.definition.join import Join
-from spark_jobs.definition.kafka import KAFKA_COLUMNS, PLACE_COLUMNS, Kafka
 from spark_jobs.definition.operation import Freshness, Reprocessing, Retention, Shedding, Validation
 from spark_jobs.definition.problems import InconsistentDefinitionError, shown, suggestion
 from spark_jobs.definition.shapes import AccumulatedStreams, JoinedStreams, OneStream, Shape, Tuples, shape_problems
-from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.definition.source import Source
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
-from spark_jobs.settings import HOME_VARIABLE, Home
 
 ALGORITHMS = ("auto", *CATALOGUE)
 """What `algorithm` may be: the cost model's choice, or a name of the catalogue."""
-
-_HOME = "${" + HOME_VARIABLE + "}"
 
 
 def _name_of(what: str) -> AfterValidator:
@@ -51,135 +42,6 @@ def _algorithm(text: str) -> str:
         allowed = f"Allowed: {', '.join(ALGORITHMS)}."
         raise ValueError(f"{shown(text)} is not allowed.{suggestion(text, ALGORITHMS)} {allowed}")
     return text
-
-
-def _ddl(text: str) -> str:
-    try:
-        parse_columns(text)
-    except PipelineDefinitionError as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
-def _path(text: str) -> str:
-    rest = text.removeprefix(_HOME)
-    if not rest.startswith("/"):
-        raise ValueError(f"{shown(text)} is not an absolute path of a folder. Start it with / or {_HOME}/.")
-    if re.search(r"[][*?{}$\0]", rest):
-        raise ValueError(f"{shown(text)} holds one of *?[]{{}}$. Write the folder itself; only {_HOME} is expanded.")
-    return text
-
-
-class Removal(Part):
-    """What becomes of a landed file once it is loaded; one of both.
-
-    Attributes:
-        archive: folder that it is moved to.
-        delete_after: how long after that it is deleted; longer than an asynchronous replica that may take over can lag.
-    """
-
-    archive: Annotated[str, AfterValidator(_path)] | None = Field(
-        default=None, examples=[f"after_load: {{archive: {_HOME}/archive/orders}}"]
-    )
-    delete_after: Duration | None = Field(default=None, examples=["after_load: {delete_after: 7d}"])
-
-    @model_validator(mode="after")
-    def _is_one_of_both(self) -> Removal:
-        if (self.archive is None) == (self.delete_after is None):
-            raise ValueError("Write archive: a folder, or delete_after: a duration; one of both.")
-        return self
-
-    def archive_folder(self, home: Home) -> Path | None:
-        """The folder that loaded files are moved to, for this installation."""
-        return None if self.archive is None else Path(self.archive.replace(_HOME, str(home.root), 1))
-
-
-AfterLoad = Annotated[
-    Annotated[Literal["keep"], Tag("<policy>")] | Annotated[Removal, Tag("<removal>")],
-    Discriminator(lambda value: "<removal>" if isinstance(value, dict | Removal) else "<policy>"),
-]
-
-
-class Source(Part):
-    """Where the events come from.
-
-    Attributes:
-        format: of landed files: json (one object a line), parquet or csv; json and csv also as .gz and .zst. Of Kafka:
-            json or avro.
-        path: folder in which files arrive; `${FRESHET_HOME}` stands for the installation's home.
-        kafka: the topic that they are read from; one of path and kafka.
-        schema_: Spark DDL of the events; `schema` in the file.
-        event_id: columns that tell events apart; the same id twice is the same event. Of Kafka, where it is left out:
-            topic, partition and offset.
-        event_time: timestamp column, when the event happened; freshness is measured from it.
-        options: how the files are written, where the format leaves that open, and what one that is packed may become
-            (spark_jobs/source/records/README.md).
-        avro: of format avro, where the schemas are.
-        envelope: `debezium` where records are changes of rows: rows that were inserted are the stream tuples.
-        after_load: what becomes of files that are loaded.
-    """
-
-    format: Literal["json", "parquet", "csv", "avro"] = Field(examples=["format: json"])
-    path: Annotated[str, AfterValidator(_path)] | None = Field(default=None, examples=[f"path: {_HOME}/landing/orders"])
-    kafka: Kafka | None = Field(default=None, examples=["kafka: {servers: localhost:9092, topic: orders}"])
-    schema_: Annotated[str, AfterValidator(_ddl)] = Field(
-        alias="schema", examples=['schema: "id bigint, at timestamp"']
-    )
-    event_id: tuple[Word, ...] = Field(min_length=1, examples=["event_id: [o_orderkey]"])
-    event_time: Word = Field(examples=["event_time: ordered_at"])
-    options: dict[str, OptionText] = Field(default={}, examples=["options: {header: true}"])
-    avro: Avro | None = Field(default=None, examples=["avro: {registry: http://localhost:8081}"])
-    envelope: Literal["debezium"] | None = Field(default=None, examples=["envelope: debezium"])
-    after_load: AfterLoad = Field(default="keep", examples=["after_load: keep"])
-
-    @model_validator(mode="before")
-    @classmethod
-    def _place_is_event_id(cls, content: Any) -> Any:
-        if isinstance(content, dict) and content.get("kafka") is not None and "event_id" not in content:
-            return {**content, "event_id": list(PLACE_COLUMNS)}
-        return content
-
-    @model_validator(mode="after")
-    def _is_of_one_kind(self) -> Source:
-        if (self.path is None) == (self.kafka is None):
-            raise ValueError("Write path: the folder in which files arrive, or kafka: a topic; one of both.")
-        return self
-
-    @model_validator(mode="after")
-    def _archives_elsewhere(self) -> Source:
-        if self.path is None:
-            return self
-        if isinstance(self.after_load, Removal) and self.after_load.archive is not None:
-            archive, landing = (posixpath.normpath(path) for path in (self.after_load.archive, self.path))
-            if archive == landing:
-                raise ValueError(f"after_load.archive is the landing folder itself, {landing}. Write another folder.")
-        return self
-
-    @cached_property
-    def columns(self) -> dict[str, StreamType]:
-        """The columns of a tuple: those of the schema, in its order, and of Kafka those of the record."""
-        return self.record_columns | (KAFKA_COLUMNS if self.kafka is not None else {})
-
-    @cached_property
-    def record_columns(self) -> dict[str, StreamType]:
-        """The columns that a record's bytes hold: those of the schema, in its order."""
-        return parse_columns(self.schema_)
-
-    @property
-    def is_known_by_place(self) -> bool:
-        """Whether an event's id says where its record lies, so that it is known although nothing of the record is."""
-        return self.kafka is not None and set(self.event_id) <= set(PLACE_COLUMNS)
-
-    @property
-    def connections(self) -> tuple[str, ...]:
-        """Ids of the Airflow connections that it asks for."""
-        ids = (part.connection for part in (self.kafka, self.avro) if part is not None)
-        return tuple(each for each in ids if each is not None)
-
-    def resolved_path(self, home: Home) -> Path:
-        """The folder in which files arrive, for this installation; not of Kafka."""
-        assert self.path is not None
-        return Path(self.path.replace(_HOME, str(home.root), 1))
 
 
 class Default(Part):

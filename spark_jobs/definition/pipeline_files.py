@@ -15,10 +15,11 @@ from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.fields import Part
 from spark_jobs.definition.former_spelling import in_present_spelling, note_of_former_spelling
 from spark_jobs.definition.join import Join
-from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, Source, shape_of
+from spark_jobs.definition.model import Fact, Lookup, PipelineDefinition, shape_of
 from spark_jobs.definition.operation import Expectation
 from spark_jobs.definition.problems import Problem, problems_of, read_yaml, suggestion
 from spark_jobs.definition.shapes import SHAPE_KEYS, shape_problems
+from spark_jobs.definition.source import Source
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.settings import pipelines_folder
 

@@ -20,10 +20,11 @@ from spark_jobs.definition.problems import Problem
 from spark_jobs.definition.stream_tuple import EventColumns
 
 if TYPE_CHECKING:
-    from spark_jobs.definition.model import Fact, Lookup, Source
+    from spark_jobs.definition.model import Fact, Lookup
+    from spark_jobs.definition.source import Source
 
-# Joined tuples are no records: what is held of them are their columns, as of files of this format.
-_JOINED_FORMAT = "parquet"
+# Joined tuples are no records: what is held of them are their columns, as an object.
+_JOINED_FORMAT = "json"
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Tuples:
 
     def event(self, pipeline: str) -> EventColumns:
         """Which of the columns make the event, for the tasks of a pipeline."""
-        held_as = _JOINED_FORMAT if self.source is None else self.source.format
+        held_as = _JOINED_FORMAT if self.source is None else self.source.record_format.held_as
         return EventColumns(pipeline, self.event_id, self.event_time, tuple(self.columns), held_as)
 
 

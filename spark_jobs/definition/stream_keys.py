@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -88,10 +87,7 @@ def read_alike(streams: Mapping[str, Source]) -> dict[str, list[str]]:
     """What is read by several streams, each for itself, and which these are: a folder, or a topic."""
     readers: dict[str, list[str]] = {}
     for name, source in streams.items():
-        read = posixpath.normpath(source.path or "")
-        if source.kafka is not None:
-            read = f"topic {source.kafka.topic} of {', '.join(sorted(source.kafka.servers.split(',')))}"
-        readers.setdefault(read, []).append(name)
+        readers.setdefault(source.kind.identity(source), []).append(name)
     return {read: names for read, names in readers.items() if len(names) > 1}
 
 

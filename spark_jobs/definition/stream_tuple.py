@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from spark_jobs.definition.fates import PLACES, Place
+
+if TYPE_CHECKING:
+    from spark_jobs.definition.source import Source
 
 # Columns that every stream tuple has besides those of its source.
 ARRIVED_AT = "_arrived_at"
@@ -30,7 +33,7 @@ class EventColumns:
         event_id: columns that tell events apart, in the order of the definition.
         event_time: timestamp column, when the event happened.
         source_columns: all columns that the source gave, in its order.
-        format: of the source's records: json, csv or parquet.
+        format: that records have while they are held.
     """
 
     pipeline: str
@@ -38,6 +41,12 @@ class EventColumns:
     event_time: str
     source_columns: tuple[str, ...]
     format: str
+
+    @classmethod
+    def of(cls, pipeline: str, source: Source) -> EventColumns:
+        """Those of a source's tuples."""
+        held_as = source.record_format.held_as
+        return cls(pipeline, source.event_id, source.event_time, tuple(source.columns), held_as)
 
 
 class LoadCounts(NamedTuple):

@@ -14,7 +14,7 @@ from pyspark import SparkContext
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.driver.admission import Admission
 from spark_jobs.driver.checks import PipelineTables, check_tables
-from spark_jobs.driver.intake import BatchEnd, Intake, LandedSource, Reading, SourceSlice
+from spark_jobs.driver.intake import BatchEnd, Intake, Reading
 from spark_jobs.driver.poisoned_batch import search, set_aside
 from spark_jobs.driver.session import jobs_of, take_turns
 from spark_jobs.driver.shed_budget import ShedBudget
@@ -27,6 +27,7 @@ from spark_jobs.lookup.driven_lookups import DrivenLookups
 from spark_jobs.lookup.hot_keys.learned import rehearse_learning
 from spark_jobs.lookup.relation.relation_spec import RelationSpec
 from spark_jobs.secret_text import SecretText
+from spark_jobs.source.landed_source import LandedSource, PlannedSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
 from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse, unreported
@@ -257,7 +258,9 @@ class BatchRun:
             self._lookups.release(batch_no)
 
 
-def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]], report: BatchReport) -> list[RangeEnd]:
+def _ends(
+    batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[PlannedSlice]], report: BatchReport
+) -> list[RangeEnd]:
     """What became of each range: of all its slices, every one of which a task must have told of."""
     told = report.pieces()
     planned = {piece for pieces in tasks for piece in pieces}
@@ -271,7 +274,7 @@ def _ends(batch: batch_ledger.OpenBatch, tasks: Sequence[Sequence[SourceSlice]],
         records[piece.range_no] += told[piece].records
         reasons[piece.range_no] = reasons[piece.range_no] or told[piece].unreadable
         marks[piece.range_no] = max(filter(None, (marks[piece.range_no], told[piece].mark)), default=None)
-        if told[piece].unreadable and piece.is_of_topic:
+        if told[piece].unreadable and piece.is_loaded_in_part:
             lost.add(piece.range_no)  # some of it was removed; what was still there is loaded
     return [
         RangeEnd(None if number in lost else count, reason, mark)

@@ -16,12 +16,8 @@ from spark_jobs.ledger.batch_ledger import OpenBatch
 from spark_jobs.ledger.batch_streams import StreamProgress
 from spark_jobs.ledger.source_ranges import RangeEnd, SourceRange
 from spark_jobs.loading.loader import Destination
-from spark_jobs.source.files.landed_files import LandedFiles
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.kafka.partition import OffsetSlice
-from spark_jobs.source.kafka.topic import KafkaTopic
-from spark_jobs.source.landed_streams import LandedStreams, StreamSlice
 from spark_jobs.source.slice_reading import SliceReader
+from spark_jobs.source.slices import SourceSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import Report
 from spark_jobs.stages.exchange import Parcel
@@ -29,13 +25,7 @@ from spark_jobs.stages.reports import BatchReport
 from spark_jobs.stages.trial_reading import TrialReading
 from spark_jobs.warehouse.fact_table import FactTable
 
-LandedSource = LandedFiles | LandedStreams | KafkaTopic
-"""What is new, and in which pieces it is read."""
-
-SourceSlice = FileSlice | OffsetSlice | StreamSlice
-"""A piece of it that one task reads."""
-
-Trial = tuple[TrialReading, FileSlice | OffsetSlice]
+Trial = tuple[TrialReading, SourceSlice]
 """A slice, and what reads it."""
 
 Rehearse = Callable[[], str | None]

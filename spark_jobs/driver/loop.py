@@ -15,12 +15,11 @@ from spark_jobs.control import drivers
 from spark_jobs.control.fencing import require_epoch
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.heartbeat import Wanted
-from spark_jobs.driver.intake import LandedSource
 from spark_jobs.driver.setbacks import Setbacks
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import SourceRange
-from spark_jobs.source.files.after_load import LoadedFiles
+from spark_jobs.source.landed_source import LandedSource, RemovesLoaded
 from spark_jobs.stages.obstacles import Obstacle, obstacle
 from spark_jobs.task_errors import kind_of, lost_its_process, told_by
 from spark_jobs.warehouse.connection_pool import Borrower
@@ -64,7 +63,7 @@ class StreamLoop:
         session: Borrower,
         wanted: Callable[[], Wanted],
         source: LandedSource,
-        loaded_files: Sequence[LoadedFiles],
+        loaded_files: Sequence[RemovesLoaded],
         batches: BatchRun,
     ) -> None:
         self._pipeline = pipeline
@@ -180,7 +179,7 @@ class StreamLoop:
             ended = time.monotonic()
             self._remove_at = ended + _REST * (ended - began)
 
-    def _remove(self, connection: extensions.connection, files: LoadedFiles) -> None:
+    def _remove(self, connection: extensions.connection, files: RemovesLoaded) -> None:
         with connection, connection.cursor() as cursor:
             require_epoch(cursor, self._pipeline, self._epoch)
         if loaded := source_ranges.removable_units(connection, self._pipeline, files.loaded_before, files.prefix):

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
 from contextlib import closing, suppress
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -22,7 +20,7 @@ from spark_jobs.driver.accumulated_streams import AccumulatedStreamsIntake
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.checks import PipelineTables, check_tables
 from spark_jobs.driver.heartbeat import Heartbeat, Wanted
-from spark_jobs.driver.intake import Intake, LandedSource
+from spark_jobs.driver.intake import Intake
 from spark_jobs.driver.join_folder import check_join_state
 from spark_jobs.driver.joined_streams import JoinedStreamsIntake
 from spark_jobs.driver.loop import StreamLoop
@@ -32,10 +30,10 @@ from spark_jobs.errors import SchemaMismatchError, StateDamagedError, WarehouseU
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.lookup.driven_lookups import DrivenLookups
 from spark_jobs.settings import Home
-from spark_jobs.source.files.after_load import LoadedFiles
-from spark_jobs.source.files.landed_files import LandedFiles
-from spark_jobs.source.kafka.topic import KafkaTopic
-from spark_jobs.source.landed_streams import LandedStreams, stream_unit
+from spark_jobs.source.kind import SourceStream
+from spark_jobs.source.kinds import kind_of
+from spark_jobs.source.landed_source import LandedSource, RemovesLoaded, SingleSource
+from spark_jobs.source.landed_streams import LandedStreams
 from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.warehouse.connection import connect
 from spark_jobs.warehouse.connection_pool import Borrower, ConnectionPool
@@ -120,7 +118,7 @@ class StreamJob:
             try:
                 loop = StreamLoop(
                     *(name, epoch, self._session, lambda: heartbeat.wanted),
-                    *(source, self._loaded_files(), batches),
+                    *(source, self._removals(), batches),
                 )
                 loop.run(once=once)
             except WriterFencedError as error:
@@ -187,46 +185,34 @@ class StreamJob:
         readers = SliceReader.of_streams(definition)
         match definition.shape:
             case OneStream():
-                return self._landed(readers[""]), OneStreamIntake(definition.name, spark, readers)
+                [stream] = self._streams()
+                return self._landed(stream), OneStreamIntake(definition.name, spark, readers)
             case JoinedStreams() as shape:
-                source = self._landed_streams(readers)
+                source = self._landed_streams()
                 return source, JoinedStreamsIntake(definition.name, shape, spark, source, readers, self._home, parts)
             case AccumulatedStreams() as shape:
-                source = self._landed_streams(readers)
+                source = self._landed_streams()
                 return source, AccumulatedStreamsIntake(definition, shape, spark, source, readers)
 
-    def _landed_streams(self, readers: Mapping[str, SliceReader]) -> LandedStreams:
+    def _landed_streams(self) -> LandedStreams:
         """What is new of several streams."""
-        return LandedStreams({name: self._landed(reader, stream_unit(name, "")) for name, reader in readers.items()})
+        return LandedStreams({stream.name or "": self._landed(stream) for stream in self._streams()})
 
-    def _landed(self, reader: SliceReader, prefix: str = "") -> LandedFiles | KafkaTopic:
-        """What is new of a source.
+    def _streams(self) -> list[SourceStream]:
+        """What is read: each of several streams, or the only one."""
+        name, named = self.definition.name, self.definition.streams.items()
+        return [SourceStream(name, source, self._home, stream or None) for stream, source in named]
 
-        Args:
-            reader: reads it.
-            prefix: how the ledger's units of it begin.
-        """
-        source = reader.source
-        if source.kafka is not None:
-            assert reader.client is not None
-            positions = PartitionPositions(
-                self.definition.name, self._session.connection, lambda: self._epoch, prefix=prefix
-            )
-            return KafkaTopic(source.kafka, reader.client, positions)
-        folder = source.resolved_path(self._home)
-        folder.mkdir(parents=True, exist_ok=True)
-        return LandedFiles(folder, cuttable=source.format != "parquet")
+    def _landed(self, stream: SourceStream) -> SingleSource:
+        """What is new of a stream."""
+        name, connection = self.definition.name, self._session.connection
+        positions = PartitionPositions(name, connection, lambda: self._epoch, prefix=stream.prefix)
+        return kind_of(stream.source).landed(stream, positions)
 
-    def _loaded_files(self) -> list[LoadedFiles]:
-        """What removes loaded files, of each source that does not keep them."""
-        removing = []
-        for name, source in self.definition.streams.items():
-            prefix = stream_unit(name, "") if name else ""
-            policy = source.after_load
-            if policy != "keep":
-                archive, kept = policy.archive_folder(self._home), policy.delete_after or timedelta()
-                removing.append(LoadedFiles(source.resolved_path(self._home), archive, kept, prefix))
-        return removing
+    def _removals(self) -> list[RemovesLoaded]:
+        """What removes what is loaded, of each source that does not keep it."""
+        removals = (kind_of(stream.source).removal(stream) for stream in self._streams())
+        return [each for each in removals if each is not None]
 
     def abandon(self, state: drivers.EndState, error: str | None = None) -> None:
         """Tell the warehouse how the driver has ended, from another thread: the process ends without it."""

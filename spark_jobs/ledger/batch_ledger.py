@@ -22,6 +22,7 @@ from psycopg2 import extensions
 
 from spark_jobs.control.fencing import lock_against_loaders, require_epoch
 from spark_jobs.definition.fates import PLACES, Place
+from spark_jobs.definition.kinds import KINDS
 from spark_jobs.errors import WriterFencedError
 from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.batch_streams import (
@@ -77,7 +78,8 @@ def read_as(definition: str) -> str:
     Args:
         definition: SQL expression of type jsonb.
     """
-    return f"md5((nullif({definition} -> 'source', 'null') - 'path' - 'after_load' - 'kafka')::text)"
+    where = " - ".join(f"'{key}'" for key in ("after_load", *(kind.key for kind in KINDS.values())))
+    return f"md5((nullif({definition} -> 'source', 'null') - {where})::text)"
 
 
 class OpenBatch(NamedTuple):

@@ -22,7 +22,7 @@ from spark_jobs.durations import parse_duration
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import id_sketches
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
-from spark_jobs.ledger.source_ranges import IS_PARTITION
+from spark_jobs.ledger.source_ranges import IS_OF_LOG
 from spark_jobs.ledger.sums import HITS, PLACED, PROBES, RECORDS, added_histogram
 
 _log = logging.getLogger(__name__)
@@ -93,14 +93,10 @@ _PRUNE_RUNS = f"""
     ), folded AS ({_FOLD.replace("count(*), sum(arrived)", "0, sum(arrived)")})
     SELECT count(*) FROM deleted
 """
-# Each batch notes a range of each partition of a topic. Of batches that are gone it matters only how far they reached:
-# ranges that follow on one another become one. Sums of records that nobody counted are not known. Files, which the
-# pipeline may have read before, are told apart by what they were planned as.
-_PARTITIONS = f"""
-    SELECT unit FROM freshet.source_range WHERE pipeline = %(pipeline)s AND {IS_PARTITION} AND EXISTS (
-        SELECT FROM freshet.pipeline WHERE name = %(pipeline)s AND jsonb_typeof(coalesce(
-            definition #> ARRAY['streams', split_part(unit, '/', 1), 'kafka'], definition #> '{{source,kafka}}'
-        )) = 'object')
+# Each batch notes a range of each log, say of each partition of a topic. Of batches that are gone it matters only how
+# far they reached: ranges that follow on one another become one. Sums of records that nobody counted are not known.
+_LOGS = f"""
+    SELECT unit FROM freshet.source_range WHERE pipeline = %(pipeline)s AND {IS_OF_LOG}
     GROUP BY unit HAVING count(*) > 1 ORDER BY unit
 """
 _MERGE_RANGES = """
@@ -211,9 +207,9 @@ def prune(connection: extensions.connection, pipeline: str, retention: Mapping[s
 
 
 def _merge_ranges(connection: extensions.connection, pipeline: str) -> int:
-    """Merge what was loaded of a topic, partition by partition; how many ranges are gone."""
+    """Merge what was loaded of logs, each for itself; how many ranges are gone."""
     with connection.cursor() as cursor:
-        cursor.execute(_PARTITIONS, {"pipeline": pipeline})
+        cursor.execute(_LOGS, {"pipeline": pipeline})
         units = [unit for (unit,) in cursor.fetchall()]
         return sum(_only(cursor, _MERGE_RANGES, {"pipeline": pipeline, "unit": unit}) for unit in units)
 

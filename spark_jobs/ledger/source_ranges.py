@@ -8,17 +8,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from spark_jobs.columns.copy_encoding.characters import storable
+from spark_jobs.definition.kinds import KINDS
 from spark_jobs.ledger.poison import Poison, poison_of
 from spark_jobs.ledger.unread_files import TAKEN, landing_time
 
 if TYPE_CHECKING:  # tasks that decode know its ranges, and need no database
     from psycopg2 import extensions
 
-TOPIC_ID = "[A-Za-z0-9+/_-]{22}"
-"""Pattern of the id that Kafka gives a topic: 128 bits in Base64, which librdkafka writes with `/` among its digits."""
-
-IS_PARTITION = f"unit ~ '^([^:@/]+/)?[^:@/]+:[0-9]+@{TOPIC_ID}$'"
-"""SQL condition: a range is one of offsets, in a partition of a topic; others are bytes of a file."""
+IS_OF_LOG = f"kind IN ({', '.join(repr(kind.name) for kind in KINDS.values() if kind.is_log)})"
+"""SQL condition: a range is one of offsets in a log, say a partition of a topic; others are bytes, say of a file."""
 
 _WHOLE = "(first = 0 AND last IS NOT DISTINCT FROM size)"
 _UNITS_AT_ONCE = 50_000
@@ -28,15 +26,17 @@ _LONGEST_REASON = 2_000
 
 @dataclass(frozen=True)
 class SourceRange:
-    """Some consecutive records of one unit of a source; of a landed file, bytes.
+    """Some consecutive records of one unit of a source: bytes of a landed file, or offsets of a log.
 
     Attributes:
-        unit: the file's name within the landing folder, as `unit_of` writes it.
-        first: offset of its first byte, which begins a record.
-        last: offset after its last byte, which ends a record.
-        size: bytes of the whole file, as it was planned; None where that is not known.
-        modified_ns: when the file was changed last, as it was planned, in ns since 1970: that is when it landed.
+        unit: the unit's name in its source: the file's in the landing folder, as `unit_of` writes it, or the log's.
+        first: offset of its first byte, which begins a record; or of its first record.
+        last: offset after its last byte, which ends a record; or after its last record.
+        size: bytes of the whole file, as it was planned; of a log, about those of the range; None: not known.
+        modified_ns: when its records arrived, in ns since 1970: the file was changed last, as it was planned; of a log,
+            when they were seen first.
         poison: what of it is not decoded.
+        kind: of the source, by its name in `KINDS`.
     """
 
     unit: str
@@ -45,11 +45,13 @@ class SourceRange:
     size: int | None
     modified_ns: int | None
     poison: Poison = ()
+    kind: str = "files"
 
     @property
     def bytes(self) -> int:
-        """Its length."""
-        return self.last - self.first
+        """How many bytes its records have; of a log, about how many."""
+        of_log = self.kind in KINDS and KINDS[self.kind].is_log
+        return self.size if of_log and self.size is not None else self.last - self.first
 
     @property
     def landed_at(self) -> datetime | None:
@@ -141,7 +143,7 @@ def taken_among(cursor: extensions.cursor, pipeline: str, ranges: Sequence[Sourc
             AND range.size = wanted.size AND range.modified_ns = wanted.modified_ns AND range.first <= wanted.first
             AND range.last >= wanted.last AND {TAKEN})
         """,
-        [*_columns(ranges)[:-1], pipeline],
+        [*_columns(ranges)[:5], pipeline],
     )
     return {number - 1 for (number,) in cursor.fetchall()}
 
@@ -203,7 +205,7 @@ def plan_ranges(cursor: extensions.cursor, pipeline: str, batch_no: int, ranges:
 def planned_ranges(cursor: extensions.cursor, batch_no: int) -> tuple[list[SourceRange], frozenset[int]]:
     """What an open batch is to read, in its order, and the numbers of the ranges that were given up as lost."""
     cursor.execute(
-        "SELECT unit, first, last, size, modified_ns, poison, state = 'lost' FROM freshet.source_range "
+        "SELECT unit, first, last, size, modified_ns, poison, kind, state = 'lost' FROM freshet.source_range "
         "WHERE batch_no = %s ORDER BY range_id",
         [batch_no],
     )
@@ -214,15 +216,17 @@ def planned_ranges(cursor: extensions.cursor, batch_no: int) -> tuple[list[Sourc
 def loaded_ranges(cursor: extensions.cursor, batch_no: int) -> list[SourceRange]:
     """What a committed batch has read, in its order; also what was, or is to be, read once more by another one."""
     cursor.execute(
-        "SELECT unit, first, last, size, modified_ns, poison FROM freshet.source_range WHERE batch_no = %s "
+        "SELECT unit, first, last, size, modified_ns, poison, kind FROM freshet.source_range WHERE batch_no = %s "
         "AND (state = 'loaded' OR state IN ('to retry', 'retried') AND reason IS NULL) ORDER BY range_id",
         [batch_no],
     )
     return [_range(*row) for row in cursor.fetchall()]
 
 
-def _range(unit: str, first: int, last: int, size: int | None, modified_ns: int | None, poison: Any) -> SourceRange:
-    return SourceRange(unit, first, last, size, modified_ns, poison_of(poison))
+def _range(
+    unit: str, first: int, last: int, size: int | None, modified_ns: int | None, poison: Any, kind: str
+) -> SourceRange:
+    return SourceRange(unit, first, last, size, modified_ns, poison_of(poison), kind)
 
 
 def close_ranges(cursor: extensions.cursor, batch_no: int, ends: Sequence[RangeEnd]) -> int | None:
@@ -309,9 +313,9 @@ def note_ranges(
     cursor.execute(
         """
         INSERT INTO freshet.source_range
-            (pipeline, batch_no, state, reason, unit, first, last, size, modified_ns, landed_at)
+            (pipeline, batch_no, state, reason, unit, first, last, size, modified_ns, landed_at, kind)
         SELECT %s, %s, %s, %s, noted.* FROM unnest(%s::text[], %s::bigint[], %s::bigint[], %s::bigint[],
-            %s::bigint[], %s::timestamptz[]) AS noted
+            %s::bigint[], %s::timestamptz[], %s::text[]) AS noted
         """,
         [
             *(pipeline, batch_no, state, reason),
@@ -328,4 +332,5 @@ def _columns(ranges: Sequence[SourceRange]) -> list[list[object]]:
         [each.size for each in ranges],
         [each.modified_ns for each in ranges],
         [each.landed_at for each in ranges],
+        [each.kind for each in ranges],
     ]

@@ -28,8 +28,8 @@ _HELD_COLUMNS = {
     SOURCE_UNIT: pa.string(),
     SOURCE_POSITION: pa.int64(),
 }
-RECORD_ENCODINGS = ("json", "csv", "avro", "json.base64", "csv.base64", "avro.base64")
-"""Encodings of payloads that are records: a format, or the bytes of it in base64."""
+IN_BASE64 = ".base64"
+"""Ends the encoding of a payload that is a record's bytes in base64; the encoding of any other record is its format."""
 
 
 class Payloads(NamedTuple):
@@ -37,8 +37,8 @@ class Payloads(NamedTuple):
 
     Attributes:
         texts: string array, shape (n,), valid UTF-8 without NUL.
-        encodings: string array, shape (n,): how to read each text, one of `RECORD_ENCODINGS`. In base64 are records
-            that are no such text.
+        encodings: string array, shape (n,): how to read each text: the format of the record, with
+            `IN_BASE64` behind it where the record is no such text.
         records: large_binary array, shape (n,): the records themselves.
     """
 
@@ -62,7 +62,7 @@ def payloads(tuples: pa.Table, event: EventColumns) -> Payloads:
         bytes_of = records.filter(unsound).view(pa.large_binary()).to_pylist()
         coded = pa.array([base64.b64encode(record).decode() for record in bytes_of], pa.large_string())
         texts = pc.replace_with_mask(records, unsound, coded)
-        encodings = pc.if_else(unsound, pc.binary_join_element_wise(encodings, "base64", "."), encodings)
+        encodings = pc.if_else(unsound, pc.binary_join_element_wise(encodings, IN_BASE64, ""), encodings)
     return Payloads(texts, encodings, records.view(pa.large_binary()))
 
 
@@ -106,7 +106,7 @@ def _records(tuples: pa.Table, event: EventColumns) -> tuple[pa.Array, pa.Array]
     if RECORD not in tuples.column_names or tuples[RECORD].null_count == count:
         return tuple_objects(tuples, event.source_columns), pa.repeat("json", count)
     records = plain_array(tuples[RECORD]).cast(pa.large_binary()).view(pa.large_string())
-    formats = pa.repeat(event.format if event.format in {"csv", "avro"} else "json", count)
+    formats = pa.repeat(event.format, count)
     if not records.null_count:
         return records, formats
     made = tuple_objects(tuples, event.source_columns)

@@ -22,6 +22,7 @@ from spark_jobs.control import driver_requests
 from spark_jobs.control.migration import migrate
 from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition, load_definitions
+from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.driver.session import DEFAULT_MASTER
 from spark_jobs.durable_files import exclusive_lock
 from spark_jobs.errors import (
@@ -245,7 +246,7 @@ class _Up:
     def _prepare_warehouse(self, steps: StartupSteps, url: str) -> None:
         for definition in self._definitions.values():
             sources = definition.streams.values()
-            for landing in (each.resolved_path(self._home) for each in sources if each.kafka is None):
+            for landing in (landing_folder(each, self._home) for each in sources if each.kind.name == "files"):
                 if landing.is_relative_to(self._home.root):
                     landing.mkdir(parents=True, exist_ok=True)
         with steps.step("Warehouse schema"):

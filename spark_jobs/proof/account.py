@@ -8,31 +8,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from psycopg2 import extensions
 from rich.progress import Progress
 
-from spark_jobs.definition import Source
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
-from spark_jobs.proof.landed_partitions import LandedPartition, accounted_partitions
-from spark_jobs.proof.landed_records import LandedRecords, read_records
-from spark_jobs.proof.landing_folder import (
-    AbsentFile,
-    LandedFile,
-    Landing,
-    LedgerRange,
-    PlannedFiles,
-    accounted_files,
-    landed_files,
-)
+from spark_jobs.ledger.stated_ranges import LedgerRange
+from spark_jobs.proof.landed_records import LandedRecords, landed_records
 from spark_jobs.proof.proof import Findings
 from spark_jobs.proof.staged_events import NO_RANGE, StagedEvents, Staging
-from spark_jobs.source.kafka.partition import Partition
+from spark_jobs.source.landed_units import AbsentUnit, LandedUnit, Landing
+from spark_jobs.source.slice_reading import SliceReader
 
 Int64Array = NDArray[np.int64]
 
@@ -83,9 +72,8 @@ class Account:
     """What has landed of a source, as files and ledger tell it.
 
     Args:
-        cursor: in the proof's transaction.
-        landing: where its files land.
-        source: decodes them.
+        landing: what it holds.
+        reader: reads it, as tasks do.
         ids: gives records their ids.
         staging: takes the records.
         findings: takes differences between files and ledger, and notes.
@@ -100,16 +88,14 @@ class Account:
 
     def __init__(
         self,
-        cursor: extensions.cursor,
         landing: Landing,
-        source: Source,
+        reader: SliceReader,
         ids: IdentifiesRecords,
         staging: Staging,
         findings: Findings,
     ) -> None:
-        self._cursor = cursor
         self._landing = landing
-        self._source = source
+        self._reader = reader
         self._ids = ids
         self._staging = staging
         self._findings = findings
@@ -121,25 +107,16 @@ class Account:
 
     def read(self, progress: Progress) -> None:
         """Take all files into account that have landed, or that the ledger knows."""
-        if self._landing.folder is None:
-            partitions = accounted_partitions(self._cursor, self._landing, self._source)
-            told = f"reading the topic {self._landing.prefix}".rstrip()
-            for partition in progress.track(partitions, total=None, description=told):
-                self._enter(partition)
-            self._staging.finish()
-            return
-        landed = landed_files(self._landing.folder, self._landing.prefix)
-        files = accounted_files(self._cursor, self._landing, landed)
-        told = f"reading landed files {self._landing.prefix}".rstrip()
-        for file in progress.track(files, total=len(landed), description=told):
-            self._enter(file)
+        units, total = self._landing.units(), self._landing.total
+        for unit in progress.track(units, total=total, description=self._landing.told):
+            self._enter(unit)
         self._staging.finish()
 
-    def _enter(self, file: LandedFile | LandedPartition | AbsentFile) -> None:
+    def _enter(self, file: LandedUnit | AbsentUnit) -> None:
         for each in file.ranges:
             if each.state in {"set aside", "lost"} and not each.was_dismissed:
                 self._findings.add(each.state.replace(" ", "_"), self._named(file, each) + f": {each.reason}")
-        if isinstance(file, AbsentFile):
+        if isinstance(file, AbsentUnit):
             self._give_up(file.unit, file.ranges)
             self._miss(file.unit, file.ranges, "changed" if file.is_changed else "gone", file.unit)
             return
@@ -148,13 +125,12 @@ class Account:
         if not file.is_planned or any(counts_as(each) != LEFT_OUT for each in file.ranges):
             self._read(file, coverage)
 
-    def _read(self, file: LandedFile | LandedPartition, coverage: Coverage) -> None:
+    def _read(self, file: LandedUnit, coverage: Coverage) -> None:
         number = len(self.labels)
         self.labels.append(file.unit)
         self.arrivals.append(file.arrived)
         try:
-            read = read_records(file, self._source) if isinstance(file, LandedFile) else file.records(self._source)
-            for landed in read:
+            for landed in landed_records(self._reader(file.whole), self._reader.source):
                 states = coverage.add(landed.positions)
                 kept = states != LEFT_OUT
                 positions = landed.positions[kept]
@@ -171,30 +147,27 @@ class Account:
         if coverage.in_none:
             self._look_for_later(file)
 
-    def _compare(self, file: LandedFile | LandedPartition, found: Sequence[int]) -> None:
+    def _compare(self, file: LandedUnit, found: Sequence[int]) -> None:
         """Compare the records of the ranges with those that the ledger has counted."""
         for each, count in zip(file.ranges, found, strict=True):
             if each.state != "loaded" or each.records in (None, count):
                 continue
-            if isinstance(file, LandedPartition) and each.records is not None and count < each.records:
-                removed = each.records - count  # by compaction, or with the segment that held them
+            if file.drops_records and each.records is not None and count < each.records:
+                removed = each.records - count
                 self.absent.add(file.unit, [removed])
-                self._findings.add(
-                    "gone", f"{self._named(file, each)}: {removed:,} records are not in the topic any more"
-                )
+                told = f"{removed:,} records are not in {file.where} any more"
+                self._findings.add("gone", f"{self._named(file, each)}: {told}")
             else:
-                told = f"{each.records:,} by the ledger, {count:,} in the file"
+                told = f"{each.records:,} by the ledger, {count:,} in {file.where}"
                 self._findings.add("arrived", f"{self._named(file, each)}: {told}")
 
-    def _not_read(self, number: int, file: LandedFile | LandedPartition, error: Exception) -> None:
+    def _not_read(self, number: int, file: LandedUnit, error: Exception) -> None:
         """A file that can't be read; former versions have rejected a Parquet file whole that they could not read."""
         loaded = [each for each in file.ranges if each.was_loaded]
-        if isinstance(file, LandedPartition):
-            self._miss(file.unit, loaded, "gone", f"{file.unit}: {error}")
-            return
-        rejected = self._ids.unreadable(file.path)
-        if isinstance(error, SourceRangeGoneError):
-            self._miss(file.unit, loaded, "changed" if file.path.exists() else "gone", file.unit)
+        path = file.rejected_path
+        rejected = None if path is None else self._ids.unreadable(path)
+        if (fault := file.fault(error)) is not None:
+            self._miss(file.unit, loaded, *fault)
         elif loaded and rejected is not None:
             self.records += 1
             self._staging.add(
@@ -207,31 +180,22 @@ class Account:
             self._findings.add("unreadable", f"{file.unit}: {error}")
             self._look_for_later(file)
 
-    def _look_for_later(self, file: LandedFile | LandedPartition) -> None:
+    def _look_for_later(self, file: LandedUnit) -> None:
         """A file that is not loaded to its end, and that later ones have overtaken."""
-        if isinstance(file, LandedPartition):
-            if file.has_gap:
-                self._findings.add("passed_over", file.unit)
-            return
-        if not file.is_planned and not file.is_retried and self._planned.passed_over(file):
+        if self._landing.passed_over(file):
             self._findings.add("passed_over", file.unit)
 
     def _give_up(self, unit: str, ranges: Sequence[LedgerRange]) -> None:
-        self.absent.add(unit, [each.most_records(self._source) for each in ranges if each.was_given_up])
+        self.absent.add(unit, [each.most_records(self._landing.room(each)) for each in ranges if each.was_given_up])
 
     def _miss(self, unit: str, ranges: Sequence[LedgerRange], kind: str, told: str) -> None:
         loaded = [each for each in ranges if each.was_loaded]
         if loaded:
-            self.absent.add(unit, [each.most_records(self._source) for each in loaded])
+            self.absent.add(unit, [each.most_records(self._landing.room(each)) for each in loaded])
             self._findings.add(kind, told)
 
-    def _named(self, file: LandedFile | LandedPartition | AbsentFile, each: LedgerRange) -> str:
-        what = "bytes" if Partition.of(file.unit.removeprefix(self._landing.prefix)) is None else "offsets"
-        return file.unit if len(file.ranges) == 1 else f"{file.unit}, {what} {each.first:,} to {each.last:,}"
-
-    @cached_property
-    def _planned(self) -> PlannedFiles:
-        return PlannedFiles(self._cursor, self._landing)
+    def _named(self, file: LandedUnit | AbsentUnit, each: LedgerRange) -> str:
+        return file.unit if len(file.ranges) == 1 else f"{file.unit}, {each.measure} {each.first:,} to {each.last:,}"
 
 
 def counts_as(planned: LedgerRange) -> int:
@@ -250,7 +214,7 @@ class Coverage:
         file: with its ranges.
     """
 
-    def __init__(self, file: LandedFile | LandedPartition) -> None:
+    def __init__(self, file: LandedUnit) -> None:
         self._ranges = file.ranges
         # Positions in a packed file go beyond its size.
         spans = [(each.first, _FAR if each.last >= file.size else each.last) for each in file.ranges]

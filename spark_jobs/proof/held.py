@@ -18,7 +18,7 @@ from spark_jobs.loading.bloom_filter import BloomFilter
 from spark_jobs.loading.payload import payload_bytes, tuple_objects
 from spark_jobs.proof.staged_events import copy_in
 from spark_jobs.proof.stored_tuples import StoredTuples
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.json_blocks import decode_json
 
 Int64Array = NDArray[np.int64]
 
@@ -62,7 +62,7 @@ class HeldTuples:
         object_codes: ObjectCodes | None = None,
     ) -> None:
         self._columns = tuples.columns
-        self._makes_objects = tuples.source is None or tuples.source.format in {"parquet", "avro"}
+        self._makes_objects = tuples.source is None or tuples.source.record_format.holds_columns
         self._codes_of_objects = object_codes or self._usual_codes
         self.has_objects = False
         parts = {"held": stored.held, "pruned": stored.pruned, "digest": sql.Literal(digest_id("%"))}
@@ -106,7 +106,7 @@ class HeldTuples:
         codes, known = np.zeros(len(records), np.int64), np.zeros(len(records), bool)
         if rows.size:
             self.has_objects = True
-            decoded = decode_records(records.take(pa.array(rows)), "json", self._columns, {})
+            decoded = decode_json(records.take(pa.array(rows)), self._columns)
             codes[rows] = self._codes_of_objects(decoded.tuples)
             known[rows] = decoded.reasons.is_null().to_numpy(zero_copy_only=False)
         return pa.array(codes, mask=~known)

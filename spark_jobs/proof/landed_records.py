@@ -20,11 +20,8 @@ from spark_jobs.definition import Source
 from spark_jobs.definition.stream_tuple import POSITION, RECORD
 from spark_jobs.loading.payload import tuple_objects
 from spark_jobs.proof.held import HeldTuples, codes_of, digest_id
-from spark_jobs.proof.landing_folder import LandedFile
 from spark_jobs.proof.staged_events import StagedEvents
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.files.reading import read_slice
 from spark_jobs.warehouse.fact_table import FactColumn
 
 Int64Array = NDArray[np.int64]
@@ -52,17 +49,6 @@ class LandedRecords(NamedTuple):
             return self
         values, records = self.values.filter(pa.array(kept)), self.records.filter(pa.array(kept))
         return LandedRecords(values, self.sound[kept], records, self.positions[kept])
-
-
-def read_records(file: LandedFile, source: Source) -> Iterator[LandedRecords]:
-    """The records of a landed file, block by block.
-
-    Raises:
-        UnreadableFileError: it is damaged, or its columns don't fit the schema; before the first record.
-        SourceRangeGoneError: it is gone, or another file than before.
-    """
-    whole = FileSlice(0, str(file.path), 0, file.size, file.size, file.modified_ns, file.poison)
-    return landed_records(read_slice(whole, source), source)
 
 
 def landed_records(read: Iterable[Arrivals], source: Source) -> Iterator[LandedRecords]:

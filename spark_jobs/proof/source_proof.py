@@ -16,12 +16,14 @@ from spark_jobs.proof.held import HeldTuples
 from spark_jobs.proof.held_comparison import HeldComparison
 from spark_jobs.proof.join import JoinedEvents
 from spark_jobs.proof.landed_records import EventIds
-from spark_jobs.proof.landing_folder import Landing
 from spark_jobs.proof.ledger_sums import check_batches, check_sums
 from spark_jobs.proof.proof import DIFFERENCES, NOTES, Findings, Proof
 from spark_jobs.proof.staged_events import LANDED, LANDED_TABLE, Staging, loaded_columns, needed_columns
 from spark_jobs.proof.stored_tuples import StoredTuples
 from spark_jobs.settings import Home
+from spark_jobs.source.kind import SourceStream
+from spark_jobs.source.kinds import kind_of
+from spark_jobs.source.slice_reading import SliceReader
 
 
 def prove_source(
@@ -45,8 +47,10 @@ def prove_source(
     staging = Staging(cursor, LANDED_TABLE, needed_columns(definition), loaded_columns(definition))
     joined = JoinedEvents(cursor, definition, staging)
     ids = EventIds(source, joined.key_types, held)
-    landing = Landing.of(definition.name, source, home)
-    account = Account(cursor, landing, source, ids, staging, findings)
+    stream = SourceStream(definition.name, source, home)
+    account = Account(
+        kind_of(stream.source).landing(stream, cursor), SliceReader.of_stream(stream), ids, staging, findings
+    )
     account.read(progress)
     progress.add_task("comparing", total=None)
     comparison = Comparison(cursor, definition, joined, stored, account, findings)

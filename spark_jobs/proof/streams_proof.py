@@ -22,7 +22,6 @@ from spark_jobs.proof.after_last import check_after_last
 from spark_jobs.proof.comparison import Comparison
 from spark_jobs.proof.held import HeldTuples
 from spark_jobs.proof.held_comparison import HeldComparison
-from spark_jobs.proof.landing_folder import Landing
 from spark_jobs.proof.ledger_sums import check_batches, check_sums
 from spark_jobs.proof.parts_together import PartsTogether
 from spark_jobs.proof.proof import DIFFERENCES, NOTES, Findings, Proof, StreamPlaces
@@ -34,6 +33,9 @@ from spark_jobs.proof.stream_ledger import check_stream
 from spark_jobs.proof.stream_places import Standings, may_be_absent, report_missing_results
 from spark_jobs.proof.waiting import stage_waiting
 from spark_jobs.settings import Home
+from spark_jobs.source.kind import SourceStream
+from spark_jobs.source.kinds import kind_of
+from spark_jobs.source.slice_reading import SliceReader
 
 
 def prove_joined(
@@ -143,8 +145,9 @@ class _StreamsProof(ABC):
     def _read(self, progress: Progress) -> list[Account]:
         accounts = []
         for stream, ids in zip(self._streams, self._ids, strict=True):
-            landing = Landing.of(self._definition.name, stream.source, self._home, stream.prefix)
-            account = Account(self._cursor, landing, stream.source, ids, stream.staging, self._findings)
+            read = SourceStream(self._definition.name, stream.source, self._home, stream.name)
+            landing = kind_of(stream.source).landing(read, self._cursor)
+            account = Account(landing, SliceReader.of_stream(read), ids, stream.staging, self._findings)
             account.read(progress)
             accounts.append(account)
         return accounts

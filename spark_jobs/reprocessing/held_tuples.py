@@ -10,13 +10,15 @@ from typing import Any
 from psycopg2 import extensions
 
 from spark_jobs.definition.fates import PLACES, UNMATCHED, WAITING_PLACES, Place, listed, named
+from spark_jobs.definition.formats import FORMATS
 from spark_jobs.ledger.accumulated_parts import END_WAITING, KEEP_FROM_CLOSING
 from spark_jobs.ledger.status.backlog import REQUEUED
-from spark_jobs.loading.payload import RECORD_ENCODINGS
+from spark_jobs.loading.payload import IN_BASE64
 from spark_jobs.reprocessing.request import NAMED
 from spark_jobs.shown_text import shown_text
 
-_RECORDS = ", ".join(f"'{encoding}'" for encoding in RECORD_ENCODINGS)
+_FORMATS = sorted({each.held_as for each in FORMATS.values()})
+_RECORDS = ", ".join(f"'{each}{end}'" for end in ("", IN_BASE64) for each in _FORMATS)
 _TRIED = f"(place IN ({listed(WAITING_PLACES)}) OR fate IN ({listed(named(requeue=True))}))"
 UNREAD = f"payload_encoding IN ({_RECORDS}) AND starts_with(event_id, chr(123)) AND {_TRIED}"
 """SQL condition: a record that was no tuple of the source, or had no id; by a corrected schema it may be one."""

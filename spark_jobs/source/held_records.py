@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,20 +11,21 @@ import pyarrow.compute as pc
 from spark_jobs.columns.event_id import event_id_texts
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fates import NOT_READ_BACK
+from spark_jobs.definition.formats import FORMATS
 from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.loading.outcome import Held
 from spark_jobs.loading.payload import (
     HELD_ID,
+    IN_BASE64,
     PAYLOAD,
     PAYLOAD_ENCODING,
-    RECORD_ENCODINGS,
     SOURCE_POSITION,
     SOURCE_UNIT,
     payload_bytes,
 )
-from spark_jobs.source.kafka.partition import with_place
-from spark_jobs.source.records import all_malformed, decode_records
+from spark_jobs.source.kinds import kind_of
+from spark_jobs.source.records.formats import decode_records
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse.fact_table import FactColumn
 from spark_jobs.warehouse.part_table import AccumulatingTable
@@ -71,43 +71,37 @@ class HeldRecords:
         """The tuples that are what was held, and the others by the reason why not.
 
         Args:
-            held: shape (n,), with `HELD_ID`, `PAYLOAD`, `PAYLOAD_ENCODING`, and of Kafka also `SOURCE_UNIT`,
-                `SOURCE_POSITION` and `_arrived_at`.
+            held: shape (n,), with `HELD_ID`, `PAYLOAD`, `PAYLOAD_ENCODING`, and of a kind that adds columns also
+                `SOURCE_UNIT`, `SOURCE_POSITION` and `_arrived_at`.
             kept: columns that the tuples keep, besides the source's that they get.
         """
-        formats = pc.if_else(
-            pc.is_in(held[PAYLOAD_ENCODING], pa.array(RECORD_ENCODINGS)),
-            pc.replace_substring(held[PAYLOAD_ENCODING], ".base64", ""),
-            "",
-        )
+        own = self.source.record_format.held_as
+        records = pa.array(sorted({own, *(each.held_as for each in FORMATS.values())}))
+        formats = pc.replace_substring(held[PAYLOAD_ENCODING], IN_BASE64, "")
+        of_records = pc.is_in(formats, records)
         found, rejected = [], []
-        for record_format in ("json", "csv", "avro"):
-            of_format = held.filter(pc.equal(formats, record_format))
-            if of_format.num_rows:
-                sound, unsound = self._decoded(of_format, record_format, kept)
-                found.append(sound)
-                rejected += unsound
-        undecoded = held.filter(pc.equal(formats, ""))
+        for record_format in pc.unique(formats.filter(of_records)).to_pylist():
+            sound, unsound = self._decoded(held.filter(pc.equal(formats, record_format)), record_format, kept)
+            found.append(sound)
+            rejected += unsound
+        undecoded = held.filter(pc.invert(of_records))
         if undecoded.num_rows:
             rejected.append(Held(NOT_READ_BACK, _UNDECODED, None, self._without_values(undecoded, kept)))
         return pa.concat_tables(found) if found else self._without_values(held.slice(0, 0), kept), rejected
 
-    def _decoded(
-        self, held: pa.Table, record_format: Literal["json", "csv", "avro"], kept: Sequence[str]
-    ) -> tuple[pa.Table, list[Held]]:
+    def _decoded(self, held: pa.Table, record_format: str, kept: Sequence[str]) -> tuple[pa.Table, list[Held]]:
         """The tuples of payloads of one format that are what was held, and the others."""
         records = payload_bytes(held[PAYLOAD].combine_chunks(), held[PAYLOAD_ENCODING].combine_chunks())
         source = None if self.decoder is None else self.decoder.source
         columns = self.columns if source is None else source.record_columns
         if self.decoder is not None and record_format == self.decoder.source.format:
             decoded = self.decoder.decode(records)
-        elif record_format == "avro":
-            decoded = all_malformed(len(records), "malformed: the source is not of format avro any more", columns)
         else:
             decoded = decode_records(records, record_format, columns, {})
         tuples = decoded.tuples
-        if source is not None and source.kafka is not None:
-            tuples = with_place(tuples, held[SOURCE_UNIT], held[SOURCE_POSITION], held[ARRIVED_AT])
+        if source is not None and source.kind.columns:
+            place = (held[SOURCE_UNIT], held[SOURCE_POSITION], held[ARRIVED_AT])
+            tuples = kind_of(source).with_columns(tuples, *place)
         tuples = pa.table([*tuples.columns, *held.select(kept).columns], names=[*tuples.column_names, *kept])
         held_ids = pc.utf8_slice_codeunits(held[HELD_ID].cast(pa.large_string()), len(self.prefix))
         ids = event_id_texts(tuples, self.event_id)

@@ -11,18 +11,14 @@ from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.ledger.unread import Unread
-from spark_jobs.source.files.landed_files import LandedFiles
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.kafka.partition import OffsetSlice
-from spark_jobs.source.kafka.topic import KafkaTopic
+from spark_jobs.source.landed_source import LandedSource, SingleSource, TakenRow
+from spark_jobs.source.slices import SourceSlice
 
 # Of what a batch may read, each stream is left an eighth of its equal share. It may seem to be ahead for one event from
 # the future, or nobody knows yet how many of its bytes there are in an hour.
 _LEAST_SHARE = 8
 _HALVINGS = 40  # of days, to well below a second
 _REMEMBERED = 0.5  # the weight that a batch's pace has left after the next one
-
-TakenRow = tuple[str, int, int | None, int | None]
 
 
 def stream_unit(stream: str, unit: str) -> str:
@@ -40,7 +36,7 @@ class StreamSlice:
     """
 
     stream: int
-    piece: FileSlice | OffsetSlice
+    piece: SourceSlice
 
     @property
     def range_no(self) -> int:
@@ -48,9 +44,9 @@ class StreamSlice:
         return self.piece.range_no
 
     @property
-    def is_of_topic(self) -> bool:
-        """Whether they are records of a topic."""
-        return self.piece.is_of_topic
+    def is_loaded_in_part(self) -> bool:
+        """As of the piece."""
+        return self.piece.is_loaded_in_part
 
 
 class _Progress:
@@ -84,20 +80,20 @@ class _Progress:
         self._taken = 0
 
 
-class LandedStreams:
-    """The sources of several streams, as `LandedFiles` or `KafkaTopic` of one; units are called `stream/unit`.
+class LandedStreams(LandedSource):
+    """The sources of several streams, as of one; units are called `stream/unit`.
 
     Args:
         sources: of each stream, by name, in the order of the pipeline.
     """
 
-    def __init__(self, sources: Mapping[str, LandedFiles | KafkaTopic]) -> None:
+    def __init__(self, sources: Mapping[str, SingleSource]) -> None:
         self._sources = dict(sources)
         self._progress = {stream: _Progress() for stream in sources}
+        self.unread = None
 
-    @property
-    def unread(self) -> Unread | None:
-        """What was seen and left when ranges were taken last, of all streams; None before that."""
+    def _unread(self) -> Unread | None:
+        """What was seen and left when ranges were taken last, of all streams."""
         seen = {stream: source.unread for stream, source in self._sources.items()}
         known = [each for each in seen.values() if each is not None]
         if len(known) < len(seen):
@@ -128,7 +124,7 @@ class LandedStreams:
             progress.advance(newest[stream])
 
     def resume(self, taken: Callable[[list[str]], Iterable[TakenRow]]) -> None:
-        """Begin anew with what the ledger knows; as of `LandedFiles` and `KafkaTopic`."""
+        """Begin anew with what the ledger knows; as of `LandedSource`."""
         for stream, source in self._sources.items():
             source.resume(_of_stream(stream, taken))
             self._progress[stream].resume()
@@ -160,6 +156,7 @@ class LandedStreams:
             read = sum(each.bytes for each in ranges)
             self._progress[stream].take(read)
             left -= read
+        self.unread = self._unread()
         return taken
 
     def _came_to(self, stream: str) -> float:
@@ -210,7 +207,7 @@ class LandedStreams:
             parts: tasks.
 
         Raises:
-            SourceAwayError: some are of no stream that the pipeline has now; or as of `KafkaTopic`.
+            SourceAwayError: some are of no stream that the pipeline has now; or as of `LandedSource`.
         """
         own_prefixes = tuple(stream_unit(stream, "") for stream in self._sources)
         strays = [each.unit for _, each in ranges if not each.unit.startswith(own_prefixes)]

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 
 from spark_jobs.definition import PipelineDefinition, Source
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.files.reading import read_slice
-from spark_jobs.source.kafka.client import KafkaClient
-from spark_jobs.source.kafka.partition import OffsetSlice
-from spark_jobs.source.kafka.reading import read_offsets
+from spark_jobs.source.kind import ReadsSlices, SourceStream
+from spark_jobs.source.kinds import kind_of
 from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.source.slices import SourceSlice
 
 
 @dataclass(frozen=True)
@@ -21,31 +19,35 @@ class SliceReader:
 
     Attributes:
         decoder: of the source's records.
-        client: of its topic; None: its records are in files.
+        read: reads slices of the source's kind.
     """
 
     decoder: RecordDecoder
-    client: KafkaClient | None
+    read: ReadsSlices
 
     @classmethod
-    def of(cls, source: Source, pipeline: str, stream: str = "") -> SliceReader:
+    def of(cls, source: Source, pipeline: str, stream: str | None = None) -> SliceReader:
         """The reader of a pipeline's source, with its connections as the environment has them.
 
         Args:
             source: the source.
             pipeline: the pipeline's name.
-            stream: the stream's; the only one of a pipeline is called nothing.
+            stream: the stream's; None: the pipeline has one only.
 
         Raises:
             PipelineDefinitionError: the environment lacks a connection, or one can't be understood.
         """
-        client = None if source.kafka is None else KafkaClient.of(source.kafka, pipeline, stream or None)
-        return cls(RecordDecoder.of(source), client)
+        return cls(RecordDecoder.of(source), kind_of(source).reader(source, pipeline, stream))
+
+    @classmethod
+    def of_stream(cls, stream: SourceStream) -> SliceReader:
+        """That of one stream; raises as `of`."""
+        return cls.of(stream.source, stream.pipeline, stream.name)
 
     @classmethod
     def of_streams(cls, definition: PipelineDefinition) -> dict[str, SliceReader]:
         """Those of a pipeline's streams, by name; raises as `of`."""
-        return {name: cls.of(source, definition.name, name) for name, source in definition.streams.items()}
+        return {name: cls.of(source, definition.name, name or None) for name, source in definition.streams.items()}
 
     @property
     def source(self) -> Source:
@@ -54,12 +56,8 @@ class SliceReader:
 
     def get_ready(self) -> None:
         """Have in this process what takes time, before the first records come."""
-        if self.client is not None:
-            self.client.get_ready()
+        self.read.get_ready()
 
-    def __call__(self, piece: FileSlice | OffsetSlice) -> Iterator[Arrivals]:
-        """Read a slice; raises as `read_slice` and `read_offsets`."""
-        if isinstance(piece, FileSlice):
-            return read_slice(piece, self.source)
-        assert self.client is not None
-        return read_offsets(piece, self.decoder, self.client)
+    def __call__(self, piece: SourceSlice) -> Iterator[Arrivals]:
+        """Read a slice; raises as `ReadsSlices`."""
+        return self.read(piece, self.decoder)

@@ -1,9 +1,8 @@
-"""Reads slices without the records that are poison, and parts of slices, to find those."""
+"""Decodes records but for those that are poison."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,19 +11,12 @@ from numpy.typing import NDArray
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fates import MALFORMED, POISON
-from spark_jobs.definition.stream_tuple import POSITION
-from spark_jobs.ledger.poison import Poison, PoisonSpan
+from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
+from spark_jobs.ledger.poison import Poison
 from spark_jobs.loading.outcome import Held
 from spark_jobs.source.arrivals import Arrivals
-from spark_jobs.source.files.names import compression_of
-from spark_jobs.source.files.planned_file import FileSlice, unpacked
-from spark_jobs.source.files.regular_files import open_regular
-from spark_jobs.source.kafka.partition import OffsetSlice
-from spark_jobs.source.record_lines import BLOCK_BYTES, line_end_at_or_after
-from spark_jobs.source.records import all_malformed
-from spark_jobs.source.records.decoded import Decoded, merged
-
-_FAR = 1 << 62
+from spark_jobs.source.records.decoded import Decoded, all_malformed, merged
+from spark_jobs.source.slices import SourceSlice
 
 
 def decode_sparing(
@@ -52,6 +44,29 @@ def decode_sparing(
         rows = np.flatnonzero(spans == number)
         parts.append((rows, all_malformed(len(rows), poison[number].reason, columns)))
     return merged(parts)
+
+
+def arrivals_of(
+    piece: SourceSlice, decoded: Decoded, records: pa.Array, positions: NDArray[np.int64], arrived_ns: int
+) -> Arrivals:
+    """What came of records that arrived together, as those of a file do. O(n).
+
+    Args:
+        piece: in which they lie.
+        decoded: what decoding gave, but for those that are poison; n records.
+        records: what is held of each, shape (n,); null: its columns.
+        positions: shape (n,).
+        arrived_ns: when, in ns since 1970.
+    """
+    count = len(positions)
+    arrived = pa.scalar(arrived_ns // 1000, pa.timestamp("us", "UTC"))
+    tuples = (
+        decoded.tuples.append_column(ARRIVED_AT, pa.repeat(arrived, count))
+        .append_column(RECORD, records)
+        .append_column(RANGE, pa.repeat(pa.scalar(piece.range_no, pa.int32()), count))
+        .append_column(POSITION, pa.array(positions))
+    )
+    return sifted(piece.poison, tuples, decoded.reasons, identified=False)
 
 
 def sifted(poison: Poison, tuples: pa.Table, reasons: pa.Array, *, identified: bool) -> Arrivals:
@@ -83,41 +98,3 @@ def spans_at(poison: Poison, positions: NDArray[np.int64]) -> NDArray[np.int64]:
     for number, span in enumerate(poison):
         spans[(positions >= span.first) & (positions < span.last)] = number
     return spans
-
-
-def bounds(piece: FileSlice | OffsetSlice) -> tuple[int, int]:
-    """The positions between which a slice has all its records; of a packed file, by unpacking it. O(bytes) then.
-
-    Raises:
-        OSError, EOFError, zlib.error, pyarrow.ArrowException: the file can't be unpacked.
-    """
-    compression = None if isinstance(piece, OffsetSlice) else compression_of(piece.path)
-    if isinstance(piece, OffsetSlice) or compression is None:
-        return piece.first, piece.last
-    size = 0
-    with open_regular(piece.path) as file:
-        content = unpacked(file, compression)
-        while part := content.read(BLOCK_BYTES):
-            size += len(part)
-    return 0, size
-
-
-def window(piece: FileSlice | OffsetSlice, first: int, last: int) -> FileSlice | OffsetSlice:
-    """The part of a slice whose records lie at these positions; there may be none. Not of Parquet files.
-
-    What lies outside of it in a packed file is unpacked, and not decoded.
-    """
-    if isinstance(piece, OffsetSlice):
-        return replace(piece, first=first, last=last, after=piece.after if first == piece.first else None)
-    if compression_of(piece.path) is None:
-        first, last = (line_end_at_or_after(piece.path, position) for position in (first, last))
-        return replace(piece, first=first, last=min(last, piece.last))
-    outside = (PoisonSpan(0, first, ""), PoisonSpan(last, _FAR, ""))
-    return replace(piece, poison=(*piece.poison, *outside))
-
-
-def has_one_record(part: FileSlice | OffsetSlice) -> bool:
-    """Whether a part that is no packed file's has no more."""
-    if isinstance(part, OffsetSlice):
-        return part.last - part.first == 1
-    return compression_of(part.path) is None and line_end_at_or_after(part.path, part.first + 1) >= part.last

@@ -10,9 +10,7 @@ import pyarrow as pa
 
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.poison import PoisonSpan
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.kafka.partition import OffsetSlice
-from spark_jobs.source.sparing import bounds, has_one_record, window
+from spark_jobs.source.slices import SourceSlice
 
 _MOST_SPANS = 64
 """What ends the process in more places of a slice is not taken apart any further: those who send it choose the work."""
@@ -30,7 +28,7 @@ class Death(NamedTuple):
     is_certain: bool = True
 
 
-Reads = Callable[[FileSlice | OffsetSlice], Death | None]
+Reads = Callable[[SourceSlice], Death | None]
 """Has a process read a slice; how that died. None: it did not, or it can't be told in the time that is left."""
 
 
@@ -38,9 +36,7 @@ IsLate = Callable[[], bool]
 """Tells whether the time for the search is over."""
 
 
-def find_poison(
-    piece: FileSlice | OffsetSlice, reads: Reads, is_late: IsLate, *, indivisible: bool
-) -> list[PoisonSpan]:
+def find_poison(piece: SourceSlice, reads: Reads, is_late: IsLate, *, indivisible: bool) -> list[PoisonSpan]:
     """What of a slice ends the process that reads it. O(k log n) tries for k records of n.
 
     Args:
@@ -53,17 +49,17 @@ def find_poison(
     if death is None:
         return []
     try:
-        if indivisible or reads(window(piece, piece.first, piece.first)) is not None:
+        if indivisible or reads(piece.window(piece.first, piece.first)) is not None:
             return _of_file(piece, reads)
-        first, last = bounds(piece)
+        first, last = piece.bounds()
         return _Search(piece, reads, is_late).narrowed(_Suspect(first, last, death))
     except (OSError, EOFError, zlib.error, pa.ArrowException, FreshetError):
         return []  # it is gone, or damaged: reading it tells
 
 
-def _of_file(piece: FileSlice | OffsetSlice, reads: Reads) -> list[PoisonSpan]:
+def _of_file(piece: SourceSlice, reads: Reads) -> list[PoisonSpan]:
     """The whole file, if it ends the process once more."""
-    death = None if isinstance(piece, OffsetSlice) else reads(piece)
+    death = None if piece.is_loaded_in_part else reads(piece)
     return [] if death is None else [PoisonSpan.of_file(death.how)]
 
 
@@ -94,7 +90,7 @@ class _Search:
         is_late: whether to stop.
     """
 
-    def __init__(self, piece: FileSlice | OffsetSlice, reads: Reads, is_late: IsLate) -> None:
+    def __init__(self, piece: SourceSlice, reads: Reads, is_late: IsLate) -> None:
         self._piece = piece
         self._reads = reads
         self._is_late = is_late
@@ -121,13 +117,13 @@ class _Search:
     def _deadly_halves(self, suspect: _Suspect) -> Iterator[_Suspect]:
         middle = (suspect.first + suspect.last) // 2
         for first, last in ((suspect.first, middle), (middle, suspect.last)):
-            part = window(self._piece, first, last)
+            part = self._piece.window(first, last)
             death = self._reads(part) if part.first < part.last else None
             if death is not None:
-                one = has_one_record(part)
+                one = part.has_one_record
                 yield _Suspect(part.first, part.first + 1, death) if one else _Suspect(first, last, death)
 
     def _is_to_blame(self, suspect: _Suspect) -> bool:
         """Whether it ends the process again; several records that lack memory only together are not to blame."""
         can_be = suspect.is_single or suspect.death.is_certain
-        return can_be and self._reads(window(self._piece, suspect.first, suspect.last)) is not None
+        return can_be and self._reads(self._piece.window(suspect.first, suspect.last)) is not None

@@ -18,8 +18,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.columns.keys.values import KeyKind, key_values
-from spark_jobs.columns.uuid_text import format_uuids
 from spark_jobs.control.fencing import session_name
 from spark_jobs.definition.fates import MALFORMED
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD, EventColumns, LoadCounts
@@ -255,34 +253,10 @@ def _value(kind: pa.DataType) -> Any:
 def _with_keys(tuples: pa.Table, plans: Sequence[LookupPlan], url: str) -> pa.Table:
     """The tuples with the key of a tuple of each relation; those that have no value stay so."""
     for plan in plans:
-        for name, value in _some_key(plan, tuples.schema, url).items():
+        for name, value in plan.some_key(tuples.schema, url).items():
             filled = pc.if_else(tuples[name].is_valid(), value, pa.scalar(None, value.type))
             tuples = tuples.set_column(tuples.column_names.index(name), name, filled)
     return tuples
-
-
-def _some_key(plan: LookupPlan, stream: pa.Schema, url: str) -> dict[str, pa.Scalar]:
-    """The key of any tuple of R as values of the stream; nothing where R has none that the stream can have."""
-    read = plan.some_tuples(url)
-    keys = pa.table(
-        {
-            column.stream: _in_stream(values, column.kind, stream.field(column.stream).type)
-            for column, values in zip(plan.spec.key, read, strict=False)
-        }
-    ).drop_null()
-    return {name: keys[name][0] for name in keys.column_names} if keys.num_rows else {}
-
-
-def _in_stream(values: pa.Array, kind: KeyKind, stream_type: pa.DataType) -> pa.Array:
-    """Values of a key column of R as the stream has them; null where its type has no such value."""
-    if kind is KeyKind.UUID:
-        texts = pa.array(format_uuids(key_values(values, kind)[0]), stream_type)
-        return pc.if_else(values.is_valid(), texts, pa.scalar(None, stream_type))
-    if kind is KeyKind.INTEGER:
-        narrowed = values.cast(stream_type, safe=False)
-        same = pc.equal(narrowed.cast(values.type, safe=False), values)
-        return pc.if_else(same, narrowed, pa.scalar(None, stream_type))
-    return values.cast(stream_type)
 
 
 def unreported(report: TaskReport) -> None:

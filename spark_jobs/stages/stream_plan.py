@@ -44,8 +44,7 @@ class StreamPlan:
             fact: the fact table.
             reader: of the stream.
         """
-        source = reader.source
-        event = EventColumns(pipeline, source.event_id, source.event_time, tuple(source.columns), source.format)
+        event = EventColumns.of(pipeline, reader.source)
         return cls(HeldStream.of(name, event, fact), reader, join.equal(name), join.matched(name))
 
 

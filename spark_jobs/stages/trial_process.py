@@ -23,8 +23,7 @@ import psutil
 
 from spark_jobs.ledger.poison import PoisonSpan
 from spark_jobs.optional_imports import do_without_pandas_and_scipy
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.kafka.partition import OffsetSlice
+from spark_jobs.source.slices import SourceSlice
 from spark_jobs.stages.poison_search import Death, find_poison
 from spark_jobs.stages.trial_reading import TrialReading
 from spark_jobs.stages.worker_daemon import load_kernels, spare_what_is_loaded
@@ -55,7 +54,7 @@ class TrialRequest:
         seconds: how long the search may take.
     """
 
-    pieces: Sequence[tuple[TrialReading, FileSlice | OffsetSlice]]
+    pieces: Sequence[tuple[TrialReading, SourceSlice]]
     most_memory: int
     seconds: float
 
@@ -66,15 +65,15 @@ class TrialRequest:
         def is_late() -> bool:
             return time.monotonic() >= until
 
-        def find(trial: TrialReading, piece: FileSlice | OffsetSlice) -> list[PoisonSpan]:
-            def reads(part: FileSlice | OffsetSlice) -> Death | None:
+        def find(trial: TrialReading, piece: SourceSlice) -> list[PoisonSpan]:
+            def reads(part: SourceSlice) -> Death | None:
                 return None if is_late() else self._try(trial, part, until)
 
-            return find_poison(piece, reads, is_late, indivisible=trial.reader.source.format == "parquet")
+            return find_poison(piece, reads, is_late, indivisible=not trial.reader.source.record_format.is_divisible)
 
         return [find(*each) for each in self.pieces]
 
-    def _try(self, trial: TrialReading, part: FileSlice | OffsetSlice, until: float) -> Death | None:
+    def _try(self, trial: TrialReading, part: SourceSlice, until: float) -> Death | None:
         process_id = os.fork()
         if not process_id:
             _read_and_exit(trial, part, self.most_memory)
@@ -94,7 +93,7 @@ class TrialRequest:
         return Death(f"exit status {code}")
 
 
-def _read_and_exit(trial: TrialReading, part: FileSlice | OffsetSlice, most_memory: int) -> NoReturn:
+def _read_and_exit(trial: TrialReading, part: SourceSlice, most_memory: int) -> NoReturn:
     """Read a slice in a fork, which ends with it. What it raises is no death: a task would raise it, too."""
     code = _ENDED_WELL
     try:

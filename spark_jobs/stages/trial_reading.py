@@ -9,9 +9,8 @@ from spark_jobs.columns.copy_encoding.rows import EncodedRows, encode
 from spark_jobs.definition.joined_tuple import qualified
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.held_rows import HeldRows
-from spark_jobs.source.files.planned_file import FileSlice
-from spark_jobs.source.kafka.partition import OffsetSlice
 from spark_jobs.source.slice_reading import SliceReader
+from spark_jobs.source.slices import SourceSlice
 from spark_jobs.stages.screening import screen
 from spark_jobs.stages.stream_plan import StreamPlan
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
@@ -49,7 +48,7 @@ class TrialReading:
         targets = (target._replace(source=own[target.source]) for target in fact.targets if target.source in own)
         return cls(plan.reader, held.event, held.event_id, tuple(targets))
 
-    def __call__(self, piece: FileSlice | OffsetSlice) -> None:
+    def __call__(self, piece: SourceSlice) -> None:
         """Read a slice to its end; raises as `SliceReader`."""
         for arrivals in self.reader(piece):
             tuples, held = screen(arrivals.tuples, self.event)

@@ -121,7 +121,7 @@ def _part_table(definition: PipelineDefinition, shape: AccumulatedStreams, fact:
     return PartTable(
         stream,
         stream in shape.required,
-        EventColumns(definition.name, source.event_id, source.event_time, tuple(source.columns), source.format),
+        EventColumns.of(definition.name, source),
         FactTable(fact.schema, fact.table, (*key, *filled), fact.event_id, fact.on_refused),
         event_id,
         None if shape.required == (stream,) else next(column.name for column in event_id if column in filled),

@@ -17,7 +17,7 @@ from spark_jobs.authoring.new_pipeline import definition_text, streams_text, wri
 from spark_jobs.authoring.sample import Sample, read_sample
 from spark_jobs.definition import load_definition
 from spark_jobs.errors import FreshetError
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
 
 
 def written(folder: Path, name: str, *lines: str) -> Path:

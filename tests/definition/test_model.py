@@ -15,6 +15,7 @@ from spark_jobs.definition import (
     load_definition,
     load_definitions,
 )
+from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
 from spark_jobs.settings import PIPELINES_VARIABLE, Home
 
@@ -41,7 +42,7 @@ def test_the_shipped_pipelines_are_right() -> None:
     assert lines.source.event_id == ("l_orderkey", "l_linenumber")
     assert orders.freshness.target == timedelta(seconds=5)
     assert orders.lookups[0].memory == 64 * 2**20
-    assert orders.source.resolved_path(Home(Path("/srv/home"))) == Path("/srv/home/landing/orders")
+    assert landing_folder(orders.source, Home(Path("/srv/home"))) == Path("/srv/home/landing/orders")
 
 
 def test_a_pipeline_without_lookups_is_a_plain_load_with_defaults(tmp_path: Path) -> None:
@@ -49,7 +50,7 @@ def test_a_pipeline_without_lookups_is_a_plain_load_with_defaults(tmp_path: Path
     assert definition.lookups == ()
     assert definition.shedding.policy == "considered"
     assert definition.freshness.target == timedelta(seconds=5)
-    assert definition.source.resolved_path(Home(tmp_path)) == Path("/landing/visits")
+    assert landing_folder(definition.source, Home(tmp_path)) == Path("/landing/visits")
 
 
 def test_what_is_kept_may_be_kept_for_a_day_for_a_century_or_for_ever(tmp_path: Path) -> None:

@@ -105,7 +105,10 @@ def test_of_a_topic_partitions_are_told_and_the_bytes_that_records_take(
     connection: extensions.connection, epoch: int
 ) -> None:
     batch_ledger.open_batch(
-        connection, "orders", epoch, [SourceRange("t:0@Wg4J+X4tT7aHygb/hMau6g", 30, 90, 4_000, time.time_ns())]
+        connection,
+        "orders",
+        epoch,
+        [SourceRange("t:0@Wg4J+X4tT7aHygb/hMau6g", 30, 90, 4_000, time.time_ns(), kind="kafka")],
     )
     waiting = PartitionLag("t:0", 90, 95, datetime.now(UTC).isoformat(), None)
     drivers.heartbeat(connection, "orders", epoch, Unread(0, 0, None, time.monotonic(), 0, [waiting]))

@@ -12,7 +12,7 @@ import pyarrow as pa
 from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.definition.stream_tuple import EventColumns
 from spark_jobs.loading.payload import payload_bytes, payloads
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
 
 DDL = (
     "i bigint, h smallint, t tinyint, f float, d double, n decimal(38,18), m decimal(15,2), b boolean, s string, "
@@ -42,7 +42,7 @@ def test_the_same_values_are_read_back() -> None:
     kinds = parse_columns(DDL)
     schema = pa.schema([(name, kind.arrow()) for name, kind in kinds.items()])
     tuples = pa.Table.from_pylist(ROWS, schema)
-    held = payloads(tuples, EventColumns("orders", ("i",), "at", tuple(schema.names), "parquet"))
+    held = payloads(tuples, EventColumns("orders", ("i",), "at", tuple(schema.names), "json"))
     decoded = decode_records(payload_bytes(held.texts, held.encodings), "json", kinds, {})
     assert decoded.reasons.to_pylist() == [None] * len(ROWS)
     assert str(decoded.tuples.to_pylist()) == str(tuples.to_pylist())

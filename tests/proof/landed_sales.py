@@ -17,6 +17,7 @@ from rich.console import Console
 
 from spark_jobs.definition import PipelineDefinition
 from spark_jobs.definition.fates import FATES
+from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.definition.stream_tuple import RECORD, EventColumns
 from spark_jobs.loading.payload import payloads
 from spark_jobs.lookup.changes.triggers import watch_relations
@@ -80,7 +81,7 @@ class LandedSales:
     def __init__(self, folder: Path, url: str, tables: str = TABLES, **changes: Any) -> None:
         self.definition = PipelineDefinition.model_validate(sales_definition(folder, **changes))
         self.home = Home(folder / "home")
-        self.landing = self.definition.source.resolved_path(self.home)
+        self.landing = landing_folder(self.definition.source, self.home)
         self.landing.mkdir()
         self.url = url
         self._files = 0
@@ -213,7 +214,7 @@ class LandedSales:
         record = landed if payload is None else payload
         kept = payloads(
             pa.table({"": [0], RECORD: pa.array([record], pa.binary())}),
-            EventColumns(self.definition.name, (), "", (), self.definition.source.format),
+            EventColumns(self.definition.name, (), "", (), self.definition.source.record_format.held_as),
         )
         self.execute(
             "INSERT INTO freshet.held_tuple (pipeline, event_id, event_hash, place, fate, reason, payload, "

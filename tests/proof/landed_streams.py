@@ -25,7 +25,7 @@ from spark_jobs.loading.payload import payloads
 from spark_jobs.proof.proof import Proof
 from spark_jobs.proof.verification import verify
 from spark_jobs.settings import Home
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
 from tests.proof.landed_sales import digest_id
 
 TABLES = """
@@ -154,7 +154,7 @@ class LandedStreams:
         columns["_completed_at"] = max(
             (columns[f"{stream}.at"] for stream, _ in parts), key=lambda time: time[0].as_py()
         )
-        event = EventColumns("paid", (), "_completed_at", tuple(columns), "parquet")
+        event = EventColumns("paid", (), "_completed_at", tuple(columns), "json")
         [text] = payloads(pa.table(columns), event).texts.to_pylist()
         self.hold(event_id or digest_id(text.encode()), fate, reason, text.encode())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from spark_jobs.proof.landing_folder import landed_files
+from spark_jobs.source.files.landing import landed_files
 
 
 def test_files_being_written_and_subfolders_are_left_out(tmp_path: Path) -> None:

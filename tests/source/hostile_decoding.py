@@ -19,8 +19,8 @@ import numpy as np
 import pyarrow as pa
 
 from spark_jobs.definition.ddl import parse_columns
-from spark_jobs.source.records import decode_records
 from spark_jobs.source.records.decoded import merged
+from spark_jobs.source.records.formats import decode_records
 from tests.source.hostile_records import HOSTILE, TEXTS, same
 
 _NUMBER = re.compile(r"[-+.0-9][-+.0-9eE]*")

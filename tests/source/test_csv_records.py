@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.definition.ddl import parse_columns
-from spark_jobs.source.records import decode_records
 from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
 from spark_jobs.source.records.decoded import merged
+from spark_jobs.source.records.formats import decode_records
 from tests.source.hostile_records import TEXTS, rows, same, spoilt
 from tests.source.landed_records import CSV_LINES
 

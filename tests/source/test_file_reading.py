@@ -18,12 +18,13 @@ from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.files.reading import read_slice
 from spark_jobs.source.record_lines import line_end_at_or_after
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.source.landed import planned, source
 
 
 def read(path: Path, content: bytes, of: Source) -> list[Arrivals]:
     path.write_bytes(content)
-    return list(read_slice(planned(path), of))
+    return list(read_slice(planned(path), RecordDecoder.of(of)))
 
 
 def ids(arrivals: list[Arrivals]) -> list[int | None]:
@@ -38,7 +39,7 @@ def test_a_tuple_says_what_when_and_where_its_record_was(tmp_path: Path) -> None
     path = tmp_path / "a.json"
     path.write_bytes(b'{"id":1,"name":"x","price":1.5,"at":"2024-05-01T00:00:00Z"}\n\n{"id":2}\r\n')
     os.utime(path, ns=(0, 1_700_000_000_123_456_789))
-    (arrivals,) = read_slice(planned(path), source())
+    (arrivals,) = read_slice(planned(path), RecordDecoder.of(source()))
     first, second = arrivals.tuples.to_pylist()
     assert (first["id"], first["name"], first["price"]) == (1, "x", Decimal("1.50"))
     assert first["at"] == datetime(2024, 5, 1, tzinfo=UTC)
@@ -81,13 +82,15 @@ def test_slices_that_end_at_line_ends_give_each_record_once(tmp_path: Path) -> N
     for pieces in (1, 2, 7, 30):
         cuts = [line_end_at_or_after(path, path.stat().st_size * part // pieces) for part in range(pieces + 1)]
         slices = [planned(path, first, last) for first, last in pairwise(cuts)]
-        assert [number for piece in slices for number in ids(list(read_slice(piece, of)))] == list(range(50))
+        assert [number for piece in slices for number in ids(list(read_slice(piece, RecordDecoder.of(of))))] == list(
+            range(50)
+        )
 
 
 def test_parquet_rows_have_their_number_and_no_record(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"ID": pa.array([1, 2], pa.int32()), "more": [1, 2]}), path)
-    (arrivals,) = read_slice(planned(path), source("parquet"))
+    (arrivals,) = read_slice(planned(path), RecordDecoder.of(source("parquet")))
     assert ids([arrivals]) == [1, 2]
     assert arrivals.tuples["_position"].to_pylist() == [0, 1]
     assert arrivals.tuples["_record"].null_count == 2
@@ -99,16 +102,16 @@ def test_a_file_that_is_gone_or_changed_is_told(tmp_path: Path) -> None:
     piece = planned(path)
     path.write_bytes(b'{"id":1}\n{"id":2}\n')
     with pytest.raises(SourceRangeGoneError, match="changed"):
-        list(read_slice(piece, source()))
+        list(read_slice(piece, RecordDecoder.of(source())))
     path.unlink()
     with pytest.raises(SourceRangeGoneError, match="not there"):
-        list(read_slice(piece, source()))
+        list(read_slice(piece, RecordDecoder.of(source())))
 
 
 def test_a_file_that_is_changed_while_it_is_read_is_told(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b'{"id":1}\n')
-    reading = read_slice(planned(path), source())
+    reading = read_slice(planned(path), RecordDecoder.of(source()))
     next(reading)
     path.write_bytes(b'{"id":1}\n{"id":2}\n')
     with pytest.raises(SourceRangeGoneError, match="changed"):
@@ -130,4 +133,4 @@ def test_a_file_that_can_not_be_read_is_told_before_its_first_tuple(tmp_path: Pa
     file_format = {"a.p": "parquet", "a.j": "json", "a.c": "csv"}[name[:3]]
     options = {"header": True} if file_format == "csv" else {}
     with pytest.raises(UnreadableFileError, match=r"a\.(parquet|json|csv)"):
-        next(read_slice(planned(path), source(file_format, options=options)))
+        next(read_slice(planned(path), RecordDecoder.of(source(file_format, options=options))))

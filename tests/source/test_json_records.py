@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_jobs.definition.ddl import parse_columns
-from spark_jobs.source.records import decode_records, json_blocks
+from spark_jobs.source.records import json_blocks
 from spark_jobs.source.records.decoded import merged
+from spark_jobs.source.records.formats import decode_records
 from spark_jobs.source.records.json_blocks import decode_json
 from spark_jobs.source.records.json_members import decode_each
 from tests.source.hostile_records import NUMBERS, TEXTS, rows, same, spoilt

@@ -20,7 +20,7 @@ from psycopg2 import extensions
 from spark_jobs.control import drivers
 from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import Source
-from spark_jobs.definition.kafka import Kafka
+from spark_jobs.definition.kinds.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError, SourceAwayError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.partition_positions import PartitionPositions

@@ -20,7 +20,9 @@ from spark_jobs.source.files import reading as file_reading
 from spark_jobs.source.files.bounds import Tally
 from spark_jobs.source.files.damage import checked_whole
 from spark_jobs.source.files.reading import read_slice
-from spark_jobs.source.records import decode_records, parquet_pages
+from spark_jobs.source.records import parquet_pages
+from spark_jobs.source.records.formats import decode_records
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.limited_memory import in_limited_memory
 from tests.source.landed import planned, source
 
@@ -28,13 +30,14 @@ MEMORY = 320 << 20
 READ = """
 from pathlib import Path
 from spark_jobs.errors import UnreadableFileError
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.source.landed import planned, source
 result = []
 for path, file_format, options in given:
     records, unreadable = 0, ""
     of = source(file_format, "id bigint, v string, at timestamp", options)
     try:
-        for arrivals in spark_jobs.source.files.reading.read_slice(planned(Path(path)), of):
+        for arrivals in spark_jobs.source.files.reading.read_slice(planned(Path(path)), RecordDecoder.of(of)):
             records += arrivals.records
     except UnreadableFileError as error:
         unreadable = str(error)
@@ -43,7 +46,8 @@ for path, file_format, options in given:
 
 
 def read(path: Path, file_format: str = "json", **options: Any) -> list[Arrivals]:
-    return list(read_slice(planned(path), source(file_format, "id bigint, v string, at timestamp", options)))
+    decoder = RecordDecoder.of(source(file_format, "id bigint, v string, at timestamp", options))
+    return list(read_slice(planned(path), decoder))
 
 
 def write(path: Path, values: pa.Array, **how: Any) -> Path:
@@ -117,7 +121,7 @@ def test_bytes_that_are_too_long_are_kept_so_that_they_are_no_record(tmp_path: P
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"id": [1], "v": pa.array([b"\0" * (17 << 20)])}), path)
     of = source("parquet", "id bigint, v binary, at timestamp")
-    (held,) = [group for each in read_slice(planned(path), of) for group in each.rejected]
+    (held,) = [group for each in read_slice(planned(path), RecordDecoder.of(of)) for group in each.rejected]
     again = decode_records(held.tuples["_record"].combine_chunks(), "json", of.columns, {})
     assert again.reasons.null_count == 0
 
@@ -154,7 +158,7 @@ def test_rejected_records_far_behind_good_ones_are_counted_too(tmp_path: Path) -
     good = b"".join(b'{"id":%d,"v":"%s"}\n' % (number, b"x" * 5000) for number in range(15_000))
     path.write_bytes(gzip.compress(good + b"1\n" * 500_000, 1))
     with pytest.raises(UnreadableFileError, match="can't be loaded, the first one because it is malformed: not a JSON"):
-        next(read_slice(planned(path), source("json", "id bigint, v string, at timestamp")))
+        next(read_slice(planned(path), RecordDecoder.of(source("json", "id bigint, v string, at timestamp"))))
 
 
 def test_what_a_sample_passed_is_not_judged_again_amid_its_tuples(
@@ -173,7 +177,8 @@ def test_what_is_not_decoded_is_not_counted_as_rejected(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b'{"id":1}\n' * 10))
     piece = replace(planned(path), poison=(PoisonSpan(0, 63, "it ended"), PoisonSpan(0, 9, "it ended")))
     of = source("json", "id bigint, v string, at timestamp", {"most_rejected": 3})
-    assert [sum(group.tuples.num_rows for group in each.rejected) for each in read_slice(piece, of)] == [7]
+    read = read_slice(piece, RecordDecoder.of(of))
+    assert [sum(group.tuples.num_rows for group in each.rejected) for each in read] == [7]
 
 
 def test_a_csv_header_is_looked_for_within_the_bound(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from spark_jobs.definition.ddl import parse_columns
 from spark_jobs.errors import UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.files.reading import read_slice
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.source.landed import planned, source
 
 US = 1_000_000
@@ -25,7 +26,9 @@ US = 1_000_000
 def read(path: Path, table: pa.Table, schema: str, **how: Any) -> list[Arrivals]:
     pq.write_table(table, path, **how)
     event_id, _ = schema.split(maxsplit=1)
-    return list(read_slice(planned(path), source("parquet", f"{schema}, at timestamp", event_id=event_id)))
+    return list(
+        read_slice(planned(path), RecordDecoder.of(source("parquet", f"{schema}, at timestamp", event_id=event_id)))
+    )
 
 
 def one_column(path: Path, values: pa.Array, kind: str) -> tuple[list[Any], list[str], list[dict[str, Any]]]:
@@ -171,4 +174,4 @@ def test_a_damaged_file_is_told_before_its_first_tuple(tmp_path: Path, damage: C
     pq.write_table(pa.table({"id": np.random.default_rng(1).integers(0, 2**60, 200_000)}), path, compression="gzip")
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UnreadableFileError, match=r"a\.parquet"):
-        next(read_slice(planned(path), source("parquet", "id bigint, at timestamp")))
+        next(read_slice(planned(path), RecordDecoder.of(source("parquet", "id bigint, at timestamp"))))

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from spark_jobs.source.files.damage import checked_whole
 from spark_jobs.source.files.reading import read_slice
 from spark_jobs.source.record_lines import cut_lines, line_blocks, line_end_at_or_after
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.source.landed import planned, source
 
 
@@ -91,7 +92,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path, packed: bool) -> Non
     before = pa.total_allocated_bytes()
     most_arrow, count = 0, 0
     tracemalloc.start()
-    for arrivals in read_slice(planned(path), source()):
+    for arrivals in read_slice(planned(path), RecordDecoder.of(source())):
         count += arrivals.records
         most_arrow = max(most_arrow, pa.total_allocated_bytes() - before)
     _, most_python = tracemalloc.get_traced_memory()

@@ -29,6 +29,7 @@ from spark_jobs.lookup.planning.planning import plan_lookups
 from spark_jobs.lookup.relation.live import LiveRelation
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.reading import read_slice
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.front_task import front_task
@@ -92,7 +93,7 @@ with closing(psycopg2.connect(url)) as connection:
         batch_no = batch_ledger.open_batch(connection, "sales", epoch, [planned])
         destination = StreamBatch(tables.event, tables.fact, epoch, batch_no, units=(planned.unit,))
         context = replace(rehearsed, destination=destination)
-        read = partial(read_slice, source=definition.source)
+        read = partial(read_slice, decoder=RecordDecoder.of(definition.source))
         waiting = list(front_task(context, [piece], read, lambda report: None))
         assert waiting, "some tuples miss the front stage"
         list(back_task(context, 0, [parcel.tuples for parcel in waiting], lambda report: None))

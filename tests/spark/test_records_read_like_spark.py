@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from spark_jobs.definition.ddl import parse_columns
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
 from tests.source.hostile_records import rows
 from tests.source.landed_records import (
     CSV_LINES,

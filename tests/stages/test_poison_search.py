@@ -22,7 +22,6 @@ from spark_jobs.driver.poisoned_batch import search
 from spark_jobs.ledger.poison import PoisonSpan
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.kafka.partition import OffsetSlice, Partition
-from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.stages.poison_search import Death, find_poison
 from spark_jobs.stages.trial_reading import TrialReading
 from spark_jobs.warehouse.fact_table import FactColumn, FactTable
@@ -49,8 +48,8 @@ def lines(*marked: tuple[int, str], csv: bool = False) -> list[bytes]:
 
 
 def trial(of: Source, piece: FileSlice | OffsetSlice) -> Trial:
-    event = EventColumns("sales", of.event_id, of.event_time, tuple(of.columns), of.format)
-    return TrialReading.of_one(DeadlyReader(RecordDecoder.of(of), None), event, FACT), piece
+    event = EventColumns.of("sales", of)
+    return TrialReading.of_one(DeadlyReader.of(of, "sales"), event, FACT), piece
 
 
 def start_of(records: list[bytes], number: int) -> int:

@@ -21,6 +21,14 @@ from spark_jobs.settings import HOME_VARIABLE, WAREHOUSE_URL_VARIABLE, Home
 from tests.warehouse_schema.released import restore
 
 ARRIVED = {"fulfilment": 734, "order_lines": 985, "orders": 250}
+# Only their names told the release which ranges are a topic's.
+_TOPIC_ID = "Wg4J+X4tT7aHygb/hMau6g"
+KINDS = {
+    f"t:0@{_TOPIC_ID}": "kafka",
+    f"clicks/t:12@{_TOPIC_ID}": "kafka",
+    f"a/b/t:0@{_TOPIC_ID}": "files",
+    "sales/2026-01-01T10:30@shop.json": "files",
+}
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +46,12 @@ def fresh(migrated_database: str, home: Path) -> str:
 @pytest.fixture(scope="module")
 def upgraded(fresh: str, postgres_database: str, home: Path) -> str:
     restore(postgres_database, home)
+    with closing(psycopg2.connect(postgres_database)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO freshet.source_range (pipeline, state, unit, first, last) "
+            "SELECT 'visits', 'loaded', unnest(%s), 0, 9",
+            [list(KINDS)],
+        )
     before = _counts(postgres_database)
     _migrate(postgres_database, home)
     assert _counts(postgres_database).items() >= before.items()
@@ -83,6 +97,12 @@ def test_its_status_is_read(upgraded: str) -> None:
         found = {status.name: status for status in read_status(connection)}
     assert {name: found[name].arrived for name in ARRIVED} == ARRIVED
     assert found.keys() == {*ARRIVED, "visits"}
+
+
+def test_ranges_of_partitions_are_told_from_those_of_files(upgraded: str) -> None:
+    with closing(psycopg2.connect(upgraded)) as connection, connection, connection.cursor() as cursor:
+        cursor.execute("SELECT unit, kind FROM freshet.source_range WHERE unit = ANY (%s)", [list(KINDS)])
+        assert dict(cursor.fetchall()) == KINDS
 
 
 def test_held_tuples_have_fates_that_are_known(upgraded: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.columns.arrow_buffers import binary_parts, single_array, validity
-from spark_jobs.columns.uuid_text import UUID_BYTES, parse_uuids
+from spark_jobs.columns.uuid_text import UUID_BYTES, format_uuids, parse_uuids
 
 KeyValues: TypeAlias = NDArray[Any] | pa.BinaryArray
 """Values of one key column: int64 (n,) for numbers and dates (days since 1970), uint8 (n, 16) for UUIDs, binary (n,)
@@ -56,6 +56,22 @@ class KeyKind(Enum):
         if self is KeyKind.INTEGER:
             return "an integer (bigint, int, smallint, tinyint)"
         return "date" if self is KeyKind.DATE else "string"
+
+    def in_stream(self, values: pa.Array, stream_type: pa.DataType) -> pa.Array:
+        """Values of a column of R as a stream column has them, shape (n,); null where its type has no such value.
+
+        Args:
+            values: as a read of R gives them, shape (n,).
+            stream_type: one that the kind accepts.
+        """
+        if self is KeyKind.UUID:
+            texts = pa.array(format_uuids(key_values(values, self)[0]), stream_type)
+            return pc.if_else(values.is_valid(), texts, pa.scalar(None, stream_type))
+        if self is KeyKind.INTEGER:
+            narrowed = values.cast(stream_type, safe=False)
+            same = pc.equal(narrowed.cast(values.type, safe=False), values)
+            return pc.if_else(same, narrowed, pa.scalar(None, stream_type))
+        return values.cast(stream_type)
 
 
 KEY_KINDS = {

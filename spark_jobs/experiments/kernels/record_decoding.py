@@ -19,6 +19,7 @@ from spark_jobs.experiments.kernels.measured_figure import MeasuredFigure, inter
 from spark_jobs.settings import pipelines_folder
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.reading import read_slice
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.workload.bad_input import DEFECT, DUPLICATE, choose_defects
 from spark_jobs.workload.order_events import EVENT_TIME, OrderFiles
 
@@ -126,6 +127,6 @@ def read(path: Path, source: Source) -> int:
     """Read a file of `RECORDS` records to arrivals."""
     found = path.stat()
     piece = FileSlice(0, str(path), 0, found.st_size, found.st_size, found.st_mtime_ns)
-    records = sum(arrivals.records for arrivals in read_slice(piece, source))
+    records = sum(arrivals.records for arrivals in read_slice(piece, RecordDecoder.of(source)))
     assert records == RECORDS
     return records

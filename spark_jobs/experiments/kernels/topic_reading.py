@@ -96,9 +96,9 @@ def _write(servers: str, topic: str, values: Iterable[bytes]) -> None:
 
 
 def _read(source: Source) -> int:
-    assert source.kafka is not None
-    piece = OffsetSlice(0, Partition(source.kafka.topic, 0, "A" * 22), 0, record_decoding.RECORDS)
-    reading = read_offsets(piece, RecordDecoder.of(source), KafkaClient.of(source.kafka, "bench"))
+    topic = source.settings
+    piece = OffsetSlice(0, Partition(topic.topic, 0, "A" * 22), 0, record_decoding.RECORDS)
+    reading = read_offsets(piece, RecordDecoder.of(source), KafkaClient.of(topic, "bench"))
     records = sum(arrivals.tuples.num_rows for arrivals in reading)
     assert records == record_decoding.RECORDS
     return records

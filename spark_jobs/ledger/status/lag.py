@@ -12,7 +12,7 @@ from psycopg2 import extensions
 from spark_jobs.byte_sizes import format_bytes
 from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
 from spark_jobs.durations import format_duration
-from spark_jobs.ledger.source_ranges import IS_PARTITION
+from spark_jobs.ledger.source_ranges import IS_OF_LOG
 from spark_jobs.ledger.status.driver_states import DrivenPipeline
 from spark_jobs.ledger.unread import PartitionLag, Unread
 
@@ -143,9 +143,9 @@ def _read_planned(cursor: extensions.cursor, pipelines: Sequence[str]) -> dict[s
     cursor.execute(
         f"""
         SELECT name, planned.* FROM unnest(%s::text[]) AS known (name) CROSS JOIN LATERAL (
-            SELECT count(*) FILTER (WHERE last IS NOT DISTINCT FROM size AND NOT {IS_PARTITION}),
-                count(DISTINCT unit) FILTER (WHERE {IS_PARTITION}),
-                coalesce(sum(CASE WHEN {IS_PARTITION} THEN size ELSE last - first END), 0)::bigint, min(landed_at)
+            SELECT count(*) FILTER (WHERE last IS NOT DISTINCT FROM size AND NOT {IS_OF_LOG}),
+                count(DISTINCT unit) FILTER (WHERE {IS_OF_LOG}),
+                coalesce(sum(CASE WHEN {IS_OF_LOG} THEN size ELSE last - first END), 0)::bigint, min(landed_at)
             FROM freshet.source_range WHERE pipeline = known.name AND state = 'planned') AS planned
         """,
         [list(pipelines)],

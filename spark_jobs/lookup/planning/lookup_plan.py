@@ -114,11 +114,23 @@ class LookupPlan:
         pages = None if self.pages is None else _PageByPage(self.pages.name, self.pages.version, self.pages.content)
         return replace(self, pages=pages, read_limit=None)
 
-    def some_tuples(self, url: str) -> list[pa.Array]:
-        """Some tuples of R, by its `read_types`, as a read of it returns them; none where R is empty."""
+    def some_key(self, stream: pa.Schema, url: str) -> dict[str, pa.Scalar]:
+        """The key of any tuple of R as values of the stream; nothing where R has none that the stream can have.
+
+        Args:
+            stream: the types of the stream's columns.
+            url: where R is.
+        """
         query = sample_query(self.spec, _SAMPLED)
         content = reading_connection(url).run(lambda connection: copy_out(connection, query))
-        return list(decode_copy(content, list(self.spec.read_types)))
+        read = decode_copy(content, list(self.spec.read_types))
+        keys = pa.table(
+            {
+                column.stream: column.kind.in_stream(values, stream.field(column.stream).type)
+                for column, values in zip(self.spec.key, read, strict=False)
+            }
+        ).drop_null()
+        return {name: keys[name][0] for name in keys.column_names} if keys.num_rows else {}
 
 
 class _PageByPage(MappedBroadcast):

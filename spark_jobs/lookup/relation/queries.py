@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from psycopg2 import sql
 
 from spark_jobs.columns.keys.key_columns import KeyColumns
-from spark_jobs.columns.keys.values import INFINITE_FUTURE, INFINITE_PAST, KeyKind, KeyValues
-from spark_jobs.columns.uuid_text import format_uuids
+from spark_jobs.columns.keys.key_texts import array_texts, value_texts
 from spark_jobs.lookup.relation.relation_spec import KeyColumn, RelationSpec
 
 _AND = sql.SQL(" AND ")
 _COMMA = sql.SQL(", ")
-
-# PostgreSQL takes a date as its Julian day, whatever the year: no calendar arithmetic, no years B.C.
-_JULIAN_DAY_OF_1970 = 2_440_588
-_TEXT_SEPARATOR = "\0"
 
 
 def sample_query(spec: RelationSpec, limit: int) -> sql.Composable:
@@ -156,41 +148,14 @@ def _compared(left: list[sql.Composable], comparison: str, right: list[sql.Compo
 def key_arrays(keys: KeyColumns) -> list[sql.Composable]:
     """One array literal, with its type, for each key column of these keys, shape (n,)."""
     return [
-        sql.SQL("{}::{}[]").format(sql.Literal(_array_text(values, kind)), sql.SQL(kind.value))
-        for values, kind in zip(keys.values(), keys.kinds, strict=True)
+        sql.SQL("{}::{}[]").format(sql.Literal(text), sql.SQL(kind.value))
+        for text, kind in zip(array_texts(keys), keys.kinds, strict=True)
     ]
 
 
 def key_row(keys: KeyColumns, index: int) -> list[sql.Composable]:
     """The literals of one key, with their types, one for each key column."""
-    one = keys.take(np.array([index]))
     return [
-        sql.SQL("{}::{}").format(sql.Literal(_joined(values, kind)), sql.SQL(kind.value))
-        for values, kind in zip(one.values(), keys.kinds, strict=True)
+        sql.SQL("{}::{}").format(sql.Literal(text), sql.SQL(kind.value))
+        for text, kind in zip(value_texts(keys, index), keys.kinds, strict=True)
     ]
-
-
-def _array_text(values: KeyValues, kind: KeyKind) -> str:
-    joined = _joined(values, kind)
-    if not kind.is_text or not len(values):
-        return "{" + joined + "}"
-    escaped = joined.replace("\\", "\\\\").replace('"', '\\"')
-    return '{"' + escaped.replace(_TEXT_SEPARATOR, '","') + '"}'
-
-
-def _joined(values: KeyValues, kind: KeyKind) -> str:
-    """The texts of the values, with commas between; with zero bytes, which keys have none of, for text."""
-    if kind is KeyKind.UUID:
-        return ",".join(format_uuids(values))
-    if kind is KeyKind.DATE:
-        return ",".join(map(_date_text, values.tolist()))
-    if kind is KeyKind.INTEGER:
-        return ",".join(map(str, values.tolist()))
-    together = pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values)
-    return pc.binary_join(together, _TEXT_SEPARATOR.encode())[0].as_py().decode()
-
-
-def _date_text(day: int) -> str:
-    if day == INFINITE_FUTURE:
-        return "infinity"
-    return "-infinity" if day == INFINITE_PAST else f"J{day + _JULIAN_DAY_OF_1970}"

@@ -18,6 +18,7 @@ from spark_jobs.ledger.unread_files import landing_time
 from spark_jobs.source.files.names import compression_of, is_landed, modified_ns_of, name_of, unit_of
 from spark_jobs.source.files.planned_file import FileSlice
 from spark_jobs.source.files.regular_files import regular_status
+from spark_jobs.source.landed_source import SingleSource
 from spark_jobs.source.record_lines import line_end_at_or_after
 
 _log = logging.getLogger(__name__)
@@ -45,7 +46,7 @@ class _Version:
         return (self.size, self.modified_ns) == (status.st_size, modified_ns_of(status))
 
 
-class LandedFiles:
+class LandedFiles(SingleSource):
     """The files of one landing folder: those of the folder itself, not of its subfolders.
 
     Empty files, and names that begin with "." or "_" (unless they hold a "=") or end in "._COPYING_", are still being

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from spark_jobs.control.host_processes import this_host
 from spark_jobs.definition import Source
+from spark_jobs.definition.kinds.files import landing_folder
 from spark_jobs.ledger.status.driver_states import DrivenPipeline
 from spark_jobs.ledger.unread import Unread
 from spark_jobs.ledger.unread_files import landing_time, unread_among
@@ -126,7 +127,7 @@ def _landing_folder(cursor: extensions.cursor, pipeline: str, home: Home) -> Pat
     )
     row = cursor.fetchone()
     try:
-        return Source.model_validate(row[0]).resolved_path(home) if row else None
+        return landing_folder(Source.model_validate(row[0]), home) if row else None
     except ValidationError:
         return None
 

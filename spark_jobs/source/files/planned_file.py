@@ -7,22 +7,24 @@ import gzip
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, BinaryIO, cast
 
 import pyarrow as pa
 
 from spark_jobs.errors import SourceRangeChangedError, SourceRangeGoneError
-from spark_jobs.ledger.poison import Poison
+from spark_jobs.ledger.poison import Poison, PoisonSpan
 from spark_jobs.shown_text import shown_text
-from spark_jobs.source.files.names import modified_ns_of
+from spark_jobs.source.files.names import compression_of, modified_ns_of
 from spark_jobs.source.files.regular_files import open_regular
+from spark_jobs.source.record_lines import BLOCK_BYTES, line_end_at_or_after
+from spark_jobs.source.slices import FAR, SourceSlice
 
 _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 
 
 @dataclass(frozen=True)
-class FileSlice:
+class FileSlice(SourceSlice):
     """Some records of a landed file.
 
     Attributes:
@@ -44,9 +46,41 @@ class FileSlice:
     poison: Poison = ()
 
     @property
-    def is_of_topic(self) -> bool:
-        """Whether they are records of a topic."""
+    def is_loaded_in_part(self) -> bool:
+        """No: a file is sound, or none of it is loaded."""
         return False
+
+    def bounds(self) -> tuple[int, int]:
+        """The positions between which it has all its records; of a packed file, by unpacking it. O(bytes) then.
+
+        Raises:
+            OSError, EOFError, zlib.error, pyarrow.ArrowException: the file can't be unpacked.
+        """
+        compression = compression_of(self.path)
+        if compression is None:
+            return self.first, self.last
+        size = 0
+        with open_regular(self.path) as file:
+            content = unpacked(file, compression)
+            while part := content.read(BLOCK_BYTES):
+                size += len(part)
+        return 0, size
+
+    def window(self, first: int, last: int) -> FileSlice:
+        """The part of it whose records lie at these positions. Not of Parquet files.
+
+        What lies outside of it in a packed file is unpacked, and not decoded.
+        """
+        if compression_of(self.path) is None:
+            first, last = (line_end_at_or_after(self.path, position) for position in (first, last))
+            return replace(self, first=first, last=min(last, self.last))
+        outside = (PoisonSpan(0, first, ""), PoisonSpan(last, FAR, ""))
+        return replace(self, poison=(*self.poison, *outside))
+
+    @property
+    def has_one_record(self) -> bool:
+        """Whether it has no more; never of a packed file."""
+        return compression_of(self.path) is None and line_end_at_or_after(self.path, self.first + 1) >= self.last
 
 
 @contextmanager

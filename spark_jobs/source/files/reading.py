@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
-from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceRangeGoneError, UnreadableFileError
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.source.files.bounds import FileBounds
@@ -19,22 +18,21 @@ from spark_jobs.source.files.damage import checked_whole, damage_told
 from spark_jobs.source.files.names import compression_of
 from spark_jobs.source.files.planned_file import FileSlice, planned_file, shown_path, unpacked
 from spark_jobs.source.record_lines import Block, Lines, cut_lines, line_blocks
-from spark_jobs.source.records.csv_records import CsvDecoder, CsvLayout
-from spark_jobs.source.records.decoded import Decoded, MalformedRecordError, as_text
-from spark_jobs.source.records.json_blocks import decode_json
-from spark_jobs.source.records.parquet_rows import ParquetRows
-from spark_jobs.source.sparing import decode_sparing, sifted
+from spark_jobs.source.records.decoded import MalformedRecordError
+from spark_jobs.source.records.format import LineFormat, RowFormat
+from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.source.sparing import arrivals_of, decode_sparing
 
 # At once: a block of lines of a byte each has millions, and each that is rejected costs some hundred bytes.
 _MOST_RECORDS = 1 << 17
 
 
-def read_slice(piece: FileSlice, source: Source) -> Iterator[Arrivals]:
+def read_slice(piece: FileSlice, decoder: RecordDecoder) -> Iterator[Arrivals]:
     """Read a slice. O(bytes); in memory are some blocks of it, however large the file.
 
     Args:
         piece: a slice of a file of the source's format.
-        source: how records look.
+        decoder: of the source.
 
     Raises:
         UnreadableFileError: the file is damaged or not of the format, or lacks what the schema needs, or is poison as
@@ -46,18 +44,22 @@ def read_slice(piece: FileSlice, source: Source) -> Iterator[Arrivals]:
         if span.is_of_file:
             raise UnreadableFileError(f"Reading {shown_path(piece)} ended the process that read it ({span.how}).")
     with planned_file(piece) as file:
-        reading = _parquet(piece, source, file) if source.format == "parquet" else _lines(piece, source, file)
-        yield from reading
+        used = decoder.format
+        if isinstance(used, RowFormat):
+            yield from _rows(piece, used, decoder.source, file)
+        else:
+            assert isinstance(used, LineFormat)
+            yield from _lines(piece, used, decoder.source, file)
 
 
-def _lines(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
+def _lines(piece: FileSlice, used: LineFormat, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
     if compression_of(piece.path) is None:
-        lines = _LineFile(piece, source, file, None)
+        lines = _LineFile(piece, used, source, file, None)
         for records, positions in lines.parts():
             yield lines.arrivals(records, positions)
         return
     bounds = FileBounds.of(piece, source)
-    packed = _LineFile(piece, source, file, bounds)
+    packed = _LineFile(piece, used, source, file, bounds)
 
     def read(is_read_again: Callable[[], bool] | None) -> Iterator[Arrivals]:
         tally = bounds.tally(source, sizes=False)
@@ -72,9 +74,9 @@ def _lines(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrival
     yield from checked_whole(read, lambda some: some.nbytes)
 
 
-def _parquet(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
+def _rows(piece: FileSlice, used: RowFormat, source: Source, file: BinaryIO) -> Iterator[Arrivals]:
     bounds = FileBounds.of(piece, source)
-    rows = ParquetRows(file, source.columns, shown_path(piece))
+    rows = used.rows(file, source, shown_path(piece))
 
     def read(is_read_again: Callable[[], bool] | None) -> Iterator[Arrivals]:
         tally = bounds.tally(source, sizes=True)
@@ -85,7 +87,9 @@ def _parquet(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arriv
             some = batch.slice(first, count)
             decoded = rows.decode(some)
             positions = np.arange(position + first, position + first + count)
-            arrivals = _arrivals(piece, decoded, rows.records_of_malformed(some, decoded), positions)
+            arrivals = arrivals_of(
+                piece, decoded, rows.records_of_malformed(some, decoded), positions, piece.modified_ns
+            )
             if is_read_again is not None:
                 tally.add(arrivals, batch.num_rows)
             position += batch.num_rows
@@ -94,23 +98,12 @@ def _parquet(piece: FileSlice, source: Source, file: BinaryIO) -> Iterator[Arriv
     yield from checked_whole(read, lambda some: some.nbytes)
 
 
-def _arrivals(piece: FileSlice, decoded: Decoded, records: pa.Array, positions: NDArray[np.int64]) -> Arrivals:
-    count = len(positions)
-    arrived = pa.scalar(piece.modified_ns // 1000, pa.timestamp("us", "UTC"))
-    tuples = (
-        decoded.tuples.append_column(ARRIVED_AT, pa.repeat(arrived, count))
-        .append_column(RECORD, records)
-        .append_column(RANGE, pa.repeat(pa.scalar(piece.range_no, pa.int32()), count))
-        .append_column(POSITION, pa.array(positions))
-    )
-    return sifted(piece.poison, tuples, decoded.reasons, identified=False)
-
-
 class _LineFile:
     """The lines of a slice, and their decoder.
 
     Args:
         piece: the slice.
+        used: the format of its lines.
         source: how records look.
         file: the slice's file.
         bounds: of a compressed file.
@@ -119,16 +112,21 @@ class _LineFile:
         UnreadableFileError: the file's header lacks a column, or has it twice, or the file is damaged there.
     """
 
-    def __init__(self, piece: FileSlice, source: Source, file: BinaryIO, bounds: FileBounds | None) -> None:
+    def __init__(
+        self, piece: FileSlice, used: LineFormat, source: Source, file: BinaryIO, bounds: FileBounds | None
+    ) -> None:
         self._piece = piece
         self._source = source
         self._file = file
         self._bounds = bounds
         self._header: bytes | None = None
         self._header_position = -1
-        self._csv: CsvDecoder | None = None
-        if source.format == "csv":
-            self._csv = self._csv_decoder(CsvLayout.from_options(source.options))
+        if used.has_header(source):
+            self._find_header()
+        try:
+            self._decode = used.line_decoder(source, self._header)
+        except MalformedRecordError as error:
+            raise UnreadableFileError(f"{shown_path(piece)}: {error}") from None
 
     def parts(self) -> Iterator[Lines]:
         """The records of the slice, some at a time; the header is none.
@@ -149,10 +147,7 @@ class _LineFile:
     def arrivals(self, records: pa.Array, positions: NDArray[np.int64]) -> Arrivals:
         """The tuples of records."""
         decoded = decode_sparing(self._piece.poison, records, positions, self._source.columns, self._decode)
-        return _arrivals(self._piece, decoded, self._with_header(records), positions)
-
-    def _decode(self, records: pa.Array) -> Decoded:
-        return decode_json(records, self._source.columns) if self._csv is None else self._csv.decode(records)
+        return arrivals_of(self._piece, decoded, self._with_header(records), positions, self._piece.modified_ns)
 
     def _records_of(self, block: Block) -> Lines:
         """The records in a block, which the header is not."""
@@ -174,10 +169,7 @@ class _LineFile:
         with damage_told(shown_path(self._piece)):
             yield from line_blocks(bounds.reading(unpacked(self._file, compression).read), 0)
 
-    def _csv_decoder(self, layout: CsvLayout) -> CsvDecoder:
-        columns = self._source.columns
-        if not layout.header:
-            return CsvDecoder(columns, layout, None)
+    def _find_header(self) -> None:
         if self._bounds is None:
             self._file.seek(0)
             beginning = line_blocks(self._file.read, 0)
@@ -187,13 +179,7 @@ class _LineFile:
             lines = cut_lines(*block)
             if len(lines.records):
                 self._header, self._header_position = lines.records[0].as_py(), int(lines.positions[0])
-                break
-        if self._header is None:
-            return CsvDecoder(columns, layout, None)  # of a file without lines
-        try:
-            return CsvDecoder(columns, layout, [field.text for field in layout.fields(as_text(self._header))])
-        except MalformedRecordError as error:
-            raise UnreadableFileError(f"{shown_path(self._piece)}: {error}") from None
+                return
 
 
 class _SliceReader:

@@ -12,7 +12,7 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from spark_jobs.definition.kafka import Kafka
+from spark_jobs.definition.kinds.kafka import Kafka
 from spark_jobs.errors import PipelineDefinitionError
 from spark_jobs.secret_text import SecretText
 from spark_jobs.source.connections import read_connection

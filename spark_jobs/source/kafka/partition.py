@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
+from spark_jobs.definition.kinds.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.ledger.poison import Poison
-from spark_jobs.ledger.source_ranges import TOPIC_ID, RecordMark, SourceRange
+from spark_jobs.ledger.source_ranges import RecordMark, SourceRange
+from spark_jobs.source.slices import SourceSlice
 
-_UNIT = re.compile(rf"(?P<topic>[^:@/]+):(?P<partition>[0-9]+)@(?P<topic_id>{TOPIC_ID})")
+# The id that Kafka gives a topic: 128 bits in Base64, which librdkafka writes with `/` among its digits.
+_TOPIC_ID = "[A-Za-z0-9+/_-]{22}"
+_UNIT = re.compile(rf"(?P<topic>[^:@/]+):(?P<partition>[0-9]+)@(?P<topic_id>{_TOPIC_ID})")
 _OF_ANY_STREAM = rf"^(?:[^/]*/)?{_UNIT.pattern}$"
 
 
@@ -46,20 +49,7 @@ class Partition(NamedTuple):
 
 
 @dataclass(frozen=True)
-class OffsetRange(SourceRange):
-    """Some consecutive offsets of a partition.
-
-    `size` is about how many bytes the records have; `modified_ns` when they were seen first, in ns since 1970.
-    """
-
-    @property
-    def bytes(self) -> int:
-        """About how many bytes its records have."""
-        return self.last - self.first if self.size is None else self.size
-
-
-@dataclass(frozen=True)
-class OffsetSlice:
+class OffsetSlice(SourceSlice):
     """Some records of a partition.
 
     Attributes:
@@ -79,9 +69,32 @@ class OffsetSlice:
     poison: Poison = ()
 
     @property
-    def is_of_topic(self) -> bool:
-        """Whether they are records of a topic."""
+    def is_loaded_in_part(self) -> bool:
+        """Yes: what retention has removed is lost, and what is still there is loaded."""
         return True
+
+    def window(self, first: int, last: int) -> OffsetSlice:
+        """The part of it between these offsets."""
+        return replace(self, first=first, last=last, after=self.after if first == self.first else None)
+
+    @property
+    def has_one_record(self) -> bool:
+        """Whether it has no more."""
+        return self.last - self.first == 1
+
+
+def offset_range(
+    partition: Partition, first: int, last: int, size: int | None = None, seen_ns: int | None = None
+) -> SourceRange:
+    """Some consecutive offsets of a partition, as the ledger has them.
+
+    Args:
+        partition: where they lie.
+        first, last: the first of them, and the one after the last.
+        size: about how many bytes their records have.
+        seen_ns: when they were seen first, in ns since 1970.
+    """
+    return SourceRange(partition.unit, first, last, size, seen_ns, kind="kafka")
 
 
 def with_place(values: pa.Table, units: pa.ChunkedArray, offsets: pa.ChunkedArray, times: pa.ChunkedArray) -> pa.Table:

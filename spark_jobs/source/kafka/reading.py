@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from spark_jobs.definition import Source
 from spark_jobs.definition.fates import MALFORMED
-from spark_jobs.definition.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
+from spark_jobs.definition.kinds.kafka import OFFSET, PARTITION, TIMESTAMP, TOPIC
 from spark_jobs.definition.stream_tuple import ARRIVED_AT, POSITION, RANGE, RECORD
 from spark_jobs.errors import SourceAwayError, SourceRangeGoneError, UnreadableFileError
 from spark_jobs.ledger.source_ranges import RecordMark
@@ -84,8 +84,7 @@ def _of_usual_length(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed)
     source = decoder.source
     empty = missing.to_numpy(zero_copy_only=False)
     without_value = read.values.is_null().to_numpy(zero_copy_only=False)
-    assert source.kafka is not None
-    passed_over = without_value if source.kafka.tombstones == "ignore" else np.zeros(len(empty), bool)
+    passed_over = without_value if source.settings.tombstones == "ignore" else np.zeros(len(empty), bool)
     rejected = [
         _without_value(piece, source, _where(read, where & ~passed_over), reason)
         for where, reason in ((without_value, "null value"), (empty & ~without_value, "empty value"))
@@ -117,7 +116,9 @@ def _decoded(piece: OffsetSlice, decoder: RecordDecoder, read: Consumed) -> Arri
     columns = decoder.source.record_columns
     decoded = decode_sparing(piece.poison, read.values, read.offsets, columns, decoder.decode)
     records = read.values
-    if decoder.avro is not None:  # what is held of it is its columns, which can be read without its schema
+    if (
+        decoder.source.record_format.holds_columns
+    ):  # what is held of it is its columns, which can be read without its schema
         records = pc.if_else(pc.is_valid(decoded.reasons), records, None)
     tuples = _with_place(decoded.tuples, piece, read, records)
     return sifted(piece.poison, tuples, decoded.reasons, identified=decoder.source.is_known_by_place)

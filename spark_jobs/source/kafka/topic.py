@@ -16,14 +16,15 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import OffsetSpec
 
 from spark_jobs.definition.joined_tuple import STREAM_SEPARATOR
-from spark_jobs.definition.kafka import Kafka
+from spark_jobs.definition.kinds.kafka import Kafka
 from spark_jobs.errors import SourceAwayError
 from spark_jobs.ledger.partition_positions import PartitionPositions
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.ledger.unread import PartitionLag, Unread
 from spark_jobs.source.kafka.client import KafkaClient
 from spark_jobs.source.kafka.offsets import TopicOffsets
-from spark_jobs.source.kafka.partition import OffsetRange, OffsetSlice, Partition
+from spark_jobs.source.kafka.partition import OffsetSlice, Partition, offset_range
+from spark_jobs.source.landed_source import SingleSource
 from spark_jobs.timestamps import parse_timestamp
 
 _log = logging.getLogger(__name__)
@@ -42,7 +43,7 @@ _BEFORE_START = "before the start of the stream, as kafka.start says"
 _REMOVED = "removed by the topic's retention before it was read: lost at the source"
 
 
-class KafkaTopic:
+class KafkaTopic(SingleSource):
     """The partitions of one topic.
 
     All that is read is planned here, by offsets; the ledger remembers it, and `resume` brings it back. Only what is
@@ -137,7 +138,8 @@ class KafkaTopic:
             first, last = self._next[partition], self._next[partition] + count
             size = int(count * self._record_bytes)
             seen = self._seen.get(partition)
-            taken.append(OffsetRange(partition.unit, first, last, size, seen[0][1] if seen else time.time_ns()))
+            since_ns = seen[0][1] if seen else time.time_ns()
+            taken.append(offset_range(partition, first, last, size, since_ns))
             self._go_on_from(partition, last)
         # Published as a whole: the heartbeat asks from a thread of its own.
         since = min((seen[0][1] for seen in self._seen.values()), default=None)
@@ -156,13 +158,6 @@ class KafkaTopic:
             end, trouble = self._ends.get(partition, position), self._troubles.get(partition)
             lags.append(PartitionLag(str(partition), position, end, since, trouble))
         return sorted(lags, key=lambda lag: (lag.trouble is None, lag.position - lag.end, lag.partition))[:_MOST_LAGS]
-
-    def forget(self, units: Iterable[str]) -> None:
-        """Nothing: what a partition held at an offset is read once."""
-
-    def changed(self) -> list[SourceRange]:
-        """None: what is in a partition does not change."""
-        return []
 
     def pieces(self, ranges: Sequence[tuple[int, SourceRange]], parts: int) -> list[list[OffsetSlice]]:
         """The slices of ranges, dealt out to at most `parts` tasks of about the same number of offsets.
@@ -260,7 +255,7 @@ class KafkaTopic:
                 f"there (kafka.start: {self._kafka.start}). The stream waits until they can."
             )
         begins = {each: offset for each, offset in found.items() if not isinstance(offset, str)}
-        ranges = [SourceRange(each.unit, 0, offset, None, None) for each, offset in begins.items()]
+        ranges = [offset_range(each, 0, offset) for each, offset in begins.items()]
         self._positions.note(ranges, "loaded", _BEFORE_START)
         self._next |= begins
         _log.info("%s: %d partitions are new", self._kafka.topic, len(begins))
@@ -290,7 +285,7 @@ class KafkaTopic:
         lost: list[SourceRange] = []
         for partition, oldest in self._offsets.of(list(self._ends), OffsetSpec.earliest()).items():
             if not isinstance(oldest, str) and oldest > self._next[partition]:
-                lost.append(SourceRange(partition.unit, self._next[partition], oldest, None, None))
+                lost.append(offset_range(partition, self._next[partition], oldest))
                 _log.error("%s: offsets %d to %d: %s", partition, self._next[partition], oldest - 1, _REMOVED)
         if lost:
             for each in lost:

@@ -146,3 +146,10 @@ def as_lines(records: pa.Array) -> pa.Buffer:
 def holding(records: pa.Array, sequence: bytes) -> NDArray[np.bool_]:
     """Which records hold these bytes; bool, shape (n,)."""
     return pc.match_substring(records, sequence).to_numpy(zero_copy_only=False)
+
+
+def all_malformed(count: int, reason: str, columns: Mapping[str, StreamType]) -> Decoded:
+    """Records none of which can be decoded, for one reason."""
+    schema = arrow_schema(columns)
+    tuples = pa.Table.from_arrays([pa.nulls(count, kind) for kind in schema.types], schema=schema)
+    return Decoded(tuples, pa.array([reason] * count, pa.string()))

@@ -32,6 +32,7 @@ from spark_jobs.joins.stream_stream.emission import OutputOrdered
 from spark_jobs.joins.stream_stream.m_join import MJoin
 from spark_jobs.joins.stream_stream.predicates import Band, Equality, Overlap, Predicate
 from spark_jobs.source.files.reading import read_slice
+from spark_jobs.source.records.record_decoder import RecordDecoder
 from tests.source.landed import planned
 
 
@@ -124,7 +125,7 @@ def test_decoding_reads_orders_of_each_format_and_most_of_them_are_sound(
     monkeypatch.setattr(record_decoding, "RECORDS", 2_000)
     for name, write in record_decoding.FILES.items():
         path, source = write(tmp_path)
-        arrivals = list(read_slice(planned(path), source))
+        arrivals = list(read_slice(planned(path), RecordDecoder.of(source)))
         assert sum(each.records for each in arrivals) == 2_000
         sound = sum(each.tuples.num_rows for each in arrivals)
         assert 1_900 < sound < 2_000 if "malformed" in name else sound == 2_000

@@ -26,7 +26,7 @@ from spark_jobs.loading.accumulation.closing import settle_held_parts
 from spark_jobs.loading.accumulation.parts import of_joined_tuple
 from spark_jobs.loading.loader import Loader
 from spark_jobs.source.held_records import HeldRecords
-from spark_jobs.source.records import decode_records
+from spark_jobs.source.records.formats import decode_records
 from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.warehouse.fact_table_check import describe_fact_table
 from spark_jobs.warehouse.part_table import AccumulatingTable

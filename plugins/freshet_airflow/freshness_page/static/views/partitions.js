@@ -1,4 +1,4 @@
-// Of a pipeline that reads from Kafka: how far each partition has been read; of several streams, of each.
+// Of a pipeline that reads a log: how far each partition has been read; of several streams, of each.
 
 import { element } from "../dom/element.js";
 import { age, count, since } from "../numbers.js";

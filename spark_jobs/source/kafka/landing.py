@@ -1,4 +1,4 @@
-"""What a topic of Kafka still holds of what the ledger says was read, partition by partition, and reads it again."""
+"""What a topic still holds of what the ledger says was read, partition by partition."""
 
 from __future__ import annotations
 
@@ -6,96 +6,103 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import groupby
+from typing import ClassVar
 
 from confluent_kafka.admin import OffsetSpec
 from psycopg2 import extensions
 
-from spark_jobs.definition import Source
 from spark_jobs.errors import SourceAwayError
-from spark_jobs.proof.landed_records import LandedRecords, landed_records
-from spark_jobs.proof.landing_folder import AbsentFile, Landing, LedgerRange, ledger_ranges, poison_in
+from spark_jobs.ledger.stated_ranges import LedgerRange
 from spark_jobs.source.kafka.client import KafkaClient
 from spark_jobs.source.kafka.offsets import TopicOffsets
 from spark_jobs.source.kafka.partition import OffsetSlice, Partition
-from spark_jobs.source.kafka.reading import read_offsets
-from spark_jobs.source.records.record_decoder import RecordDecoder
+from spark_jobs.source.kind import SourceStream
+from spark_jobs.source.landed_units import AbsentUnit, Fault, LandedUnit, Landing
 
 
 @dataclass(frozen=True)
-class LandedPartition:
+class LandedPartition(LandedUnit):
     """What a partition holds that the stream is to read.
 
     Attributes:
         unit: its name in the ledger.
         partition: the partition.
-        client: of its topic.
         first: the oldest offset that it still has and that is to be read.
         size: offset after its newest stable record.
-        arrived: when its records arrived; the first of them, for all that the ledger knows.
+        seen_at: when its records arrived; the first of them, for all that the ledger knows.
         ranges: those of it, by where they begin.
     """
 
     unit: str
     partition: Partition
-    client: KafkaClient
     first: int
     size: int
-    arrived: datetime
+    seen_at: datetime
     ranges: Sequence[LedgerRange]
+    where: ClassVar[str] = "the topic"
+    drops_records: ClassVar[bool] = True  # by compaction, or with the segment that held them
 
     @property
-    def is_planned(self) -> bool:
-        """Whether the ledger has all of it, loaded or not."""
-        return self._reached() >= self.size
+    def whole(self) -> OffsetSlice:
+        """All of it that is to be read."""
+        return OffsetSlice(0, self.partition, self.first, self.size, None, self.poison)
+
+    @property
+    def arrived(self) -> datetime:
+        """As of `LandedUnit`."""
+        return self.seen_at
+
+    @property
+    def begin(self) -> int:
+        """As of `LandedUnit`."""
+        return self.first
+
+    def fault(self, error: Exception) -> tuple[Fault, str]:
+        """Some of it was removed meanwhile."""
+        return "gone", f"{self.unit}: {error}"
 
     @property
     def has_gap(self) -> bool:
         """Whether the ledger has what comes later, and lacks something before."""
-        return self._reached() < max((each.last for each in self.ranges), default=0)
+        return self.reached < max((each.last for each in self.ranges), default=0)
 
-    def records(self, source: Source) -> Iterator[LandedRecords]:
-        """Its records, block by block; as of a landed file.
+
+class TopicLanding(Landing):
+    """A topic's partitions, and those that the ledger knows."""
+
+    def __init__(self, stream: SourceStream, cursor: extensions.cursor) -> None:
+        self._stream = stream
+        self._cursor = cursor
+        self.told = f"reading the topic {stream.prefix}".rstrip()
+
+    def units(self) -> Iterator[LandedPartition | AbsentUnit]:
+        """As of `Landing`.
 
         Raises:
-            UnreadableFileError: some were removed meanwhile; after all others.
-            SourceAwayError: no broker answers for the partition.
+            SourceAwayError: not all of the topic's partitions answer, or it is not there.
         """
-        whole = OffsetSlice(0, self.partition, self.first, self.size, None, poison_in(self.ranges))
-        return landed_records(read_offsets(whole, RecordDecoder.of(source), self.client), source)
+        topic, prefix = self._stream.source.settings, self._stream.prefix
+        there = _watermarks(KafkaClient.of(topic, self._stream.pipeline), topic.topic)
+        rows = LedgerRange.all_of(self._cursor, self._stream.pipeline, prefix)
+        for unit, of_unit in groupby(rows, lambda each: each.unit):
+            ranges = sorted(of_unit, key=lambda each: each.first)
+            partition = Partition.of(unit.removeprefix(prefix))
+            marks = None if partition is None else there.pop(partition, None)
+            if partition is None or marks is None:
+                yield AbsentUnit(unit, [each for each in ranges if _was_to_be_read(each)], is_changed=False)
+            else:
+                yield from _with_ranges(unit, partition, marks, ranges)
+        for partition, marks in there.items():
+            yield LandedPartition(prefix + partition.unit, partition, *marks, datetime.now(UTC), ())
 
-    def _reached(self) -> int:
-        reached = self.first
-        for each in self.ranges:
-            reached = max(reached, each.last) if each.first <= reached else reached
-        return reached
+    def room(self, planned: LedgerRange) -> int | None:
+        """One record an offset."""
+        return planned.last - planned.first
 
-
-def accounted_partitions(
-    cursor: extensions.cursor, landing: Landing, source: Source
-) -> Iterator[LandedPartition | AbsentFile]:
-    """All partitions of the source's topic, and those that the ledger knows, with their ranges.
-
-    Args:
-        cursor: in the proof's transaction.
-        landing: of the source.
-        source: a topic of Kafka.
-
-    Raises:
-        SourceAwayError: not all of the topic's partitions answer, or it is not there.
-    """
-    assert source.kafka is not None
-    client = KafkaClient.of(source.kafka, landing.pipeline)
-    there = _watermarks(client, source.kafka.topic)
-    for unit, of_unit in groupby(ledger_ranges(cursor, landing.pipeline, landing.prefix), lambda each: each.unit):
-        ranges = sorted(of_unit, key=lambda each: each.first)
-        partition = Partition.of(unit.removeprefix(landing.prefix))
-        marks = None if partition is None else there.pop(partition, None)
-        if partition is None or marks is None:
-            yield AbsentFile(unit, [each for each in ranges if _was_to_be_read(each)], is_changed=False)
-        else:
-            yield from _with_ranges(unit, partition, marks, ranges, client)
-    for partition, marks in there.items():
-        yield LandedPartition(landing.prefix + partition.unit, partition, client, *marks, datetime.now(UTC), ())
+    def passed_over(self, unit: LandedUnit) -> bool:
+        """Whether the ledger has what comes later, and lacks something before."""
+        assert isinstance(unit, LandedPartition)
+        return unit.has_gap
 
 
 def _watermarks(client: KafkaClient, topic: str) -> dict[Partition, tuple[int, int]]:
@@ -112,19 +119,19 @@ def _watermarks(client: KafkaClient, topic: str) -> dict[Partition, tuple[int, i
 
 
 def _with_ranges(
-    unit: str, partition: Partition, marks: tuple[int, int], ranges: Sequence[LedgerRange], client: KafkaClient
-) -> Iterator[LandedPartition | AbsentFile]:
+    unit: str, partition: Partition, marks: tuple[int, int], ranges: Sequence[LedgerRange]
+) -> Iterator[LandedPartition | AbsentUnit]:
     oldest, end = marks
     to_be_read = [each for each in ranges if _was_to_be_read(each)]
     start = max((each.last for each in ranges if not _was_to_be_read(each)), default=0)
     gone = [_gone(each, oldest) for each in to_be_read if each.first < oldest]
     if gone:
-        yield AbsentFile(unit, gone, is_changed=False)
+        yield AbsentUnit(unit, gone, is_changed=False)
     own = [_cut(each, max(each.first, oldest), each.last) for each in to_be_read if each.last > oldest]
     seen_ns = min((each.modified_ns for each in to_be_read if each.modified_ns is not None), default=None)
     arrived = datetime.now(UTC) if seen_ns is None else datetime.fromtimestamp(seen_ns / 1e9, UTC)
     first = max(start, oldest)
-    yield LandedPartition(unit, partition, client, first, end, arrived, own)
+    yield LandedPartition(unit, partition, first, end, arrived, own)
 
 
 def _gone(each: LedgerRange, oldest: int) -> LedgerRange:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from spark_jobs.definition.ddl import StreamType
 from spark_jobs.definition.fields import Duration, Part, Word, connection_id
-from spark_jobs.definition.problems import shown
+from spark_jobs.definition.kinds.base import KindFacts
+from spark_jobs.definition.problems import Problem, path_of, shown
 from spark_jobs.timestamps import parse_timestamp
+
+if TYPE_CHECKING:
+    from spark_jobs.definition.source import Source
+    from spark_jobs.settings import Home
 
 TOPIC, PARTITION, OFFSET, TIMESTAMP = "_topic", "_partition", "_offset", "_timestamp"
 KAFKA_COLUMNS = {
@@ -83,3 +89,44 @@ class Kafka(Part):
     tombstones: Literal["reject", "ignore"] = Field(default="reject", examples=["tombstones: ignore"])
     notice_partitions: Duration = Field(default=timedelta(seconds=5), examples=["notice_partitions: 5s"])
     made_anew: Literal["refuse", "read"] = Field(default="refuse", examples=["made_anew: refuse"])
+
+
+class _KafkaFacts(KindFacts):
+    name = "kafka"
+    key = "kafka"
+    settings = Kafka
+    example = "kafka: {servers: localhost:9092, topic: orders}"
+    description = (
+        "The topic that they are read from. Where event_id is left out, topic, partition and offset tell events apart."
+    )
+    meaning = "a topic"
+    title = "Kafka"
+    records = "Kafka's records"
+    bears: Literal["messages"] = "messages"
+    columns = KAFKA_COLUMNS
+    place = PLACE_COLUMNS
+    is_log = True
+
+    def identity(self, source: Source) -> str:
+        topic: Kafka = source.settings
+        return f"topic {topic.topic} of {', '.join(sorted(topic.servers.split(',')))}"
+
+    def dataset(self, source: Source, home: Home) -> tuple[str, str]:
+        topic: Kafka = source.settings
+        return f"kafka://{topic.servers.split(',')[0].strip()}", topic.topic
+
+    def connections(self, source: Source) -> Iterator[str]:
+        if (connection := source.settings.connection) is not None:
+            yield connection
+
+    def problems(self, path: str, source: Source) -> Iterator[Problem]:
+        for name in source.record_columns:
+            if name.lower() in KAFKA_COLUMNS:
+                text = f"column {name!r} has the name of a column that each record of Kafka has; choose another."
+                yield Problem(path_of(path, "schema"), text)
+        if source.settings.made_anew == "read" and set(source.event_id) <= KAFKA_COLUMNS.keys():
+            text = "can't be read where offsets are the event id: the new topic's would be taken for the old one's."
+            yield Problem(path_of(path, "kafka", "made_anew"), f"{text} Write refuse, or name columns as event_id.")
+
+
+KAFKA = _KafkaFacts()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, model_validator
 
 from spark_jobs.definition.fields import Part, Word, connection_id
+from spark_jobs.definition.formats.base import FormatFacts
 from spark_jobs.definition.problems import shown
+
+if TYPE_CHECKING:
+    from spark_jobs.definition.source import Source
 
 
 def _url(text: str) -> str:
@@ -57,3 +62,21 @@ class Avro(Part):
         if self.connection is not None and self.registry is None:
             raise ValueError("connection is the registry's, and there is no registry. Remove it.")
         return self
+
+
+class _AvroFacts(FormatFacts):
+    name = held_as = "avro"
+    borne_by = frozenset({"messages"})
+    key = "avro"
+    settings = Avro
+    example = "avro: {registry: http://localhost:8081}"
+    description = "Of format avro, where the schemas are."
+    lacking = "is missing: it says where the schemas are."
+    holds_columns = True  # which can be read without the schema
+
+    def connections(self, source: Source) -> Iterator[str]:
+        if (connection := source.format_settings.connection) is not None:
+            yield connection
+
+
+AVRO = _AvroFacts()
