@@ -11,7 +11,6 @@ from typing import Any, get_args
 from pydantic import BaseModel
 
 from spark_jobs.definition import PipelineDefinition
-from spark_jobs.definition.shapes import SHAPES
 
 SCHEMA_FILE = "pipeline.schema.json"
 FIRST_LINE = f"# yaml-language-server: $schema={SCHEMA_FILE}"
@@ -29,7 +28,6 @@ def pipeline_schema() -> dict[str, Any]:
     for name, part in {**schema["$defs"], PipelineDefinition.__name__: schema}.items():
         if name in models:
             _describe(part, models[name])
-    schema["oneOf"] = [{"required": list(keys)} for keys in SHAPES]
     return schema
 
 

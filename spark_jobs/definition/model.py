@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from spark_jobs.definition.accumulate import Accumulate
 from spark_jobs.definition.consistency import inconsistencies
@@ -19,7 +19,15 @@ from spark_jobs.definition.former_spelling import in_present_spelling
 from spark_jobs.definition.join import Join
 from spark_jobs.definition.operation import Freshness, Reprocessing, Retention, Shedding, Validation
 from spark_jobs.definition.problems import InconsistentDefinitionError, shown, suggestion
-from spark_jobs.definition.shapes import AccumulatedStreams, JoinedStreams, OneStream, Shape, Tuples, shape_problems
+from spark_jobs.definition.shapes import (
+    SHAPES,
+    AccumulatedStreams,
+    JoinedStreams,
+    OneStream,
+    Shape,
+    Tuples,
+    shape_problems,
+)
 from spark_jobs.definition.source import Source
 from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
 
@@ -119,6 +127,8 @@ class PipelineDefinition(Part):
         join: how the streams are joined: events that match become a fact when all parts are there.
         accumulate: what key the streams have in common: a fact has one row for each key, which later parts fill in.
     """
+
+    model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": list(keys)} for keys in SHAPES]})
 
     name: Annotated[str, _name_of("pipeline")] = Field(examples=["name: orders"])
     driver: Annotated[str, _name_of("driver")] | None = Field(default=None, examples=["driver: shop"])

@@ -48,9 +48,8 @@ def prove_source(
     joined = JoinedEvents(cursor, definition, staging)
     ids = EventIds(source, joined.key_types, held)
     stream = SourceStream(definition.name, source, home)
-    account = Account(
-        kind_of(stream.source).landing(stream, cursor), SliceReader.of_stream(stream), ids, staging, findings
-    )
+    landing = kind_of(source).landing(stream, cursor)
+    account = Account(landing, SliceReader.of_stream(stream), ids, staging, findings)
     account.read(progress)
     progress.add_task("comparing", total=None)
     comparison = Comparison(cursor, definition, joined, stored, account, findings)

@@ -75,8 +75,8 @@ class HeldRecords:
                 `SOURCE_UNIT`, `SOURCE_POSITION` and `_arrived_at`.
             kept: columns that the tuples keep, besides the source's that they get.
         """
-        own = self.source.record_format.held_as
-        records = pa.array(sorted({own, *(each.held_as for each in FORMATS.values())}))
+        own = set() if self.decoder is None else {self.decoder.source.record_format.held_as}
+        records = pa.array(sorted(own | {each.held_as for each in FORMATS.values()}))
         formats = pc.replace_substring(held[PAYLOAD_ENCODING], IN_BASE64, "")
         of_records = pc.is_in(formats, records)
         found, rejected = [], []
