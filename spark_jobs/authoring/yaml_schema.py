@@ -28,6 +28,11 @@ def pipeline_schema() -> dict[str, Any]:
     for name, part in {**schema["$defs"], PipelineDefinition.__name__: schema}.items():
         if name in models:
             _describe(part, models[name])
+    # What makes a shape is there, or left out: null would only blur what is wrong in it.
+    for key in {key for shape in schema["oneOf"] for key in shape["required"]}:
+        [written, _] = schema["properties"][key].pop("anyOf")
+        schema["properties"][key] = written | schema["properties"][key]
+        del schema["properties"][key]["default"]
     return schema
 
 
