@@ -49,7 +49,7 @@ TIERS = {
         r"tests/lookup/local_copy/test_local_copy\.py::test_algorithms_join_with_it\w+\[(?!by_number-hybrid_join)",
         r"tests/join_state/test_punctuated_bucket\.py::test_what_is_purged\w+\[(?!composite-40000-sliding-unique)",
         r"tests/columns/test_copy_encoding\.py::test_decimals\[(?!15-2|18-18|38-10)",
-        r"tests/stages/test_rehearsed_types\.py::test_tuples_match_whatever\w+\[(?!int8-bigint|text-string)",
+        r"tests/stages/test_warm_up_types\.py::test_tuples_match_whatever\w+\[(?!int8-bigint|text-string)",
         r"tests/source/test_hostile_literals\.py::\w+\[csv",
         # The cost models, compared with runs: `auto` asks those that test_prediction compares.
         r"tests/joins/semi_stream/theory/test_(tuning|longest_wait_model|hybrid_join_model|arrival_rate)",
@@ -80,7 +80,7 @@ TIERS = {
         r"tests/validation/test_command\.py::test_a_process_of_its_own",
         r"tests/spark/test_standalone_cluster\.py::test_two_executors",
         r"tests/spark/test_submitted_settings\.py",
-        r"tests/spark/test_rehearsal\.py::test_a_worker_that_has_rehearsed",
+        r"tests/spark/test_warm_up\.py::test_a_worker_that_is_warmed_up",
         r"tests/launch/test_low_priority\.py",
         r"tests/compose/test_compose_commands\.py::test_(two_streams|spark_master)",
         r"tests/workload/test_order_stream\.py::test_a_reader_never_sees",

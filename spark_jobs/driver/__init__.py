@@ -8,8 +8,9 @@ several_streams.py             or of several, with how far each of them has come
 joined_streams.py              that are joined, with which version of their state (join_folder.py),
 accumulated_streams.py         or whose parts fill one fact
 admission.py  shed_budget.py   how much a batch takes, and how long its back stages may under overload
-setbacks.py                    when a batch that failed is tried again
+retry_policy.py                when a batch that failed is tried again
 heartbeat.py                   tells that the driver lives, and learns what is wanted of it
 session.py  java.py            the SparkContext, which starts from an archive of classes (java_classes.py)
-checks.py  misfit.py           the pipeline and its tables, before anything else
+checks.py                      the pipeline and its tables, before anything else;
+waiting_for_schema.py          where they do not fit, the driver is there and waits until they do
 """

@@ -24,14 +24,14 @@ from spark_jobs.ledger.poison import PoisonSpan
 from spark_jobs.ledger.source_ranges import RangeEnd, RecordMark, SourceRange
 from spark_jobs.loading.loader import Destination
 from spark_jobs.lookup.driven_lookups import DrivenLookups
-from spark_jobs.lookup.hot_keys.learned import rehearse_learning
+from spark_jobs.lookup.hot_keys.learned import warm_up_learning
 from spark_jobs.lookup.relation.relation_spec import RelationSpec
 from spark_jobs.secret_text import SecretText
 from spark_jobs.source.landed_source import LandedSource, PlannedSlice
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.batch_job import front_stage, settle
-from spark_jobs.stages.rehearsal import Rehearsal, read_nothing, rehearse, unreported
 from spark_jobs.stages.reports import BatchReport, ReportChannel
+from spark_jobs.stages.warm_up import WarmUp, read_nothing, unreported, warm_up
 from spark_jobs.warehouse.fact_table import FactTable
 
 _log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ _CARRIED_TUPLES = 100_000
 # To have two tasks begin with fewer costs more than it saves.
 _RECORDS_OF_ONE_TASK = 10_000
 _LOOK_SECONDS = 0.1
-_NOT_REHEARSED = "%s: could not rehearse, so the first batches will be slower: %s"
+_NOT_WARM = "%s: could not warm up, so the first batches will be slower: %s"
 
 
 class BatchRun:
@@ -200,16 +200,16 @@ class BatchRun:
 
         Spark's shuffle, by which large batches alone travel, gets ready beside what comes next.
         """
-        context = self._context(Rehearsal(self._tables.event, self.fact), _NO_BATCH, shedding=False)
+        context = self._context(WarmUp(self._tables.event, self.fact), _NO_BATCH, shedding=False)
         columns = {name: kind.arrow() for name, kind in self._definition.tuples.columns.items()}
-        with ThreadPoolExecutor(1, "rehearsal") as beside:
-            rehearsal = beside.submit(self._intake.rehearse, lambda: rehearse(context, columns), self._parts)
-            rehearse_learning()
-            while self._lookups.take_in() and not rehearsal.done():  # beside it: to publish all of R takes a while
-                wait([rehearsal], _LOOK_SECONDS)
-            faults = [fault for fault in rehearsal.result() if fault is not None]
+        with ThreadPoolExecutor(1, "warm-up") as beside:
+            warmed = beside.submit(self._intake.warm_up, lambda: warm_up(context, columns), self._parts)
+            warm_up_learning()
+            while self._lookups.take_in() and not warmed.done():  # beside it: to publish all of R takes a while
+                wait([warmed], _LOOK_SECONDS)
+            faults = [fault for fault in warmed.result() if fault is not None]
         if faults:
-            _log.warning(_NOT_REHEARSED, self._definition.name, faults[0])
+            _log.warning(_NOT_WARM, self._definition.name, faults[0])
         self._learning = self._learner.submit(self._shuffle_nothing, context)
 
     def _shuffle_nothing(self, context: BatchContext) -> None:
@@ -218,7 +218,7 @@ class BatchRun:
             nothing = front_stage(self._spark, [[]] * self._parts, read_nothing, context, unreported)
             settle(nothing, context, unreported, shuffle=True)
         except Exception as error:
-            _log.warning(_NOT_REHEARSED, self._definition.name, error, exc_info=True)
+            _log.warning(_NOT_WARM, self._definition.name, error, exc_info=True)
         finally:
             self._lookups.release(_NO_BATCH)
 

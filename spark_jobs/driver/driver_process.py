@@ -19,8 +19,8 @@ from py4j.protocol import Py4JError
 
 from spark_jobs.control import driver_requests, drivers
 from spark_jobs.definition import load_definition, spelling_notes
-from spark_jobs.driver.misfit import fitting_tables
 from spark_jobs.driver.stream_job import StreamJob
+from spark_jobs.driver.waiting_for_schema import fitting_tables
 from spark_jobs.errors import FreshetError, PlatformError, WarehouseUnavailableError
 from spark_jobs.settings import Home
 from spark_jobs.warehouse.connection import connect

@@ -28,7 +28,7 @@ from spark_jobs.warehouse.fact_table import FactTable
 Trial = tuple[TrialReading, SourceSlice]
 """A slice, and what reads it."""
 
-Rehearse = Callable[[], str | None]
+WarmUpTask = Callable[[], str | None]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class Intake(ABC):
         self._spark = spark
         self._readers = readers
 
-    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
+    def warm_up(self, task: WarmUpTask, parts: int) -> list[str | None]:
         """Have a task run in the workers that batches are loaded by: in those that read, and do lookups.
 
         Args:

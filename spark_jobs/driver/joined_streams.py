@@ -22,7 +22,7 @@ from spark_jobs.definition.joined_tuple import JOINED_ID, STREAM_SEPARATOR
 from spark_jobs.definition.shapes import JoinedStreams
 from spark_jobs.definition.stream_tuple import ARRIVED_AT
 from spark_jobs.driver.checks import PipelineTables
-from spark_jobs.driver.intake import BatchEnd, Reading, Rehearse
+from spark_jobs.driver.intake import BatchEnd, Reading, WarmUpTask
 from spark_jobs.driver.join_folder import JoinFolder
 from spark_jobs.driver.several_streams import SeveralStreamsIntake
 from spark_jobs.driver.watermarks import WatermarkRules, watermark_microseconds
@@ -38,9 +38,9 @@ from spark_jobs.source.slice_reading import SliceReader
 from spark_jobs.stages.batch_job import joined
 from spark_jobs.stages.exchange import Parcel
 from spark_jobs.stages.pinned_tasks import pinned_over_parcels
-from spark_jobs.stages.rehearsal import rehearse_bucket
 from spark_jobs.stages.reports import BatchReport
 from spark_jobs.stages.stream_plan import JoinPlan, StreamPlan
+from spark_jobs.stages.warm_up import warm_up_bucket
 from spark_jobs.warehouse.fact_table import FactTable
 
 # Nothing has landed for so long: what has expired is told now, and does not wait for more.
@@ -81,7 +81,7 @@ class JoinedStreamsIntake(SeveralStreamsIntake):
         self._quiet_since = time.monotonic()
         self._looked_for_old = 0.0
 
-    def rehearse(self, task: Rehearse, parts: int) -> list[str | None]:
+    def warm_up(self, task: WarmUpTask, parts: int) -> list[str | None]:
         """Have a task run in all workers, those of the buckets among them, whose start takes seconds.
 
         Args:
@@ -96,10 +96,10 @@ class JoinedStreamsIntake(SeveralStreamsIntake):
 
         def of_bucket(bucket: int, parcels: Iterable[bytes]) -> Iterator[str | None]:
             yield task()
-            yield rehearse_bucket(plan, columns)
+            yield warm_up_bucket(plan, columns)
 
         pinned = pinned_over_parcels(self._spark, self._pipeline, [], buckets, of_bucket).collect()
-        return pinned + super().rehearse(task, parts)
+        return pinned + super().warm_up(task, parts)
 
     def is_due(self, connect: Callable[[], extensions.connection], *, draining: bool) -> bool:
         """Whether tuples wait in the state that may have expired since the last batch."""

@@ -15,12 +15,12 @@ from spark_jobs.control import drivers
 from spark_jobs.control.fencing import require_epoch
 from spark_jobs.driver.batch_run import BatchRun
 from spark_jobs.driver.heartbeat import Wanted
-from spark_jobs.driver.setbacks import Setbacks
+from spark_jobs.driver.retry_policy import RetryPolicy
 from spark_jobs.errors import FreshetError, WarehouseUnavailableError, WriterFencedError
 from spark_jobs.ledger import batch_ledger, files_not_loaded, source_ranges
 from spark_jobs.ledger.source_ranges import SourceRange
 from spark_jobs.source.landed_source import LandedSource, RemovesLoaded
-from spark_jobs.stages.obstacles import Obstacle, obstacle
+from spark_jobs.stages.failure_kind import FailureKind, failure_kind
 from spark_jobs.task_errors import kind_of, lost_its_process, told_by
 from spark_jobs.warehouse.connection_pool import Borrower
 
@@ -73,7 +73,7 @@ class StreamLoop:
         self._source = source
         self._loaded_files = loaded_files
         self._batches = batches
-        self._setbacks = Setbacks()
+        self._retry_policy = RetryPolicy()
         self._lost_processes = 0  # how often in a row the batch has ended those that read it
         self._blocked = False
         self._draining = False
@@ -148,10 +148,10 @@ class StreamLoop:
             if sound is not None:
                 batch = sound
                 self._lost_processes = 0
-                self._setbacks.forget()
+                self._retry_policy.forget()
         self._batches.load(self._session.connection(), batch, replayed=replayed, draining=self._draining)
         self._loaded_at = time.monotonic()
-        self._setbacks.forget()
+        self._retry_policy.forget()
         self._lost_processes = 0
         self._unblock()
 
@@ -215,12 +215,12 @@ class StreamLoop:
         """
         _log.error("%s: %s", self._pipeline, error)
         self._session.drop()
-        found = obstacle(error)
+        found = failure_kind(error)
         self._lost_processes = self._lost_processes + 1 if lost_its_process(error) else 0
-        if found is Obstacle.BLOCKED:
+        if found is FailureKind.BLOCKED:
             self._block(told_by(error))
             self._session.rest()
-        pause = self._setbacks.pause(found, time.monotonic(), ends=self._draining)
+        pause = self._retry_policy.pause(found, time.monotonic(), ends=self._draining)
         if pause is None:
             raise FreshetError(
                 f"Pipeline {self._pipeline} could not be loaded, again and again. The last error: {told_by(error)}. "

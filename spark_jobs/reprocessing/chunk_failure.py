@@ -11,7 +11,7 @@ from spark_jobs.definition.fates import FATES
 from spark_jobs.errors import FreshetError
 from spark_jobs.reprocessing.run_ledger import BalanceChange, advance
 from spark_jobs.reprocessing.settlement import FailedTries, ReprocessingRun
-from spark_jobs.stages.obstacles import obstacle
+from spark_jobs.stages.failure_kind import failure_kind
 from spark_jobs.task_errors import kind_of, lost_its_process
 
 # Ours; out of disk, not allowed to, no such table or file.
@@ -29,7 +29,7 @@ def tuples_may_be_to_blame(error: Exception) -> bool:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
-    if not isinstance(error, Py4JJavaError | PySparkException) or obstacle(error):
+    if not isinstance(error, Py4JJavaError | PySparkException) or failure_kind(error):
         return False
     if lost_its_process(error):
         return True

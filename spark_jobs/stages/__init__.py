@@ -12,6 +12,6 @@ fetching.py         columns of R for the tuples, or why there are none
 task_loading.py     facts and held tuples to the warehouse, in chunks
 batch_context.py    what the driver tells the tasks
 reports.py          what the tasks tell the driver
-obstacles.py        what is in a batch's way where neither its tuples nor Freshet are at fault
-rehearsal.py  worker_daemon.py    ready before the first tuple: what a worker loads and compiles
+failure_kind.py     what is in a batch's way where neither its tuples nor Freshet are at fault
+warm_up.py  worker_daemon.py    ready before the first tuple: what a worker loads and compiles
 """

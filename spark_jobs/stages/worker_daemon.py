@@ -22,9 +22,9 @@ from spark_jobs.joins.semi_stream.hot_set import HotSet
 from spark_jobs.joins.semi_stream.hybrid_join import HybridJoin
 from spark_jobs.optional_imports import do_without_pandas_and_scipy
 from spark_jobs.source.files import reading
-from spark_jobs.stages import back_task, front_task, rehearsal
+from spark_jobs.stages import back_task, front_task, warm_up
 
-__all__ = ["back_task", "front_task", "load_kernels", "reading", "rehearsal", "spare_what_is_loaded"]
+__all__ = ["back_task", "front_task", "load_kernels", "reading", "spare_what_is_loaded", "warm_up"]
 
 
 class _OneTuple:

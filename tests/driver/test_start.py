@@ -36,7 +36,7 @@ def test_spark_is_started_before_what_the_driver_and_its_tasks_import() -> None:
     ("imports", "first_use"),
     [
         ("from spark_jobs.stages import worker_daemon", "worker_daemon.load_kernels()"),
-        ("from spark_jobs.driver import batch_run, stream_job", "batch_run.rehearse_learning()"),
+        ("from spark_jobs.driver import batch_run, stream_job", "batch_run.warm_up_learning()"),
     ],
     ids=["worker", "driver"],
 )

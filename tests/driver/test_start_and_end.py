@@ -13,9 +13,9 @@ from spark_jobs.errors import WarehouseUnavailableError
 
 
 def test_lookups_are_closed_when_nothing_uses_them_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where taking over fails while the first shuffle is rehearsed beside it."""
+    """Also where taking over fails while the first shuffle is warmed up beside it."""
     ends: list[str] = []
-    batches: Any = SimpleNamespace(await_learning=lambda: ends.append("rehearsal"))
+    batches: Any = SimpleNamespace(await_learning=lambda: ends.append("warm-up"))
     lookups: Any = SimpleNamespace(close=lambda: ends.append("lookups"))
 
     def fail(*_: object) -> int:
@@ -28,4 +28,4 @@ def test_lookups_are_closed_when_nothing_uses_them_any_more(monkeypatch: pytest.
     job.definition = SimpleNamespace(name="orders")  # type: ignore[assignment]
     with pytest.raises(WarehouseUnavailableError):
         job.run(None, once=True)  # type: ignore[arg-type]
-    assert ends == ["rehearsal", "lookups"]
+    assert ends == ["warm-up", "lookups"]

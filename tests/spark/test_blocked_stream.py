@@ -8,7 +8,7 @@ import psycopg2
 import pytest
 
 from spark_jobs.control.driver_requests import request_state
-from spark_jobs.driver import setbacks
+from spark_jobs.driver import retry_policy
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.driver_states import LOADING
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
@@ -44,10 +44,10 @@ def wait_until_blocked(stream: RunningStream, reason: str) -> None:
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(setbacks, "LONGEST_PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(retry_policy, "LONGEST_PAUSE_SECONDS", 0.5)
 
 
-OBSTACLES = [
+CAUSES = [
     (FULL_DISK, "DROP TRIGGER full_disk ON shop.fact_sales", "No space left on device [SQLSTATE 53100]", {}),
     (REFUSE_ALL, REFUSE_NONE, 'violates check constraint "none"', {}),
     ("SELECT 1", WIDEN, "column amount", {"amount": "9999999999.25"}),
@@ -58,7 +58,7 @@ def test_a_blocked_stream_keeps_its_batch_says_why_and_goes_on_by_itself(shop: S
     shop.load()  # nothing yet; registers the pipeline, and warms Spark up
     count = "SELECT count(*) FROM shop.fact_sales"
     with running(shop) as stream:
-        for number, (cause, mended, reason, changes) in enumerate(OBSTACLES):
+        for number, (cause, mended, reason, changes) in enumerate(CAUSES):
             query(shop.url, cause)
             land(shop.folder, f"many-{number}", (sale(1_000 * number + n, **changes) for n in range(1_000)))
             wait_until_blocked(stream, reason)
@@ -70,7 +70,7 @@ def test_a_blocked_stream_keeps_its_batch_says_why_and_goes_on_by_itself(shop: S
             )
             wait_for(lambda: status_of(shop).state in LOADING, "the stream to go on")
     assert query(shop.url, "SELECT count(*) FROM freshet.held_tuple") == [(0,)]
-    assert query(shop.url, "SELECT state, count(*) FROM freshet.batch GROUP BY 1") == [("committed", len(OBSTACLES))]
+    assert query(shop.url, "SELECT state, count(*) FROM freshet.batch GROUP BY 1") == [("committed", len(CAUSES))]
     assert not shop.verify().differences
 
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 from spark_jobs.definition import load_definition
-from spark_jobs.driver import setbacks
+from spark_jobs.driver import retry_policy
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger import batch_ledger
 from spark_jobs.ledger.status.pipeline_status import read_status
@@ -113,7 +113,7 @@ def test_what_retention_removed_before_it_was_read_is_counted_as_lost(shop: Shop
 def test_a_topic_that_was_made_anew_is_not_read_unasked(
     shop: Shop, topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(setbacks, "MOST_FAILURES", 1)
+    monkeypatch.setattr(retry_policy, "MOST_FAILURES", 1)
     define(shop, topic)
     topic.send(sales(range(10)))
     shop.load()
@@ -289,7 +289,7 @@ def test_a_batch_that_is_cut_off_is_read_again_by_its_offsets(
     topic.send([*sales(range(40)), None])
     with monkeypatch.context() as fault:
         fault.setattr(batch_ledger, "close_batch", Mock(side_effect=RuntimeError("killed")))
-        fault.setattr(setbacks, "MOST_FAILURES", 1)
+        fault.setattr(retry_policy, "MOST_FAILURES", 1)
         with pytest.raises(FreshetError, match="killed"):
             shop.load()
     assert facts(shop) == list(range(40))
@@ -382,7 +382,7 @@ def test_avro_of_a_registry_is_loaded_held_and_proved_and_the_registry_waited_fo
     topic.send([*map(avro_sale, range(20)), *bad, avro_sale(21, customer=5000), None])
     topic.send([avro_sale(number, schema_id=number - 20) for number in (22, 23, 24)])
     with monkeypatch.context() as patience:
-        patience.setattr(setbacks, "MOST_FAILURES", 1)
+        patience.setattr(retry_policy, "MOST_FAILURES", 1)
         with pytest.raises(FreshetError, match=r"schema registry .* can't be asked"):
             shop.load()
     assert facts(shop) == []

@@ -34,7 +34,7 @@ def test_a_small_batch_is_one_job_although_its_tuples_are_not_hot(shop: Shop, mo
     for number in range(3):
         land(shop.folder, f"file-{number}", [sale(number)])
     shop.load()
-    assert jobs[1:] == [1, 1, 0], "after the first batch, before which there is the rehearsal"
+    assert jobs[1:] == [1, 1, 0], "after the first batch, before which there is the warm-up"
     probes = "SELECT sum((statistics ->> 'front_stage_probes')::int), sum((statistics ->> 'front_stage_hits')::int)"
     assert query(shop.url, f"{probes} FROM freshet.batch") == [(3, 0)]
     assert shop.verify().holds
@@ -48,7 +48,7 @@ def test_the_next_batch_begins_while_what_the_last_one_found_out_is_taken_in(
 
     def planning(lookups: DrivenLookups, batch_no: int) -> Any:
         planned.append(batch_no)
-        if len(planned) > 2:  # the first one is the rehearsal
+        if len(planned) > 2:  # the first one is the warm-up
             second_planned.set()
         return plan_for_batch(lookups, batch_no)
 

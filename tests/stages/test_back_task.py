@@ -26,7 +26,7 @@ from spark_jobs.stages import exchange
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
 from spark_jobs.stages.exchange import MISSING, packed, page_column, unpacked, with_pages
-from spark_jobs.stages.rehearsal import Rehearsal, RehearsedTransaction
+from spark_jobs.stages.warm_up import WarmUp, WarmUpTransaction
 
 TUPLES = 60
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -38,12 +38,12 @@ TABLES = """
 
 
 @dataclass(frozen=True)
-class Kept(Rehearsal):
+class Kept(WarmUp):
     """Keeps what would be loaded."""
 
     parts: list[Outcome] = field(default_factory=list)
 
-    def transaction(self, part: Outcome) -> RehearsedTransaction:
+    def transaction(self, part: Outcome) -> WarmUpTransaction:
         self.parts.append(part)
         return super().transaction(part)
 

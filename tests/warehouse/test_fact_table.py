@@ -144,7 +144,7 @@ def test_a_missing_table_is_reported(connection: extensions.connection) -> None:
         ),
     ],
 )
-def test_misfits_are_reported(
+def test_waiting_for_schemas_are_reported(
     connection: extensions.connection, ddl: str, columns: dict[str, str], expected: str
 ) -> None:
     (problem,) = problems(connection, ddl, columns, (columns["id"],))

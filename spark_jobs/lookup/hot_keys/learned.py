@@ -37,7 +37,7 @@ Offers = list[tuple[RelationRows, NDArray[np.int64]]]
 """Tuples of R, each int64 (n,) times found."""
 
 
-def rehearse_learning() -> None:
+def warm_up_learning() -> None:
     """Have the code compiled or loaded that a driver learns by; otherwise the first batches would wait for it."""
     stage = FrontStage(64)
     keys, counts = np.arange(8), np.ones(8, np.int64)

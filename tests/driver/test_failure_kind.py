@@ -6,7 +6,7 @@ import pytest
 from psycopg2 import errors
 
 from spark_jobs.errors import FreshetError, LoadBlockedError, SchemaMismatchError, WarehouseUnavailableError
-from spark_jobs.stages.obstacles import Obstacle, obstacle
+from spark_jobs.stages.failure_kind import FailureKind, failure_kind
 from spark_jobs.task_errors import lost_its_process, told_by
 
 BLOCKING = [
@@ -43,18 +43,18 @@ def raised_in_a_task(error: Exception) -> Exception:
 
 @pytest.mark.parametrize(
     ("error", "found"),
-    [(error, found) for errors, found in ((BLOCKING, Obstacle.BLOCKED), (AWAY, Obstacle.AWAY), (FAULTS, None))
+    [(error, found) for errors, found in ((BLOCKING, FailureKind.BLOCKED), (AWAY, FailureKind.AWAY), (FAULTS, None))
      for error in errors],
 )  # fmt: skip
-def test_an_error_of_a_task_is_judged_by_what_the_task_raised(error: Exception, found: Obstacle | None) -> None:
-    assert obstacle(raised_in_a_task(error)) is found
+def test_an_error_of_a_task_is_judged_by_what_the_task_raised(error: Exception, found: FailureKind | None) -> None:
+    assert failure_kind(raised_in_a_task(error)) is found
     if str(error):
         assert told_by(raised_in_a_task(error)) == str(error)
 
 
 @pytest.mark.parametrize("error", [error for error in (*BLOCKING, *AWAY) if type(error).__module__ != errors.__name__])
 def test_an_error_of_the_driver_is_judged_by_itself(error: Exception) -> None:
-    assert obstacle(error) is (Obstacle.BLOCKED if error in BLOCKING else Obstacle.AWAY)
+    assert failure_kind(error) is (FailureKind.BLOCKED if error in BLOCKING else FailureKind.AWAY)
 
 
 def test_the_words_of_an_error_of_several_lines_are_told_on_one() -> None:

@@ -57,18 +57,18 @@ def fitting_tables(
     try:
         check()
     except SchemaMismatchError as error:
-        misfit = str(error)
+        reason = str(error)
     else:
         yield "fitting"
         return
-    with _Blocked(definition, home, pool, misfit) as blocked:
+    with _Blocked(definition, home, pool, reason) as blocked:
         yield "fitting" if blocked.wait(check, look_seconds) else "drained"
 
 
 class _Blocked:
     """This process as the blocked driver of a pipeline; a context."""
 
-    def __init__(self, definition: PipelineDefinition, home: Home, pool: ConnectionPool, misfit: str) -> None:
+    def __init__(self, definition: PipelineDefinition, home: Home, pool: ConnectionPool, reason: str) -> None:
         self._session = Borrower(pool)
         self._pipeline = definition.name
         with self._connected() as connection:
@@ -77,7 +77,7 @@ class _Blocked:
             )
             log = home.driver_log(definition.driver_name)
             self._epoch = drivers.take_over(connection, definition.name, log_file=log)
-        self._tell(misfit)
+        self._tell(reason)
         # It ends by itself when this process, or another one, takes the pipeline over anew.
         beat = partial(drivers.heartbeat, pipeline=self._pipeline, epoch=self._epoch)
         self._heartbeat = Heartbeat(pool, self._pipeline, beat)

@@ -1,4 +1,4 @@
-"""A rehearsal: a worker does with a few made-up tuples all that a batch will have it do, and stores nothing.
+"""A warm-up: a worker does with a few made-up tuples all that a batch will have it do, and stores nothing.
 
 Code is compiled where this machine has not compiled it yet, and loaded where it has; connections are made. Otherwise
 the first batches would spend seconds on it, while tuples wait.
@@ -35,8 +35,8 @@ from spark_jobs.sketches.id_sketch import IdSketch
 from spark_jobs.source.arrivals import Arrivals
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext, TaskReport
+from spark_jobs.stages.failure_kind import failure_kind
 from spark_jobs.stages.front_task import front_task
-from spark_jobs.stages.obstacles import obstacle
 from spark_jobs.warehouse.fact_table import FactTable
 
 _NOBODY, _NO_BATCH = 0, 0
@@ -46,7 +46,7 @@ _NOW = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
-class Rehearsal:
+class WarmUp:
     """Takes a pipeline's tuples as an open batch would, up to the point where they would be sent to the warehouse.
 
     Attributes:
@@ -68,24 +68,24 @@ class Rehearsal:
         """A session like a batch's."""
         return session_of(url, self.event.pipeline, _NOBODY, session_name("load", self.event.pipeline), patience)
 
-    def transaction(self, part: Outcome) -> RehearsedTransaction:
+    def transaction(self, part: Outcome) -> WarmUpTransaction:
         """What lets a part of an outcome go, encoded."""
-        return RehearsedTransaction(self, prepare(part, self.event, self.fact, _NO_BATCH))
+        return WarmUpTransaction(self, prepare(part, self.event, self.fact, _NO_BATCH))
 
     def __str__(self) -> str:
-        return f"a rehearsal of pipeline {self.event.pipeline}"
+        return f"a warm-up of pipeline {self.event.pipeline}"
 
 
-class RehearsedTransaction:
+class WarmUpTransaction:
     """Does with a chunk what a loading transaction does outside of the warehouse.
 
     Args:
-        rehearsal: where to.
+        warm_up: where to.
         chunk: what.
     """
 
-    def __init__(self, rehearsal: Rehearsal, chunk: Chunk) -> None:
-        self._rehearsal = rehearsal
+    def __init__(self, warm_up: WarmUp, chunk: Chunk) -> None:
+        self._warm_up = warm_up
         self._chunk = chunk
 
     @property
@@ -96,7 +96,7 @@ class RehearsedTransaction:
     def store(self, session: WorkerSession, mode: StorageMode) -> LoadCounts:
         """Go through it; nothing is stored."""
         session.connection()
-        facts, held, event = self._chunk.facts, self._chunk.held, self._rehearsal.event
+        facts, held, event = self._chunk.facts, self._chunk.held, self._warm_up.event
         if facts is not None and facts.tuples.num_rows:
             hashes = facts.hashes
             recent = RecentIds(_FILTER_BYTES)
@@ -119,7 +119,7 @@ def read_nothing(piece: Hashable) -> Iterator[Arrivals]:
     return iter(())
 
 
-def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str | None:
+def warm_up(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str | None:
     """Send tuples that match, tuples that may not, and bad records through both stages, by each way a batch may take.
 
     Of R it reads a page or two for each of these ways.
@@ -129,7 +129,7 @@ def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str |
         columns: the source's columns.
 
     Returns:
-        the traceback of an error that the rehearsal met: the stream can do without the rest of it. None where it met
+        the traceback of an error that the warm-up met: the stream can do without the rest of it. None where it met
         none.
 
     Raises:
@@ -137,17 +137,17 @@ def rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> str |
             the same.
     """
     try:
-        _rehearse(context, columns)
+        _warm_up(context, columns)
     except WriterFencedError:
         raise
     except Exception as error:
-        if obstacle(error) is not None:
+        if failure_kind(error) is not None:
             raise
         return traceback.format_exc()
     return None
 
 
-def rehearse_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType]]) -> str | None:
+def warm_up_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType]]) -> str | None:
     """Join made-up tuples of several streams, and write and restore a version of their state, in a folder that goes.
 
     Args:
@@ -155,11 +155,11 @@ def rehearse_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType
         columns: of each stream's source.
 
     Returns:
-        as of `rehearse`.
+        as of `warm_up`.
     """
     reached = [0] * len(columns)
     try:
-        with TemporaryDirectory(prefix="freshet-rehearsal-") as folder:
+        with TemporaryDirectory(prefix="freshet-warm-up-") as folder:
             bucket = Bucket(plan, Path(folder), 0)
             arrived = [_tuples(each, set()).slice(0, 1) for each in columns]
             if plan.predicate.interval:
@@ -176,7 +176,7 @@ def rehearse_bucket(plan: BucketPlan, columns: Sequence[Mapping[str, pa.DataType
     return None
 
 
-def _rehearse(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None:
+def _warm_up(context: BatchContext, columns: Mapping[str, pa.DataType]) -> None:
     plans = tuple(plan.page_by_page() for plan in context.lookups)
     keys = {name for plan in plans for name in plan.spec.stream_columns} - set(context.event.event_id)
     unmatched = _tuples(columns, keys)
@@ -260,4 +260,4 @@ def _with_keys(tuples: pa.Table, plans: Sequence[LookupPlan], url: str) -> pa.Ta
 
 
 def unreported(report: TaskReport) -> None:
-    """Drops a report, as all of a rehearsal are."""
+    """Drops a report, as all of a warm-up are."""

@@ -22,18 +22,18 @@ from spark_jobs.loading.refusals import ErrorKind, kind_of_sqlstate
 from spark_jobs.task_errors import kind_of
 
 
-class Obstacle(Enum):
-    """Kinds of obstacles, by what the driver can still do."""
+class FailureKind(Enum):
+    """Kinds of failures that are nobody's fault here, by what the driver can still do."""
 
     AWAY = auto()  # the warehouse does not answer, so it can't show that the stream is blocked
     BLOCKED = auto()  # it answers, and can't take the batch for now
 
 
 _BY_KIND = {
-    ErrorKind.CONNECTION_LOST: Obstacle.AWAY,
-    ErrorKind.PASSING: Obstacle.AWAY,
-    ErrorKind.SCHEMA_CHANGED: Obstacle.BLOCKED,
-    ErrorKind.SERVER_UNABLE: Obstacle.BLOCKED,
+    ErrorKind.CONNECTION_LOST: FailureKind.AWAY,
+    ErrorKind.PASSING: FailureKind.AWAY,
+    ErrorKind.SCHEMA_CHANGED: FailureKind.BLOCKED,
+    ErrorKind.SERVER_UNABLE: FailureKind.BLOCKED,
 }
 
 _BLOCKING = (
@@ -46,7 +46,7 @@ _BLOCKING = (
 )
 
 
-def obstacle(error: BaseException) -> Obstacle | None:
+def failure_kind(error: BaseException) -> FailureKind | None:
     """What kept a batch from being loaded; None where it is the batch, or Freshet.
 
     Args:
@@ -54,17 +54,17 @@ def obstacle(error: BaseException) -> Obstacle | None:
     """
     kind = kind_of(error)
     if issubclass(kind, _BLOCKING):
-        return Obstacle.BLOCKED
+        return FailureKind.BLOCKED
     if issubclass(kind, OSError) and not issubclass(kind, ConnectionError):
-        return Obstacle.BLOCKED  # a file that may not be read, a disk that fails
+        return FailureKind.BLOCKED  # a file that may not be read, a disk that fails
     if issubclass(kind, WarehouseUnavailableError):
-        return Obstacle.AWAY
+        return FailureKind.AWAY
     sqlstate = error.pgcode if isinstance(error, psycopg2.Error) else _sqlstates().get(kind)
     if sqlstate is not None:
         return _BY_KIND.get(kind_of_sqlstate(sqlstate))
     # What psycopg2 makes of a server that went away, in the middle of a query perhaps.
     went_away = kind is psycopg2.DatabaseError or issubclass(kind, psycopg2.OperationalError | psycopg2.InterfaceError)
-    return Obstacle.AWAY if went_away else None
+    return FailureKind.AWAY if went_away else None
 
 
 @cache

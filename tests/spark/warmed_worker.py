@@ -1,4 +1,4 @@
-"""A worker's process without Spark: rehearses a pipeline, then loads two batches, and prints what they had to compile.
+"""A worker's process without Spark: warms up, then loads two batches, and prints what they had to compile.
 
 Arguments: the warehouse's URL, the pipeline's YAML file. Names of kernels, as a JSON list.
 """
@@ -33,7 +33,7 @@ from spark_jobs.source.records.record_decoder import RecordDecoder
 from spark_jobs.stages.back_task import back_task
 from spark_jobs.stages.batch_context import BatchContext
 from spark_jobs.stages.front_task import front_task
-from spark_jobs.stages.rehearsal import Rehearsal, rehearse
+from spark_jobs.stages.warm_up import WarmUp, warm_up
 from tests.spark.shop import land, sale
 
 
@@ -78,9 +78,9 @@ with closing(psycopg2.connect(url)) as connection:
     hot = MappedBroadcast.publish(NoSpark(), unique_name("hot"), 0, HotTuples.of(hot_set, rows.take(order)))  # type: ignore[arg-type]
     front = FrontStagePlan(hot if plans[0].front else None, 1000, True)
     columns = {name: kind.arrow() for name, kind in definition.source.columns.items()}
-    rehearsed = BatchContext(url, Rehearsal(tables.event, tables.fact), 2, plans, (front,), None)
+    warmed_up = BatchContext(url, WarmUp(tables.event, tables.fact), 2, plans, (front,), None)
     before_all = compiled()
-    fault = rehearse(rehearsed, columns)
+    fault = warm_up(warmed_up, columns)
     assert fault is None, fault
     before = compiled()
     assert before > before_all
@@ -92,7 +92,7 @@ with closing(psycopg2.connect(url)) as connection:
         planned = SourceRange(f"sales-{first}.json", piece.first, piece.last, piece.size, piece.modified_ns)
         batch_no = batch_ledger.open_batch(connection, "sales", epoch, [planned])
         destination = StreamBatch(tables.event, tables.fact, epoch, batch_no, units=(planned.unit,))
-        context = replace(rehearsed, destination=destination)
+        context = replace(warmed_up, destination=destination)
         read = partial(read_slice, decoder=RecordDecoder.of(definition.source))
         waiting = list(front_task(context, [piece], read, lambda report: None))
         assert waiting, "some tuples miss the front stage"

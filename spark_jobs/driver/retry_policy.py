@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_jobs.stages.obstacles import Obstacle
+from spark_jobs.stages.failure_kind import FailureKind
 
 # A batch that fails this often in a row will not get better by itself.
 MOST_FAILURES = 5
@@ -13,7 +13,7 @@ LONGEST_PAUSE_SECONDS = 30.0
 _MOST_DOUBLINGS = 5
 
 
-class Setbacks:
+class RetryPolicy:
     """The tries of a batch that came to nothing, one after another."""
 
     def __init__(self) -> None:
@@ -21,25 +21,25 @@ class Setbacks:
 
     def forget(self) -> None:
         """A batch was loaded."""
-        self._obstacle: Obstacle | None = None
+        self._kind: FailureKind | None = None
         self._tries = 0
         self._since = 0.0
 
-    def pause(self, obstacle: Obstacle | None, now: float, *, ends: bool) -> float | None:
+    def pause(self, kind: FailureKind | None, now: float, *, ends: bool) -> float | None:
         """How long to wait before the next try, in seconds; None: give up.
 
         A stream that is blocked waits for as long as it takes: it is seen, and goes on by itself.
 
         Args:
-            obstacle: what was in the way this time; None: the batch itself.
+            kind: what was in the way this time; None: the batch itself.
             now: in seconds, on a clock that never goes back.
             ends: whether the driver is to end once all that has landed is loaded.
         """
-        if not self._tries or obstacle is not self._obstacle:
-            self._obstacle, self._tries, self._since = obstacle, 0, now
+        if not self._tries or kind is not self._kind:
+            self._kind, self._tries, self._since = kind, 0, now
         self._tries += 1
-        if obstacle is Obstacle.AWAY:
+        if kind is FailureKind.AWAY:
             return OUTAGE_PAUSE_SECONDS if now - self._since <= LONGEST_OUTAGE_SECONDS else None
-        if self._tries >= MOST_FAILURES and (ends or obstacle is None):
+        if self._tries >= MOST_FAILURES and (ends or kind is None):
             return None
         return min(2.0 ** min(self._tries - 1, _MOST_DOUBLINGS), LONGEST_PAUSE_SECONDS)

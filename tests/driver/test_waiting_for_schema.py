@@ -13,8 +13,8 @@ from psycopg2 import extensions
 from spark_jobs.control import driver_requests, drivers
 from spark_jobs.control.registration import register_pipeline
 from spark_jobs.definition import PipelineDefinition, load_definition
-from spark_jobs.driver.misfit import fitting_tables
 from spark_jobs.driver.stream_job import StreamJob
+from spark_jobs.driver.waiting_for_schema import fitting_tables
 from spark_jobs.errors import FreshetError
 from spark_jobs.ledger.status.pipeline_status import PipelineStatus, read_status
 from spark_jobs.settings import Home

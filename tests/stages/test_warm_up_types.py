@@ -1,4 +1,4 @@
-"""A rehearsal of every pipeline that a definition allows: whatever types its columns have, whatever keys R has."""
+"""A warm-up of every pipeline that a definition allows: whatever types its columns have, whatever keys R has."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from spark_jobs.loading.outcome import Outcome
 from spark_jobs.lookup.hot_keys.publishing import FrontStagePlan
 from spark_jobs.lookup.planning.lookup_plan import LookupPlan
 from spark_jobs.stages.batch_context import BatchContext
-from spark_jobs.stages.rehearsal import Rehearsal as Destination
-from spark_jobs.stages.rehearsal import RehearsedTransaction, rehearse, rehearse_bucket
+from spark_jobs.stages.warm_up import WarmUp as Destination
+from spark_jobs.stages.warm_up import WarmUpTransaction, warm_up, warm_up_bucket
 
 STREAM_TYPES = {
     **{name: name.replace("(n)", "(7)") for name in TYPE_NAMES if name != "decimal(p,s)"},
@@ -52,11 +52,11 @@ RANGES = {name: range(-(2**bits), 2**bits) for name, bits in (("smallint", 15), 
 
 @dataclass(frozen=True)
 class Watched(Destination):
-    """Notes how many facts each part of the rehearsal has."""
+    """Notes how many facts each part of the warm-up has."""
 
     facts: list[int] = field(default_factory=list)
 
-    def transaction(self, part: Outcome) -> RehearsedTransaction:
+    def transaction(self, part: Outcome) -> WarmUpTransaction:
         self.facts.append(0 if part.facts is None else part.facts.num_rows)
         return super().transaction(part)
 
@@ -74,7 +74,7 @@ def execute(connection: extensions.connection, statements: str, *parameters: Any
 
 
 def context_of(connection: extensions.connection, url: str, **definition: Any) -> tuple[BatchContext, dict[str, Any]]:
-    """The context of a rehearsal of a pipeline without pages of R, and the columns of its source."""
+    """The context of a warm-up of a pipeline without pages of R, and the columns of its source."""
     source = {"format": "json", "path": "/landing", "event_time": "at", **definition.pop("source")}
     stated = {"name": "typed", "source": source, "freshness": {"target": "5s"}, **definition}
     pipeline = PipelineDefinition.model_validate(stated)
@@ -101,8 +101,8 @@ def keyed(connection: extensions.connection, url: str, stream: str) -> tuple[Bat
 
 
 def comes_to_facts(context: BatchContext, columns: dict[str, Any]) -> bool:
-    """Whether a rehearsal, which meets no error, has facts: tuples that match in every lookup."""
-    assert rehearse(context, columns) is None
+    """Whether a warm-up, which meets no error, has facts: tuples that match in every lookup."""
+    assert warm_up(context, columns) is None
     assert isinstance(context.destination, Watched)
     return any(context.destination.facts)
 
@@ -164,28 +164,28 @@ def test_a_source_may_have_columns_and_event_ids_of_every_type(
     assert comes_to_facts(context, columns)
 
 
-def test_an_error_of_the_rehearsal_itself_is_told_and_one_that_a_batch_would_meet_is_raised(
+def test_an_error_of_the_warm_up_itself_is_told_and_one_that_a_batch_would_meet_is_raised(
     connection: extensions.connection, postgres_database: str
 ) -> None:
     relation(connection, "int8", "7")
     context, columns = keyed(connection, postgres_database, "bigint")
-    fault = rehearse(context, {**columns, "nested": pa.list_(pa.int8())})
+    fault = warm_up(context, {**columns, "nested": pa.list_(pa.int8())})
     assert fault is not None
     assert "ArrowNotImplementedError" in fault
     execute(connection, "ALTER TABLE r ALTER fetched TYPE bigint")
     with pytest.raises(SchemaMismatchError, match="has another type now"):
-        rehearse(context, columns)
+        warm_up(context, columns)
     execute(connection, "DROP TABLE r")
     with pytest.raises(psycopg2.errors.UndefinedTable):
-        rehearse(context, columns)
+        warm_up(context, columns)
 
 
 @pytest.mark.parametrize("kind", ["tinyint", "bigint", "date", "timestamp", "decimal(12,2)", "decimal(4,4)"])
-def test_a_bucket_of_intervals_is_rehearsed(kind: str) -> None:
+def test_a_bucket_of_intervals_is_warmed_up(kind: str) -> None:
     columns = parse_ddl(f"low {kind}, high {kind}, id string, at timestamp")
     streams = (
         BucketStream("a", (), ("id",), "at", matched=("low", "high")),
         BucketStream("b", (), ("id",), "at", matched=("low", "high")),
     )
     plan = BucketPlan(streams, None, "auto", 1 << 22, predicate=Overlap())
-    assert rehearse_bucket(plan, [columns, columns]) is None
+    assert warm_up_bucket(plan, [columns, columns]) is None
