@@ -93,4 +93,6 @@ def _is_gone(definition: PipelineDefinition, unit: str) -> bool:
     read = definition.shape.source_of(unit)
     if read is None:
         return False
-    return kind_of(read).is_gone(SourceStream(definition.name, read, home()), unit.rpartition(STREAM_SEPARATOR)[2])
+    name = next((name for name in definition.streams if name and unit.startswith(name + STREAM_SEPARATOR)), None)
+    stream = SourceStream(definition.name, read, home(), name)
+    return kind_of(read).is_gone(stream, unit.removeprefix(stream.prefix))

@@ -229,9 +229,9 @@ class Bucket:
         """The tuples of a stream that are in no result yet, as they came, in pieces."""
         return self._streams[stream].not_joined()
 
-    def is_in_place(self) -> bool:
-        """Whether its folder is still the one that was opened."""
-        return self._lock.is_in_place()
+    def serves(self, plan: BucketPlan, version: int) -> bool:
+        """Whether it does what a plan says, has this version, and its folder is still the one that was opened."""
+        return plan == self._plan and version == self.version and self._lock.is_in_place()
 
     def close(self) -> None:
         """Let other processes open the folder; what was not checkpointed is lost."""

@@ -58,4 +58,4 @@ def accumulate_task(
     for chunk in chunks(beside.left, batch.table):
         loader.store(batch.placing(chunk))
     spent = time.perf_counter() - started
-    report(TaskReport(stage="front", seconds={"join": 0.0, "load": spent, "total": spent}, counts={}))
+    report(TaskReport(stage="parts", seconds={"load": spent}, counts={}))

@@ -88,7 +88,8 @@ class TaskReport:
     """What a task tells the driver besides what it stored.
 
     Attributes:
-        stage: of several streams "collect" and "join", then "front", or "back" of a lookup.
+        stage: of several streams "collect" and "join", then "front", or "back" of a lookup; "parts": of accumulating
+            facts, those beside the rows.
         lookup: number of the lookup; -1 for the other stages' tasks, which serve all.
         seconds: seconds by activity: "join", "load", "total".
         counts: counts by name, summed over tasks by the driver.
@@ -104,7 +105,7 @@ class TaskReport:
             the tasks of a batch there are none.
     """
 
-    stage: Literal["collect", "join", "front", "back"]
+    stage: Literal["collect", "join", "front", "back", "parts"]
     lookup: int = -1
     seconds: dict[str, float]
     counts: dict[str, int]

@@ -27,7 +27,7 @@ def taken_bucket(plan: JoinPlan, number: int) -> Iterator[Bucket]:
     """
     folder = plan.folder / str(number)
     bucket = _held.pop(folder, None)
-    if bucket is not None and not (bucket.version == plan.version and bucket.is_in_place()):
+    if bucket is not None and not bucket.serves(plan.bucket, plan.version):
         bucket.close()
         bucket = None
     if bucket is None:

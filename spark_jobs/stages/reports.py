@@ -118,7 +118,7 @@ class BatchReport:
 
     def stage_seconds(self) -> dict[str, float]:
         """What the batch spent in its front stage, its back stages and with storing; the slowest task's of each."""
-        storing = [self._slowest(stage, lambda seconds: seconds["load"]) for stage in ("front", "back")]
+        storing = [self._slowest(stage, lambda seconds: seconds["load"]) for stage in ("front", "back", "parts")]
         return {
             "front_stage": round(self._slowest("front", lambda seconds: seconds["total"] - seconds["load"]), 4),
             "back_stage": round(self.back_stage_seconds, 4),

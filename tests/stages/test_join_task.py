@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -150,6 +151,18 @@ def test_what_would_make_too_many_facts_is_rejected_with_the_reason(tmp_path: Pa
     joined, held = taken(pipeline, tmp_path, 1, parcel(0, [order(1, 3), order(4, 3)]))
     assert held == [("too_many", ["too many: about 3 facts; most_facts: 2"], [1])]
     assert joined.num_rows == 0
+
+
+def test_a_bucket_in_memory_serves_no_plan_that_has_changed_since(tmp_path: Path) -> None:
+    former, present = (definition(expired="emit", most_facts=most) for most in (3, 2))
+    taken(former, tmp_path, 0, parcel(1, [payment(name, 1, 2.5) for name in "abc"]))
+    _, held = taken(present, tmp_path, 1, parcel(0, [order(1, 3)]))
+    assert [fate for fate, *_ in held] == ["too_many"]
+    plan = plan_of(present, tmp_path, 2)
+    with taken_bucket(plan, 0) as state:
+        pass
+    with taken_bucket(pickle.loads(pickle.dumps(plan)), 0) as same:
+        assert same is state
 
 
 def test_punctuations_follow_the_order_of_arrival_and_what_they_settle_is_told_at_once(tmp_path: Path) -> None:

@@ -20,7 +20,6 @@ from spark_jobs.source.kafka.partition import OffsetSlice, Partition, with_place
 from spark_jobs.source.kafka.reading import read_offsets
 from spark_jobs.source.kafka.topic import KafkaTopic
 from spark_jobs.source.kind import ReadsAgain, SourceKind, SourceNote, SourceStream
-from spark_jobs.source.records.formats import RECORD_FORMATS
 from spark_jobs.source.records.record_decoder import RecordDecoder
 
 
@@ -53,8 +52,7 @@ class KafkaTopics(SourceKind):
         """As of `SourceKind`: whether the brokers answer, and how many partitions there are."""
         topic = stream.source.settings
         try:
-            yield from map(SourceNote, RECORD_FORMATS[stream.source.format].warnings(stream.source))
-            _, partitions = TopicOffsets(KafkaClient.of(topic, stream.pipeline), topic.topic).described()
+            _, partitions = TopicOffsets(_client(stream), topic.topic).described()
         except (PipelineDefinitionError, SourceAwayError) as error:
             yield SourceNote(str(error), is_problem=True)
         else:
