@@ -130,17 +130,20 @@ def take_registered() -> None:
     field = Field(description=told, examples=["format: json"])
     fields = {"format": FieldInfo.from_annotated_attribute(names, field)}
     for kind in KINDS.values():
-        fields[kind.key] = _optional(kind.settings, kind.description, kind.example)
+        fields[kind.key] = _optional(kind.settings, kind.description, kind.example, is_stored_unset=True)
     for each in FORMATS.values():
         if each.key is not None:
-            fields[each.key] = _optional(each.settings, each.description, each.example)
+            fields[each.key] = _optional(
+                each.settings, each.description, each.example, is_stored_unset=each.is_stored_unset
+            )
     Source.__pydantic_fields__.clear()
     Source.__pydantic_fields__.update({**fields, **{name: _OWN[name] for name in _OWN if name not in fields}})
     Source.model_rebuild(force=True)
 
 
-def _optional(settings: Any, description: str, example: str) -> FieldInfo:
-    field = Field(default=None, description=description, examples=[example])
+def _optional(settings: Any, description: str, example: str, *, is_stored_unset: bool) -> FieldInfo:
+    left_out = None if is_stored_unset else lambda value: value is None
+    field = Field(default=None, description=description, examples=[example], exclude_if=left_out)
     return FieldInfo.from_annotated_attribute(settings | None, field)
 
 

@@ -72,6 +72,7 @@ class _AvroFacts(FormatFacts):
     example = "avro: {registry: http://localhost:8081}"
     description = "Of format avro, where the schemas are."
     lacking = "is missing: it says where the schemas are."
+    is_stored_unset = True
     holds_columns = True  # which can be read without the schema
 
     def connections(self, source: Source) -> Iterator[str]:

@@ -24,6 +24,8 @@ class FormatFacts(ABC):
         settings: what is written there: a model.
         example, description: of the key, for the reference.
         lacking: what is told where the key is missing.
+        is_stored_unset: whether stored definitions of other formats have the key, too, as null. What batches were read
+            as is told by these: a format that comes later leaves them as they are.
         held_as: the format that records have while they are held; where they are held as their columns, json.
         is_divisible: whether some records of a file can be read without all others.
         holds_columns: whether not the bytes of a record are held, but its columns as JSON.
@@ -37,6 +39,7 @@ class FormatFacts(ABC):
     example: str = ""
     description: str = ""
     lacking: str = ""
+    is_stored_unset: bool = False
     held_as: str
     holds_columns: bool = False
     is_divisible: bool = True
