@@ -96,13 +96,15 @@ def check(pipeline: Pipeline) -> None:
 
     Exit status 1 if it can't load as it is. Nothing is changed.
     """
-    with opened(pipeline) as (definition, url):
-        from spark_jobs.authoring.check import check_pipeline
-        from spark_jobs.definition import spelling_notes
+    from spark_jobs.definition import load_definition, spelling_notes
 
-        report = check_pipeline(definition, url, home())
+    load_definition(pipeline)  # What is wrong in it is told with the note.
     for note in spelling_notes([pipeline]):
         say(note, style="yellow")
+    with opened(pipeline) as (definition, url):
+        from spark_jobs.authoring.check import check_pipeline
+
+        report = check_pipeline(definition, url, home())
     for note in report.notes:
         say(f"  {note}")
     for problem in report.problems:

@@ -27,7 +27,7 @@ class Accumulate(Part):
         required: the streams any of which makes the fact; by default the first one.
     """
 
-    keys_of_others: ClassVar[Mapping[str, str]] = dict.fromkeys(Join.model_fields, "join")
+    hints: ClassVar[Mapping[str, str]] = dict.fromkeys(Join.model_fields, "It is a key of `join`.")
 
     on: Keys
     required: tuple[Word, ...] = Field(default=(), examples=["required: [orders]"])

@@ -89,8 +89,8 @@ def _outputs_of(lookups: Sequence[Lookup | None]) -> dict[str, str]:
     }
 
 
-def _not_a_column(name: str, columns: Collection[str], path: str = "source") -> str:
-    return f"{name!r} is not a column of {path}.schema.{suggestion(name, columns)} Columns: {', '.join(columns)}."
+def _not_a_column(name: str, columns: Collection[str], path: str) -> str:
+    return f"{name!r} is not a column of {path}.{suggestion(name, columns)} Columns: {', '.join(columns)}."
 
 
 def _event_id_problems(path: str, source: Source) -> Iterator[Problem]:
@@ -98,7 +98,7 @@ def _event_id_problems(path: str, source: Source) -> Iterator[Problem]:
     for position, name in enumerate(source.event_id):
         key, kind = path_of(path, "event_id", position), source.columns.get(name)
         if kind is None:
-            yield Problem(key, _not_a_column(name, source.columns, path))
+            yield Problem(key, _not_a_column(name, source.columns, path_of(path, "schema")))
         elif kind.name not in _EVENT_ID_TYPES:
             yield Problem(
                 key, f"column {name!r} is of type {kind}, which is not safe to tell events apart. Allowed: {allowed}."
@@ -110,7 +110,8 @@ def _event_id_problems(path: str, source: Source) -> Iterator[Problem]:
 def _event_time_problems(path: str, source: Source) -> Iterator[Problem]:
     name, kind = source.event_time, source.columns.get(source.event_time)
     if kind is None:
-        yield Problem(path_of(path, "event_time"), _not_a_column(name, source.columns, path))
+        text = _not_a_column(name, source.columns, path_of(path, "schema"))
+        yield Problem(path_of(path, "event_time"), text)
     elif kind.name != "timestamp":
         why = "freshness is measured from it"
         yield Problem(path_of(path, "event_time"), f"column {name!r} is of type {kind}. Allowed: timestamp; {why}.")
@@ -118,12 +119,13 @@ def _event_time_problems(path: str, source: Source) -> Iterator[Problem]:
 
 def _format_problems(path: str, source: Source) -> Iterator[Problem]:
     kind, used = source.kind, source.record_format
+    fits = kind.bears in used.borne_by
     for key, each in ((each.key, each) for each in FORMATS.values() if each.key is not None):
-        if getattr(source, key) is None and used.name == each.name:
+        if fits and getattr(source, key) is None and used.name == each.name:
             yield Problem(path_of(path, key), each.lacking)
         elif getattr(source, key) is not None and used.name != each.name:
             yield Problem(path_of(path, key), f"belongs to format: {each.name} only.")
-    if kind.bears not in used.borne_by:
+    if not fits:
         of = " and ".join(each.records for each in KINDS.values() if each.bears in used.borne_by)
         allowed = ", ".join(each.name for each in FORMATS.values() if kind.bears in each.borne_by)
         yield Problem(
@@ -146,7 +148,9 @@ def _option_problems(path: str, source: Source) -> Iterator[Problem]:
     for option, value in source.options.items():
         key = path_of(path, "options", option)
         if option not in allowed:
-            yield Problem(key, f"is not an option of this format.{suggestion(option, allowed)} {choice}")
+            of = next((f"belongs to {each.records} only" for each in KINDS.values() if option in each.options), None)
+            text = of or "is not an option of this format"
+            yield Problem(key, f"{text}.{suggestion(option, allowed)} {choice}")
         elif option == "most_unpacked":
             try:
                 parse_bytes(value)
@@ -160,10 +164,10 @@ def _join_key_problems(position: int, lookup: Lookup, tuples: Tuples, fetched: d
     for column in lookup.on:
         key, kind = path_of("lookups", position, "on", column), tuples.columns.get(column)
         if column in fetched:
-            text = f"is fetched by {fetched[column]}, but the key of a lookup must be a column of the source."
+            text = f"is fetched by {fetched[column]}, but the key of a lookup must be a column of a stream."
             yield Problem(key, f"{text} Columns: {', '.join(tuples.columns)}.")
         elif kind is None:
-            yield Problem(key, _not_a_column(column, tuples.columns))
+            yield Problem(key, _not_a_column(column, tuples.columns, "a stream"))
         elif kind.name not in _JOIN_KEY_TYPES:
             allowed = f"Allowed: {', '.join(_JOIN_KEY_TYPES)} (string for a uuid, too)."
             yield Problem(key, f"column {column!r} is of type {kind}, which can't be a join key. {allowed}")
@@ -176,7 +180,7 @@ def _output_problems(
     for output in lookup.fetch:
         key = path_of("lookups", position, "fetch", output)
         if tuples is not None and output.lower() in {column.lower() for column in tuples.columns}:
-            yield Problem(key, "is the name of a source column already; choose another output name.")
+            yield Problem(key, "is the name of a stream's column already; choose another output name.")
         elif output.lower() in taken:
             yield Problem(key, f"{taken[output.lower()]} (Spark ignores case); choose another output name.")
         elif _RESERVED_COLUMNS.fullmatch(output):
@@ -230,7 +234,7 @@ def _fact_problems(fact: Fact, tuples: Tuples, fetched: dict[str, str]) -> Itera
     known = [*tuples.columns, *fetched, BATCH_NO]
     for column, origin in fact.columns.items():
         if origin not in known:
-            text = f"{origin!r} is neither a source column nor an output of a lookup.{suggestion(origin, known)}"
+            text = f"{origin!r} is neither a column of a stream nor an output of a lookup.{suggestion(origin, known)}"
             yield Problem(path_of("fact", "columns", column), f"{text} Known: {', '.join(known)}.")
     missing = [name for name in tuples.event_id if name not in fact.columns.values()]
     if missing:

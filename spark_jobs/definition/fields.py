@@ -26,10 +26,10 @@ class Part(BaseModel):
     """A part of a definition: frozen, and an unknown key is an error.
 
     Attributes:
-        keys_of_others: keys that another part has, and this one has not, with the name of that part.
+        hints: what is told of a key that it has not: another part has it, or it had it once.
     """
 
-    keys_of_others: ClassVar[Mapping[str, str]] = {}
+    hints: ClassVar[Mapping[str, str]] = {}
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 

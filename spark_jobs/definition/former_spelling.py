@@ -11,7 +11,15 @@ from typing import Any
 
 import yaml
 
+from spark_jobs.definition.problems import Loader
+
 _NAMES = {"within": "window", "lateness": "allowed_lateness", "idle_after": "idle_timeout"}
+HINTS = {
+    **{former: f"It is called `{present}` now." for former, present in _NAMES.items()},
+    "emit": "Write `accumulate` in place of `join` for what was `emit: accumulate`; leave out `emit: complete`.",
+}
+"""What is told of the keys of `correlate` that `join` has not."""
+HINT = "`correlate` is called `join` now, or `accumulate`: write one of these, and remove it."
 # What was read with `emit: accumulate`, and meant nothing.
 _IDLE = {"lateness", "idle_after", "algorithm", "memory", "keep_versions"}
 
@@ -21,7 +29,7 @@ def in_present_spelling(content: Any) -> Any:
     if not isinstance(content, dict) or "correlate" not in content:
         return content
     correlate = content["correlate"]
-    if not isinstance(correlate, dict | None) or "join" in content or "accumulate" in content:
+    if not isinstance(correlate, dict | None) or correlate == {} or "join" in content or "accumulate" in content:
         return content  # `correlate` is an unknown key then.
     kept = {key: value for key, value in content.items() if key != "correlate"}
     if correlate is None:
@@ -34,13 +42,20 @@ def in_present_spelling(content: Any) -> Any:
 
 def note_of_former_spelling(content: Mapping[str, Any]) -> str | None:
     """What to write in place of `correlate`, ready to be pasted; None where nothing is in the former spelling."""
-    if not isinstance(content.get("correlate"), dict):
+    whole = in_present_spelling(content)
+    present = {key: part for key, part in whole.items() if key not in content}
+    if not present:
         return None
-    present = _present(content["correlate"])
-    lines = yaml.safe_dump(present, sort_keys=False, default_flow_style=None, allow_unicode=True)
-    lines = lines.replace("'on': ", "on: ", 1)  # Only older rules of YAML take that for a boolean.
-    told = f"`correlate` is called `{next(iter(present))}` now, and is read until the next version. Write in its place:"
-    return f"{told}\n\n{lines}"
+    lines = yaml.dump(present, Dumper=_Dumper, sort_keys=False, default_flow_style=None, allow_unicode=True)
+    told = f"`correlate` is called `{next(iter(present))}` now, and is read until the next version."
+    besides = " Remove `source`, too." if content.keys() - whole.keys() > {"correlate"} else ""
+    return f"{told}{besides} Write in its place:\n\n{lines}"
+
+
+class _Dumper(yaml.SafeDumper):
+    """Puts those texts in quotes that would else be read as something else."""
+
+    yaml_implicit_resolvers = Loader.yaml_implicit_resolvers
 
 
 def _present(correlate: Mapping[str, Any]) -> dict[str, Any]:
@@ -54,7 +69,8 @@ def _present(correlate: Mapping[str, Any]) -> dict[str, Any]:
     if emit not in ("complete", "accumulate"):
         said["emit"] = emit
     part = "accumulate" if emit == "accumulate" else "join"
-    return {part: {_NAMES.get(key, key): value for key, value in said.items()}}
+    doubled = {former for former, present in _NAMES.items() if present in said}
+    return {part: {key if key in doubled else _NAMES.get(key, key): value for key, value in said.items()}}
 
 
 def _meant_nothing(key: str, value: Any) -> bool:

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from spark_jobs.definition.fates import EXPIRED, EXPIRED_REJECTED, JOINED, Fate
 from spark_jobs.definition.fields import Bytes, Duration, Part, Word
+from spark_jobs.definition.former_spelling import HINTS
 from spark_jobs.definition.matching import Match, matched_columns
 from spark_jobs.definition.problems import shown, suggestion
 from spark_jobs.definition.stream_keys import Keys
@@ -29,6 +30,11 @@ Window = Annotated[
 
 
 Expired = Literal["hold", "reject", "emit"]
+ExpiredOfStreams = Annotated[
+    Annotated[Expired, Tag("<all>")] | Annotated[dict[Word, Expired], Tag("<each>")],
+    Discriminator(lambda value: "<each>" if isinstance(value, dict) else "<all>"),
+]
+"""A mapping is of each stream; anything else of all."""
 
 
 class Punctuated(Part):
@@ -94,7 +100,7 @@ class Join(Part):
             finds its state.
     """
 
-    keys_of_others: ClassVar[Mapping[str, str]] = {"required": "accumulate"}
+    hints: ClassVar[Mapping[str, str]] = {"required": "It is a key of `accumulate`.", **HINTS}
 
     on: Keys
     match: Match = Field(default="equal", examples=["match: overlap"])
@@ -102,7 +108,7 @@ class Join(Part):
     punctuations: dict[Word, Punctuation] = Field(
         default={}, examples=["punctuations: {auctions: unique, bids: {when: is_last}}"]
     )
-    expired: Expired | dict[Word, Expired] = Field(
+    expired: ExpiredOfStreams = Field(
         default="hold", examples=["expired: hold", "expired: {orders: emit, payments: hold}"]
     )
     allowed_lateness: Duration = Field(default=timedelta(minutes=10), examples=["allowed_lateness: 10m"])

@@ -8,14 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from spark_jobs.definition.accumulate import Accumulate
 from spark_jobs.definition.consistency import inconsistencies
 from spark_jobs.definition.fields import Bytes, Duration, Part, Rate, TableName, Word
-from spark_jobs.definition.former_spelling import in_present_spelling
+from spark_jobs.definition.former_spelling import HINT, in_present_spelling
 from spark_jobs.definition.join import Join
 from spark_jobs.definition.operation import Freshness, Reprocessing, Retention, Shedding, Validation
 from spark_jobs.definition.problems import InconsistentDefinitionError, shown, suggestion
@@ -33,6 +33,7 @@ from spark_jobs.joins.semi_stream import ALGORITHMS as CATALOGUE
 
 ALGORITHMS = ("auto", *CATALOGUE)
 """What `algorithm` may be: the cost model's choice, or a name of the catalogue."""
+_MOST_STREAMS = 16
 
 
 def _name_of(what: str) -> AfterValidator:
@@ -43,6 +44,15 @@ def _name_of(what: str) -> AfterValidator:
         return text
 
     return AfterValidator(check)
+
+
+def _several(streams: dict[str, Source]) -> dict[str, Source]:
+    if not 2 <= len(streams) <= _MOST_STREAMS:
+        raise ValueError(f"there are {len(streams)}. Allowed: 2 to {_MOST_STREAMS}.")
+    return streams
+
+
+Streams = Annotated[dict[Annotated[str, _name_of("stream")], Source], AfterValidator(_several)]
 
 
 def _algorithm(text: str) -> str:
@@ -128,6 +138,8 @@ class PipelineDefinition(Part):
         accumulate: what key the streams have in common: a fact has one row for each key, which later parts fill in.
     """
 
+    hints: ClassVar[Mapping[str, str]] = {"correlate": HINT}
+
     model_config = ConfigDict(json_schema_extra={"oneOf": [{"required": list(keys)} for keys in SHAPES]})
 
     name: Annotated[str, _name_of("pipeline")] = Field(examples=["name: orders"])
@@ -135,7 +147,7 @@ class PipelineDefinition(Part):
     source: Source | None = Field(
         default=None, examples=["source: {format: json, path: ..., schema: ..., event_id: [..], event_time: ..}"]
     )
-    streams_: dict[Annotated[str, _name_of("stream")], Source] | None = Field(
+    streams_: Streams | None = Field(
         default=None, alias="streams", examples=["streams: {orders: {format: json, ...}, payments: {...}}"]
     )
     join: Join | None = Field(default=None, examples=["join: {on: {orders: id, payments: order_id}, window: 2h}"])

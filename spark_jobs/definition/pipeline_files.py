@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
-from textwrap import indent
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
@@ -45,7 +44,7 @@ def load_definition(name_or_path: str | Path) -> PipelineDefinition:
     if definition is None or problems:
         lines = [f"  {key}: {text}".replace("\n", "\n      ") for key, text in problems]
         count = f"{len(problems)} problems" if len(problems) > 1 else "1 problem"
-        lines += [] if note is None else [indent(note.rstrip(), "  ")]
+        lines += [] if note is None else [f"Correct this in the lines below, too. {note.rstrip()}"]
         raise PipelineDefinitionError("\n".join([f"{path}: {count}", *lines]))
     return definition
 

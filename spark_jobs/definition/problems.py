@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args, get_origin
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -81,18 +81,24 @@ def _text(entry: ErrorDetails, keys: list[str | int], model: type[BaseModel]) ->
         return f"is missing.{example}"
     if kind == "extra_forbidden":
         allowed = [field.alias or name for name, field in holder.model_fields.items()]
-        other = getattr(holder, "keys_of_others", {}).get(str(keys[-1]))
-        meant = f" It is one of {other}." if other else suggestion(keys[-1], allowed)
+        hint = getattr(holder, "hints", {}).get(str(keys[-1]))
+        meant = f" {hint}" if hint else suggestion(keys[-1], allowed)
         return f"is not a key of this mapping.{meant} Allowed: {', '.join(allowed)}."
     if kind == "literal_error" and field is not None:
         nested = _model_in(field.annotation)
-        allowed = [*_choices(field.annotation), *([f"{{{', '.join(nested.model_fields)}: ...}}"] if nested else [])]
+        allowed = [
+            *dict.fromkeys(_choices(field.annotation)),
+            *([f"{{{', '.join(nested.model_fields)}: ...}}"] if nested else []),
+        ]
         return f"{shown(value)} is not allowed.{suggestion(value, allowed)} Allowed: {', '.join(allowed)}."
     if kind in _KINDS:
         return f"{shown(value)} is not {_KINDS[kind]}.{example}"
     if kind == "value_error":
         return str(entry["ctx"]["error"])
-    return f"{shown(value)}: {entry['msg']}.{example}"
+    told = entry["msg"]
+    if kind == "too_short":
+        told = f"it holds {entry['ctx']['actual_length']}; allowed are {entry['ctx']['min_length']} or more"
+    return f"{shown(value)}: {told}.{example}"
 
 
 def shown(value: Any) -> str:
@@ -101,18 +107,18 @@ def shown(value: Any) -> str:
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
 
 
-def _locate(model: type[BaseModel], keys: list[str | int]) -> tuple[type[BaseModel], FieldInfo | None]:
+def _locate(model: type[BaseModel], keys: Sequence[str | int]) -> tuple[type[BaseModel], FieldInfo | None]:
     """The model that holds the last of these keys, and its field; None where the key is not the model's."""
-    field = None
-    for position, key in enumerate(keys):
-        if isinstance(key, int):
-            continue
-        field = next((each for name, each in model.model_fields.items() if key in {name, each.alias}), None)
-        nested = _model_in(field.annotation) if field else None
-        if position == len(keys) - 1 or nested is None:
-            break
-        model = nested
-    return model, field
+    key, *rest = [each for each in keys if not isinstance(each, int)] or [""]
+    field = next((each for name, each in model.model_fields.items() if key in {name, each.alias}), None)
+    nested = _model_in(field.annotation) if field else None
+    if field and _is_mapping(field.annotation):
+        rest = rest[1:]  # Its keys are names, such as the streams'.
+    return _locate(nested, rest) if nested and rest else (model, field)
+
+
+def _is_mapping(annotation: Any) -> bool:
+    return get_origin(annotation) is dict or any(_is_mapping(part) for part in get_args(annotation))
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
@@ -132,7 +138,7 @@ def _choices(annotation: Any) -> Iterator[str]:
             yield part
 
 
-class _Loader(yaml.SafeLoader):
+class Loader(yaml.SafeLoader):
     """YAML 1.2's core scalars: the older rules read the keys `on` and `off` as booleans, and 1:30 as 90."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}
@@ -168,6 +174,7 @@ class _Loader(yaml.SafeLoader):
         return int(super().construct_yaml_int(node))
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """Construct a mapping in which no key appears twice."""
         first: dict[str, yaml.Mark] = {}
         for key, _ in node.value:
             name = key.value if isinstance(key, yaml.ScalarNode) else None
@@ -189,9 +196,9 @@ for _tag, _pattern, _first in (
     ("null", r"~|null|", ["~", "n", ""]),
     ("merge", r"<<", "<"),
 ):
-    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), [*_first])
+    Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), [*_first])
 
-_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+Loader.add_constructor("tag:yaml.org,2002:int", Loader.construct_yaml_int)
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
@@ -201,7 +208,7 @@ def read_yaml(path: Path) -> dict[str, Any]:
         PipelineDefinitionError: it can't be read, is no YAML, or is no mapping; the message names file and line.
     """
     try:
-        content = yaml.load(path.read_text(encoding="utf-8"), _Loader)
+        content = yaml.load(path.read_text(encoding="utf-8"), Loader)
     except FileNotFoundError:
         raise PipelineDefinitionError(f"{path}: there is no such file.") from None
     except OSError as error:

@@ -14,7 +14,6 @@ from spark_jobs.definition.problems import Problem, path_of, shown, suggestion
 if TYPE_CHECKING:
     from spark_jobs.definition import Source
 
-MOST_STREAMS = 16
 _KEY_TYPES = ("bigint", "int", "smallint", "tinyint", "string", "date", "timestamp", "decimal", "boolean")
 _COLUMNS = WithJsonSchema(
     {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 1}]}
@@ -40,8 +39,6 @@ def key_problems(streams: Mapping[str, Source], part: str, on: Mapping[str, tupl
         part: the part of the definition that has the key `on`.
         on: the columns of each stream.
     """
-    if not 2 <= len(streams) <= MOST_STREAMS:
-        yield Problem("streams", f"there are {len(streams)}. Allowed: 2 to {MOST_STREAMS}.")
     for name in streams:
         if name not in on:
             yield Problem(path_of(part, "on"), f"says nothing of {name}. Add {_key_of(streams[name], name, on)}.")

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from spark_jobs.cli import authoring
 from spark_jobs.definition import PipelineDefinition, load_definition, spelling_notes
 from spark_jobs.definition.problems import read_yaml
-from spark_jobs.errors import PipelineDefinitionError
+from spark_jobs.errors import PipelineDefinitionError, WarehouseUnavailableError
 from tests.definition.test_join import ACCUMULATED, JOINED, SALES
 
 FORMER_JOIN = """\
@@ -114,8 +115,12 @@ MISTAKES = {
     "an end that is none": (("emit: complete", "emit: completely"), "  join.emit: is not a key of this mapping."),
     "no duration": (("within: {fixed: 1h}", "within: 2 hours"), "  join.window: '2 hours' is not a duration."),
     "required": (("emit: complete", "required: [orders]"), "  join.required: is not a key of this mapping. It is"),
+    "an end that is misspelt": (("emit: complete", "emit: accumlate"), "mapping. Write `accumulate` in place of"),
+    "two words for one key": (("emit: complete", "window: 5h"), "  join.within: is not a key of this mapping. It is"),
+    "a list": (("correlate:", "correlate: [orders]\nx:"), "  correlate: is not a key of this mapping."),
+    "nothing": (("correlate:", "correlate: {}\nx:"), "  correlate: is not a key of this mapping."),
     "a word that is misspelt": (("idle_after", "idle_afer"), "  join.idle_afer: is not a key of this mapping."),
-    "two spellings": (("correlate:", "join: {on: {orders: id, payments: id}}\ncorrelate:"), "correlate: is"),
+    "two spellings": (("correlate:", "join: {on: {orders: id, payments: id}}\ncorrelate:"), "mapping. `correlate` is"),
     "a window without a meaning": (("emit: complete", "emit: accumulate"), "  accumulate.window: is not a key of this"),
 }  # fmt: skip
 
@@ -127,3 +132,32 @@ def test_mistakes_are_told_at_the_present_keys_with_the_lines_to_write(
     with pytest.raises(PipelineDefinitionError, match=re.escape(told)) as raised:
         load_definition(written(tmp_path, FORMER_JOIN.replace(*change)))
     assert "`correlate` is called `" in str(raised.value)
+    _, _, lines = str(raised.value).partition("Write in its place:\n\n")
+    assert not lines or re.match(r"(join|accumulate):\n  on: ", lines)
+    assert ("write one of these, and remove it" in str(raised.value)) == (not lines)
+
+
+def test_texts_that_look_like_numbers_stay_texts(tmp_path: Path) -> None:
+    former = FORMER_JOIN.replace("match: equal", "match: {band: '1e3'}")
+    [note] = spelling_notes([str(written(tmp_path, former))])
+    pasted = written(tmp_path, note.partition("\n\n")[2])
+    assert read_yaml(pasted)["join"]["match"] == {"band": "1e3"}
+
+
+def test_the_source_that_the_warehouse_had_is_to_be_removed(tmp_path: Path) -> None:
+    [note] = spelling_notes([str(written(tmp_path, f"source: {{path: /}}\n{FORMER_JOIN}"))])
+    assert "Remove `source`, too." in note
+    [note] = spelling_notes([str(written(tmp_path, FORMER_JOIN))])
+    assert "Remove" not in note
+
+
+def test_check_tells_it_although_no_warehouse_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def opened(pipeline: str) -> None:
+        raise WarehouseUnavailableError("no warehouse")
+
+    monkeypatch.setattr(authoring, "opened", opened)
+    with pytest.raises(WarehouseUnavailableError):
+        authoring.check(str(written(tmp_path, FORMER_JOIN)))
+    assert "`correlate` is called `join` now" in capsys.readouterr().out

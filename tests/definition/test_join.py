@@ -105,13 +105,20 @@ MISTAKES = {
     ),
     "punctuations of facts that accumulate": (
         (JOINED, f"{ACCUMULATED[1]}  punctuations: {{orders: unique}}\n"),
-        "accumulate.punctuations: is not a key of this mapping. It is one of join. Allowed: on, required.",
+        "accumulate.punctuations: is not a key of this mapping. It is a key of `join`. Allowed: on, required.",
     ),
     "a bound on facts of one each": (
         (JOINED, f"{ACCUMULATED[1]}  most_facts: 5\n"),
-        "accumulate.most_facts: is not a key of this mapping. It is one of join. Allowed: on, required.",
+        "accumulate.most_facts: is not a key of this mapping. It is a key of `join`. Allowed: on, required.",
     ),
-    "another end": (("window: 2h", "window: 2h\n  expired: drop"), "join.expired"),
+    "another end": (
+        ("window: 2h", "window: 2h\n  expired: emmit"),
+        ": 1 problem\n  join.expired: 'emmit' is not allowed. Did you mean 'emit'? Allowed: hold, reject, emit.",
+    ),
+    "another end of one stream": (
+        ("window: 2h", "window: 2h\n  expired: {orders: emmit}"),
+        ": 1 problem\n  join.expired.orders: 'emmit' is not allowed. Did you mean 'emit'? Allowed: hold, reject, emit.",
+    ),
     "an outer join without its key": (OUTER[0], "leaves out _joined_id, but the event id is the fact's primary key"),
     "a key that is no column": (
         ("payments: order_id}", "payments: order_ix}"),
@@ -120,6 +127,14 @@ MISTAKES = {
     "keys of two types": (
         ("payments: order_id}", "payments: payment_id}"),
         "column 'payment_id' is of type string, orders.order_id of type bigint: make them one.",
+    ),
+    "a key of one stream": (
+        (", payments: order_id}", "}"),
+        "join.on: {'orders': 'order_id'}: it holds 1; allowed are 2 or more. For example: on: {orders: order_id",
+    ),
+    "a key of no columns": (
+        ("payments: order_id}", "payments: []}"),
+        "join.on.payments: []: it holds 0; allowed are 1",
     ),
     "a key of no stream": (
         ("payments: order_id}", "payment: order_id}"),
@@ -135,7 +150,7 @@ MISTAKES = {
     ),
     "required without accumulate": (
         ("window: 2h", "required: [orders]"),
-        "join.required: is not a key of this mapping. It is one of accumulate. Allowed: on, match, window,",
+        "join.required: is not a key of this mapping. It is a key of `accumulate`. Allowed: on, match, window,",
     ),
     "no duration": (("window: 2h", "window: 2 hours"), "  join.window: '2 hours' is not a duration. Write a"),
     "no window": (("window: 2h", "window: [2h]"), "  join.window: ['2h'] has no unit; write a number and a unit."),
@@ -156,11 +171,15 @@ MISTAKES = {
         ("join:", "joni:"),
         "joni: is not a key of this mapping. Did you mean 'join'?",
     ),
+    "no streams": (
+        (SALES[SALES.index("streams:") : SALES.index("join:")], "streams: {}\n"),
+        ": 1 problem\n  streams: there are 0. Allowed: 2 to 16.",
+    ),
     "too few streams": (
         (SALES[SALES.index("  payments:") : SALES.index("join:")], ""),
         "streams: there are 1. Allowed: 2 to 16.",
     ),
-    "an end that is none": (("window: 2h", "emit: complete"), "join.emit: is not a key of this mapping. Allowed: on,"),
+    "an end that is none": (("window: 2h", "emit: complete"), "join.emit: is not a key of this mapping. Write `accu"),
     "no size": (("window: 2h", "memory: much"), "join.memory: 'much' is not a size."),
     "required streams that are not joined": (
         (
@@ -181,9 +200,17 @@ MISTAKES = {
         ("path: /landing/payments", "path: /landing/x/../orders/\n    after_load: {delete_after: 7d}"),
         "streams.payments.after_load: orders and payments read the same files, in /landing/orders; payments would",
     ),
+    "a lookup by a column of no stream": (
+        ("fact:", 'lookups: [{relation: m.kind, "on": {order_id: id}, fetch: {sk: sk}}]\nfact:'),
+        "lookups[0].on.order_id: 'order_id' is not a column of a stream. Did you mean",
+    ),
+    "a word of the last version": (
+        ("window: 2h", "within: 2h"),
+        "join.within: is not a key of this mapping. It is",
+    ),
     "a column of no stream": (
         ("payments.payment_id, amount", "payments.paymentid, amount"),
-        "'payments.paymentid' is neither a source column nor an output of a lookup. Did you mean 'payments.payment",
+        "'payments.paymentid' is neither a column of a stream nor an output of a lookup. Did you mean 'payments.",
     ),
 }
 
@@ -280,7 +307,7 @@ MATCH_MISTAKES = {
             "join:\n  on: {orders: at, payments: at}\n  match: {band: 5m}\n  window: 2h",
             f"{ACCUMULATED[1]}  match: overlap",
         ),
-        "accumulate.match: is not a key of this mapping. It is one of join.",
+        "accumulate.match: is not a key of this mapping. It is a key of `join`.",
     ),
     "with punctuations": (
         ("window: 2h", "window: 2h\n  punctuations: {orders: unique}"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import pytest
@@ -42,6 +43,19 @@ def test_a_record_brings_its_place_and_its_time() -> None:
 def test_a_definition_comes_back_as_it_was_written() -> None:
     written = pipeline()
     assert PipelineDefinition.model_validate_json(written.model_dump_json(by_alias=True)) == written
+
+
+def test_a_source_that_went_along_to_a_task_is_the_same() -> None:
+    written = source()
+    there = pickle.loads(pickle.dumps(written))
+    assert there == written
+    assert {there.kind, there.record_format} == {written.kind, written.record_format}
+
+
+def test_a_format_that_a_kind_has_not_is_asked_for_nothing() -> None:
+    with pytest.raises(ValidationError, match="'avro' is a format of Kafka") as raised:
+        pipeline(kafka=None, path="/landing", format="avro", event_id=["id"])
+    assert "source.avro" not in str(raised.value)
 
 
 def test_each_of_several_streams_may_be_a_topic() -> None:
@@ -85,6 +99,7 @@ def test_what_is_wrong_with_a_topic_is_told(changes: dict[str, Any], message: st
     ("changes", "message"),
     [
         ({"format": "parquet"}, "'parquet' is a format of files. Allowed with kafka: json."),
+        ({"options": {"most_unpacked": "1GB"}}, "most_unpacked: belongs to files only. json takes none."),
         ({"after_load": {"delete_after": "1d"}}, "means nothing with kafka"),
         ({"schema": "id bigint, _Offset bigint, at timestamp"}, "has the name of a column that each record of Kafka"),
         ({"kafka": {**KAFKA, "made_anew": "read"}}, "the new topic's would be taken for the old one's"),

@@ -55,6 +55,13 @@ class KindFacts(ABC):
     is_log: bool = False
     of_formats: str = ""
 
+    def __eq__(self, other: object) -> bool:
+        # One that came with a task is another object.
+        return isinstance(other, KindFacts) and other.name == self.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
     @abstractmethod
     def identity(self, source: Source) -> str:
         """What the source reads, in words; two sources that read the same have the same."""

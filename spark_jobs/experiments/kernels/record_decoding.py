@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Collection
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -90,13 +91,13 @@ def _one_in_a_hundred_malformed(folder: Path) -> tuple[Path, Source]:
 def _csv(folder: Path) -> tuple[Path, Source]:
     path = folder / "orders.csv"
     pa.csv.write_csv(events(), path)
-    return path, orders_source().model_copy(update={"format": "csv", "options": {"header": "true"}})
+    return path, orders_source(format="csv", options={"header": "true"})
 
 
 def _parquet(folder: Path) -> tuple[Path, Source]:
     path = folder / "orders.parquet"
     pa.parquet.write_table(events(), path)
-    return path, orders_source().model_copy(update={"format": "parquet"})
+    return path, orders_source(format="parquet")
 
 
 FILES: dict[str, Callable[[Path], tuple[Path, Source]]] = {
@@ -118,9 +119,10 @@ def moments() -> NDArray[np.int64]:
     return _FIRST_MOMENT + np.arange(RECORDS) * 1_001
 
 
-def orders_source() -> Source:
-    """How the shipped pipeline reads them."""
-    return load_definition(pipelines_folder() / "orders.yaml").streams[""]
+def orders_source(**changes: Any) -> Source:
+    """How the shipped pipeline reads them, but for these keys."""
+    source = load_definition(pipelines_folder() / "orders.yaml").streams[""]
+    return Source.model_validate(source.model_dump(by_alias=True) | changes)
 
 
 def read(path: Path, source: Source) -> int:
