@@ -24,7 +24,7 @@ class FormatFacts(ABC):
         settings: what is written there: a model.
         example, description: of the key, for the reference.
         lacking: what is told where the key is missing.
-        held_as: the format that records have while they are held; where they are held as their columns, json.
+        held_as: the format of a record that is held as bytes: its own, or json where it is a row of a file.
         is_divisible: whether some records of a file can be read without all others.
         holds_columns: whether not the bytes of a record are held, but its columns as JSON.
     """
